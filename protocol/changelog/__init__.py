@@ -1,0 +1,6 @@
+"""The change log on disk: its layout, its models, and how to read its commits."""
+
+from protocol.changelog.models import Column, Commit, LogHeader, Segment, StateChange, Summary, TableSchema
+from protocol.changelog.reader import ChangeLog
+
+__all__ = ["ChangeLog", "Column", "Commit", "LogHeader", "Segment", "StateChange", "Summary", "TableSchema"]

@@ -1,0 +1,82 @@
+"""The exceptions of tidemark.
+
+::
+
+    TidemarkError               code, what happened and where, what to do
+    ├── UsageError              the command or capture file is wrong            exit 2
+    ├── ProtocolError           a message is malformed or out of order          exit 1
+    ├── SourceError             the database refuses, or its log is lost        exit 1
+    ├── ConnectorError          a connector process failed or broke its word    exit 1
+    ├── ChangeLogError          the change log is damaged, foreign or taken     exit 1
+    └── SparkError              Spark or a target table is not as it must be    exit 1
+
+Every error carries a code of ``protocol.error_codes.CODES``, which says whether trying again can help and what a
+person should do. A message names what happened and where; it never holds a row's values or a password.
+"""
+
+from __future__ import annotations
+
+from protocol.error_codes import CODES, ErrorCode
+
+
+class TidemarkError(Exception):
+    """An error with a stable code.
+
+    Args:
+        code: A code of ``CODES``, such as ``TM-PG-004``.
+        message: What happened and where, one sentence, without values of rows and without passwords.
+        remedy: The exact statement or setting that mends it here; by default the code's general remedy.
+    """
+
+    exit_status = 1
+
+    def __init__(self, code: str, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.entry: ErrorCode = CODES[code]
+        self.message = message
+        self.remedy = remedy or self.entry.remedy
+
+    @property
+    def code(self) -> str:
+        return self.entry.code
+
+    @property
+    def documentation(self) -> str:
+        """Where docs/errors.md explains the code."""
+        return f"docs/errors.md#{self.code.lower()}"
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.code, self.message, self.remedy))
+
+
+def _rebuild(kind: type[TidemarkError], code: str, message: str, remedy: str) -> TidemarkError:
+    return kind(code, message, remedy=remedy)
+
+
+class UsageError(TidemarkError):
+    """The command line or the capture file is wrong."""
+
+    exit_status = 2
+
+
+class ProtocolError(TidemarkError):
+    """A protocol message is malformed, unknown, too long or out of order."""
+
+
+class SourceError(TidemarkError):
+    """The database refuses something, lacks something, or its log no longer holds our position."""
+
+
+class ConnectorError(TidemarkError):
+    """A connector process failed, or said something the protocol does not allow."""
+
+
+class ChangeLogError(TidemarkError):
+    """The change log is damaged, belongs to another capture, or was taken by another writer."""
+
+
+class SparkError(TidemarkError):
+    """Spark, its version, or a target table is not as it must be."""

@@ -1,0 +1,124 @@
+"""Log lines on stderr: one JSON object each, read by any runtime of the protocol.
+
+``{"ts": "…Z", "level": "info", "message": "…", "fields": {…}}``. An error that ends the process is the last line, with
+``fields.code``, ``fields.remedy`` and ``fields.documentation``. Status lines carry ``eventType: connectorStatus`` and
+their figures in ``fields`` (see ``Progress``).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import orjson
+from pydantic import BaseModel
+
+from protocol.errors import TidemarkError
+
+STATUS = "connectorStatus"
+
+_LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
+_ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class TableProgress(BaseModel):
+    """How far one table's backfill is.
+
+    Attributes:
+        rows_done: Rows read and emitted by the scan.
+        rows_estimated: The server's estimate of all rows, or None when it has none.
+        done: The backfill is over; the table follows the log.
+    """
+
+    rows_done: int = 0
+    rows_estimated: int | None = None
+    done: bool = False
+
+
+class Progress(BaseModel):
+    """The figures of a status line.
+
+    Attributes:
+        tables: By resource path joined with a dot.
+        position: The log position that has been emitted.
+        lag_seconds: Age of the last transaction read from the log, None when the log is read to its end.
+        retained_bytes: Log that the source keeps for this capture.
+        caught_up: Every backfill is done and the log is read to where the server was.
+    """
+
+    tables: dict[str, TableProgress] = {}
+    position: str = ""
+    lag_seconds: float | None = None
+    retained_bytes: int | None = None
+    caught_up: bool = False
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one JSON line; ``extra`` becomes ``fields``, except ``eventType``, which stays on top."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in vars(record).items() if name not in _OWN}
+        line: dict[str, Any] = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if event := extra.pop("eventType", None):
+            line["eventType"] = event
+        if extra:
+            line["fields"] = extra
+        if record.exc_info and record.exc_info[0] is not None:
+            line.setdefault("fields", {})["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def log_to_stderr(level: str = "info", stream: TextIO | None = None) -> None:
+    """Sends this process's log lines to stderr as JSON. ``level`` as in ``LOG_LEVEL`` (debug, info, warn, error)."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    name = _LEVELS.get(level.lower(), level.lower()).upper()
+    logging.basicConfig(
+        level=name if name in logging.getLevelNamesMapping() else "INFO", handlers=[handler], force=True
+    )
+
+
+def log_failure(logger: logging.Logger, error: TidemarkError) -> None:
+    """Logs an error as the last line of a process: what happened, the code, and what to do."""
+    fields = {"code": error.code, "remedy": error.remedy, "documentation": error.documentation}
+    logger.error("%s", error.message, extra=fields)
+
+
+class LogLine(BaseModel):
+    """A log line as a runtime reads it from any connector."""
+
+    level: str
+    message: str
+    event_type: str = ""
+    fields: dict[str, Any] = {}
+
+    @property
+    def code(self) -> str:
+        return str(self.fields.get("code", ""))
+
+
+def read_log_line(line: str) -> LogLine:
+    """Reads a line that a connector wrote to stderr, JSON in any of the usual spellings or plain text."""
+    try:
+        body = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        body = None
+    if not isinstance(body, dict):
+        return LogLine(level="error" if _ALARMING.search(line) else "warning", message=line.rstrip("\n"))
+    fields = body.pop("fields", None)
+    fields = dict(fields) if isinstance(fields, dict) else {}
+    message = str(body.pop("message", None) or body.pop("msg", None) or "")
+    given = str(body.pop("level", None) or body.pop("lvl", None) or "").lower()
+    event_type = str(body.pop("eventType", None) or fields.pop("eventType", None) or "")
+    for name in ("ts", "timestamp", "time"):
+        body.pop(name, None)
+    level = _LEVELS.get(given, given) or ("error" if _ALARMING.search(message) else "warning")
+    return LogLine(level=level, message=message, event_type=event_type, fields={**body, **fields})

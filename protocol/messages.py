@@ -1,0 +1,231 @@
+"""The capture protocol's control messages, compatible with the JSON codec of Estuary Flow's ``capture.proto``.
+
+A session is newline-delimited JSON. Each line is an object with exactly one key, the kind of the message:
+
+========  ==================================================================================================
+requests  ``spec`` ``discover`` ``validate`` ``apply`` ``open`` ``acknowledge``
+responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``captured`` ``sourcedSchema`` ``checkpoint``
+========  ==================================================================================================
+
+Reading is lenient: both spellings of a field (``documentSchema``, ``document_schema``), unknown fields, and omitted
+zero values of proto3 are accepted. Writing is strict: camelCase, no field outside the protocol.
+``captured`` is not here: it never becomes an object (see ``protocol.codec``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+PROTOCOL_VERSION = 3032023
+"""The value of ``spec.protocol``; a runtime rejects any other."""
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""The longest line either side accepts, in bytes, newline included."""
+
+Json = Any
+"""Any JSON value, as Python objects."""
+
+JsonObject = dict[str, Any]
+
+
+def _zero(empty: type) -> BeforeValidator:
+    """proto3 writers leave out zero values, and some write null for them: read both as the empty value."""
+    return BeforeValidator(lambda value: empty() if value is None else value)
+
+
+Text = Annotated[str, _zero(str)]
+Flag = Annotated[bool, _zero(bool)]
+Object = Annotated[JsonObject, _zero(dict)]
+
+
+class Message(BaseModel):
+    """Base of every message: camelCase on the wire, snake_case accepted, unknown fields ignored when reading."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    kind: ClassVar[str] = ""
+
+
+# Parts that several messages share.
+
+
+class Collection(Message):
+    """The collection a binding is captured into. ``key`` holds JSON pointers."""
+
+    name: Text = ""
+    key: Annotated[list[str], _zero(list)] = []
+    write_schema: Object = {}
+    read_schema: Object = {}
+
+
+class Binding(Message):
+    """One resource (a table) bound to a collection.
+
+    ``state_key`` is the binding's stable identity in the state; its index shifts when other bindings come or go.
+    """
+
+    resource_config: Object = {}
+    resource_path: Annotated[list[str], _zero(list)] = []
+    collection: Collection = Collection()
+    backfill: int = 0
+    state_key: Text = ""
+
+
+class CaptureSpec(Message):
+    """A whole capture: its configuration and its bindings, in the order that binding indices count."""
+
+    name: Text = ""
+    connector_type: Text = ""
+    config: Object = {}
+    bindings: Annotated[list[Binding], _zero(list)] = []
+    interval_seconds: int = 0
+
+
+class KeyRange(Message):
+    """The part of the key space a session captures; today always all of it."""
+
+    key_begin: int = 0
+    key_end: int = 0xFFFFFFFF
+    r_clock_begin: int = 0
+    r_clock_end: int = 0xFFFFFFFF
+
+
+class DiscoveredBinding(Message):
+    """One table found: what to name its collection, how to bind it, what its documents look like."""
+
+    recommended_name: str
+    resource_config: JsonObject
+    document_schema: JsonObject
+    key: list[str] = []
+    disable: bool = False
+    resource_path: list[str] = []
+    is_fallback_key: bool = False
+
+
+class ValidatedBinding(Message):
+    resource_path: list[str]
+
+
+class ConnectorState(Message):
+    """A change of the connector's state: an RFC 7396 merge patch, or the whole of it when ``merge_patch`` is false."""
+
+    updated: Json = None
+    merge_patch: bool = False
+
+
+# Requests.
+
+
+class Spec(Message):
+    """Asks what the connector is. Answered from static knowledge."""
+
+    kind: ClassVar[str] = "spec"
+    connector_type: Text = ""
+    config: Object = {}
+
+
+class Discover(Message):
+    """Asks which tables there are."""
+
+    kind: ClassVar[str] = "discover"
+    connector_type: Text = ""
+    config: Object = {}
+
+
+class Validate(Message):
+    """Asks whether these bindings can be captured; every reason why not comes back at once."""
+
+    kind: ClassVar[str] = "validate"
+    name: Text = ""
+    connector_type: Text = ""
+    config: Object = {}
+    bindings: Annotated[list[Binding], _zero(list)] = []
+    last_capture: CaptureSpec | None = None
+    last_version: Text = ""
+
+
+class Apply(Message):
+    """Asks the connector to make what it needs at the source. Idempotent."""
+
+    kind: ClassVar[str] = "apply"
+    capture: CaptureSpec
+    version: Text = ""
+    last_capture: CaptureSpec | None = None
+    last_version: Text = ""
+
+
+class Open(Message):
+    """Starts capturing from ``state`` (``{}`` when new). The session lasts until a side closes it."""
+
+    kind: ClassVar[str] = "open"
+    capture: CaptureSpec
+    version: Text = ""
+    range: KeyRange = KeyRange()
+    state: Object = {}
+
+
+class Acknowledge(Message):
+    """Says that the next ``checkpoints`` checkpoints, first in first out, are durable."""
+
+    kind: ClassVar[str] = "acknowledge"
+    checkpoints: int = Field(ge=1)
+
+
+# Responses.
+
+
+class SpecResponse(Message):
+    kind: ClassVar[str] = "spec"
+    protocol: int = PROTOCOL_VERSION
+    config_schema: JsonObject
+    resource_config_schema: JsonObject
+    documentation_url: str
+    resource_path_pointers: list[str] = []
+
+
+class Discovered(Message):
+    kind: ClassVar[str] = "discovered"
+    bindings: Annotated[list[DiscoveredBinding], _zero(list)] = []
+
+
+class Validated(Message):
+    kind: ClassVar[str] = "validated"
+    bindings: Annotated[list[ValidatedBinding], _zero(list)] = []
+
+
+class Applied(Message):
+    kind: ClassVar[str] = "applied"
+    action_description: Text = ""
+
+
+class Opened(Message):
+    """``explicit_acknowledgements``: the connector reads stdin and moves its slot only on ``acknowledge``."""
+
+    kind: ClassVar[str] = "opened"
+    explicit_acknowledgements: Flag = False
+
+
+class SourcedSchema(Message):
+    """The closed schema of a binding's documents from here on. Pending until the next checkpoint."""
+
+    kind: ClassVar[str] = "sourcedSchema"
+    binding: int = 0
+    document_schema: JsonObject
+
+
+class Checkpoint(Message):
+    """Commits everything since the previous checkpoint, together with a change of state."""
+
+    kind: ClassVar[str] = "checkpoint"
+    state: ConnectorState | None = None
+
+
+Request = Spec | Discover | Validate | Apply | Open | Acknowledge
+Response = SpecResponse | Discovered | Validated | Applied | Opened | SourcedSchema | Checkpoint
+
+REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge)}
+RESPONSES: dict[str, type[Message]] = {
+    m.kind: m for m in (SpecResponse, Discovered, Validated, Applied, Opened, SourcedSchema, Checkpoint)
+}
