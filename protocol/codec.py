@@ -6,19 +6,29 @@ a writer joins a prefix, the document's bytes and a suffix; a reader cuts them a
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 from pydantic import ValidationError
 
 from protocol.errors import ProtocolError
-from protocol.messages import MAX_LINE_BYTES, REQUESTS, RESPONSES, Message, Request, Response
+from protocol.messages import MAX_LINE_BYTES, MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
 
 CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""
 
-_CAPTURED = re.compile(rb'\{"captured":\{(?:"binding":(0|[1-9][0-9]{0,9}),)?"doc":(?=\{)')
+
+class _Captured(msgspec.Struct, forbid_unknown_fields=True):
+    doc: msgspec.Raw
+    binding: Annotated[int, msgspec.Meta(ge=0, le=MAX_UINT32)] | None = 0
+
+
+class _CapturedLine(msgspec.Struct, forbid_unknown_fields=True):
+    captured: _Captured
+
+
+_captured_line = msgspec.json.Decoder(_CapturedLine).decode
 
 
 def captured_prefix(binding: int) -> bytes:
@@ -51,27 +61,40 @@ def decode_response(line: bytes) -> Response:
 def split_captured(line: bytes) -> tuple[int, bytes] | None:
     """The binding and the document's bytes of a ``captured`` line, or None when the line is another message.
 
-    The usual spelling is cut by position. Any other (white space, another order of fields, an omitted ``binding``)
-    is parsed and the document written anew, so that every connector's lines are understood.
+    The document is walked over to find its end and to be sure that it is JSON, and handed on byte for byte: white
+    space, order of members and digits of numbers stay as the connector wrote them.
 
     Raises:
         ProtocolError: As ``decode_request`` does.
     """
-    match = _CAPTURED.match(line)
-    if match is not None and line.endswith(CAPTURED_SUFFIX):
-        return int(match[1] or 0), line[match.end() : -3]
-    if b'"captured"' not in line:
+    if not line.startswith(b'{"captured"') and b'"captured"' not in line:
         return None
+    if len(line) > MAX_LINE_BYTES:
+        raise _too_long(line, "response")
+    try:
+        captured = _captured_line(line).captured
+        if not line.isascii():
+            str(line, "utf-8")  # walking over a string does not look at its bytes
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _other_message(line)
+        return None
+    except RecursionError:
+        raise ProtocolError("TM-PRO-001", f"a response of {len(line)} bytes is nested too deep") from None
+    doc = bytes(captured.doc)
+    if doc[:1] != b"{":
+        _other_message(line)
+        return None
+    return captured.binding or 0, doc
+
+
+def _other_message(line: bytes) -> None:
+    """Returns when ``captured`` only occurs inside another message, and otherwise says what is wrong with it."""
     body = _object(line, "response")
     if "captured" not in body:
-        return None
+        return
     if len(body) != 1:
         raise _unknown_kind(body, "response")
-    captured = body["captured"]
-    binding = captured.get("binding", 0) if isinstance(captured, dict) else None
-    if not isinstance(binding, int) or not isinstance(captured.get("doc"), dict):
-        raise ProtocolError("TM-PRO-003", "captured: needs a binding (a number) and a doc (an object)")
-    return binding, orjson.dumps(captured["doc"])
+    raise ProtocolError("TM-PRO-003", "captured: needs a doc (an object) and a binding (a number), and nothing else")
 
 
 def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
@@ -94,7 +117,7 @@ def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
 
 def _object(line: bytes, what: str) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
-        raise ProtocolError("TM-PRO-005", f"a {what} of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
+        raise _too_long(line, what)
     try:
         body = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -108,6 +131,10 @@ def _object(line: bytes, what: str) -> dict[str, Any]:
 
 def _json_type(value: object) -> str:
     return {type(None): "null", bool: "a boolean", str: "a string", list: "an array"}.get(type(value), "a number")
+
+
+def _too_long(line: bytes, what: str) -> ProtocolError:
+    return ProtocolError("TM-PRO-005", f"a {what} of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
 
 
 def _unknown_kind(body: dict[str, Any], what: str) -> ProtocolError:

@@ -25,6 +25,9 @@ PROTOCOL_VERSION = 3032023
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line either side accepts, in bytes, newline included."""
 
+MAX_UINT32 = 0xFFFFFFFF
+"""Every number of the protocol is a uint32."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 
@@ -37,8 +40,10 @@ def _zero(empty: type) -> BeforeValidator:
 
 
 Text = Annotated[str, _zero(str)]
-Flag = Annotated[bool, _zero(bool)]
+Flag = Annotated[bool, Field(strict=True), _zero(bool)]
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_UINT32), _zero(int)]
 Object = Annotated[JsonObject, _zero(dict)]
+Texts = Annotated[list[str], _zero(list)]
 
 
 class Message(BaseModel):
@@ -55,7 +60,7 @@ class Collection(Message):
     """The collection a binding is captured into. ``key`` holds JSON pointers."""
 
     name: Text = ""
-    key: Annotated[list[str], _zero(list)] = []
+    key: Texts = []
     write_schema: Object = {}
     read_schema: Object = {}
 
@@ -67,9 +72,9 @@ class Binding(Message):
     """
 
     resource_config: Object = {}
-    resource_path: Annotated[list[str], _zero(list)] = []
-    collection: Collection = Collection()
-    backfill: int = 0
+    resource_path: Texts = []
+    collection: Annotated[Collection, _zero(Collection)] = Collection()
+    backfill: Count = 0
     state_key: Text = ""
 
 
@@ -80,16 +85,16 @@ class CaptureSpec(Message):
     connector_type: Text = ""
     config: Object = {}
     bindings: Annotated[list[Binding], _zero(list)] = []
-    interval_seconds: int = 0
+    interval_seconds: Count = 0
 
 
 class KeyRange(Message):
     """The part of the key space a session captures; today always all of it."""
 
-    key_begin: int = 0
-    key_end: int = 0xFFFFFFFF
-    r_clock_begin: int = 0
-    r_clock_end: int = 0xFFFFFFFF
+    key_begin: Count = 0
+    key_end: Count = MAX_UINT32
+    r_clock_begin: Count = 0
+    r_clock_end: Count = MAX_UINT32
 
 
 class DiscoveredBinding(Message):
@@ -162,7 +167,7 @@ class Open(Message):
     kind: ClassVar[str] = "open"
     capture: CaptureSpec
     version: Text = ""
-    range: KeyRange = KeyRange()
+    range: Annotated[KeyRange, _zero(KeyRange)] = KeyRange()
     state: Object = {}
 
 
@@ -170,7 +175,7 @@ class Acknowledge(Message):
     """Says that the next ``checkpoints`` checkpoints, first in first out, are durable."""
 
     kind: ClassVar[str] = "acknowledge"
-    checkpoints: int = Field(ge=1)
+    checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32)]
 
 
 # Responses.
@@ -211,7 +216,7 @@ class SourcedSchema(Message):
     """The closed schema of a binding's documents from here on. Pending until the next checkpoint."""
 
     kind: ClassVar[str] = "sourcedSchema"
-    binding: int = 0
+    binding: Count = 0
     document_schema: JsonObject
 
 

@@ -33,10 +33,19 @@ def difference(old: Json, new: Json) -> Json | None:
     for name, value in new.items():
         if name not in old:
             patch[name] = value
-        elif old[name] != value:
+        elif not _same(old[name], value):
             both_objects = isinstance(old[name], dict) and isinstance(value, dict)
             patch[name] = difference(old[name], value) if both_objects else value
     return patch
+
+
+def _same(old: Json, new: Json) -> bool:
+    """Whether two values are the same JSON. In Python ``True == 1 == 1.0``, which are three different texts."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_same(part, new[name]) for name, part in old.items())
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    return type(old) is type(new) and bool(old == new)
 
 
 def _holds_null(value: Json) -> bool:

@@ -6,10 +6,12 @@
     LOG/commits/00000000000000000042.json                    commit 42; created exclusively, never changed
     LOG/commits/checkpoint-00000000000000000100.json         a summary of all up to commit 100
     LOG/data/public/orders/00000000000000000042-3-0.parquet  commit 42, writer epoch 3, first segment of it
+    LOG/writer.lock                                          held by the process that writes
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from urllib.parse import quote
 
@@ -23,6 +25,9 @@ SUMMARY_EVERY = 100
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
+_SEGMENT = re.compile(r"(\d{20})-(\d+)-\d+\.parquet")
+_LONGEST = 200
+"""Bytes of a folder's name; most file systems end at 255."""
 
 
 def commit_name(number: int) -> str:
@@ -45,9 +50,29 @@ def summary_number(name: str) -> int | None:
 
 
 def segment_path(collection: str, commit: int, epoch: int, index: int) -> str:
-    """Where a segment lies, relative to the log. The epoch keeps two writers of one commit number apart."""
-    folder = "/".join(
-        quote(part, safe=" !$&'()+,;=@[]{}~") if part not in (".", "..") else part.replace(".", "%2E")
-        for part in collection.split("/")
-    )
+    """Where a segment lies, relative to the log. The epoch keeps two writers of one commit number apart.
+
+    Different collections have different folders on a file system that tells case apart, whatever characters their
+    names hold, and no folder lies outside ``data``.
+    """
+    folder = "/".join(map(_folder, collection.split("/")))
     return f"{DATA}/{folder}/{commit:020d}-{epoch}-{index}.parquet"
+
+
+def segment_origin(name: str) -> tuple[int, int] | None:
+    """The commit number and the writer epoch in a segment's file name; None for any other file."""
+    match = _SEGMENT.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _folder(part: str) -> str:
+    """A part of a collection's name as a folder's name.
+
+    Percent-encoded, dots too (no ``..``, no hidden folder, none that looks like a file), and ``=[]{},*?`` (readers take
+    them for partitions and patterns). A percent sign without two digits marks what encoding cannot say: an empty part,
+    and one that is too long for a file system and so ends in its hash.
+    """
+    encoded = quote(part, safe=" !$&'()+;@~").replace(".", "%2E")
+    if len(encoded) > _LONGEST:
+        return f"{encoded[: _LONGEST - 34]}%-{hashlib.sha256(part.encode()).hexdigest()[:32]}"
+    return encoded or "%"

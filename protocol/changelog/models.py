@@ -107,9 +107,9 @@ class Segment(Model):
 
 
 class StateChange(Model):
-    """What a commit did to the connector's state: a merge patch (RFC 7396), or the whole of it."""
+    """What a commit did to the connector's state: a merge patch (RFC 7396), or the whole of it. By default nothing."""
 
-    updated: Json = None
+    updated: Json = Field(default_factory=dict)
     merge_patch: bool = True
 
 
@@ -145,12 +145,17 @@ class CollectionTotals(Model):
 
 
 class Summary(Model):
-    """All that a writer or a reader needs to know of the commits up to ``number``, except their segments."""
+    """All that a writer or a reader needs to know of the commits up to ``number``, except their segments.
+
+    Attributes:
+        claims: The first commit of each epoch, for the newest epochs. They tell which files a dead writer left behind.
+    """
 
     number: int
     epoch: int
     time: datetime
     next_offset: int
+    claims: dict[int, int] = {}
     state: JsonObject = Field(default_factory=dict)
     schemas: dict[str, TableSchema] = {}
     totals: dict[str, CollectionTotals] = {}

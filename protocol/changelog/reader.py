@@ -26,32 +26,44 @@ from protocol.state import merge_patch
 
 M = TypeVar("M", bound=BaseModel)
 
+CLAIMS_KEPT = 1000
+"""How many writers a summary remembers the first commit of, so that it does not grow with every restart."""
+
 
 class ChangeLog:
     """A change log in a directory.
+
+    It remembers what it has read, and commits never change, so asking again costs only what is new. Keep one object
+    where you poll.
 
     Args:
         root: The directory that holds ``tidemark.json``.
 
     Raises:
-        ChangeLogError: ``TM-LOG-001`` no log there, ``TM-LOG-002`` a damaged file, ``TM-LOG-003`` a newer format.
+        ChangeLogError: ``TM-LOG-001`` no log there, ``TM-LOG-002`` a damaged file, ``TM-LOG-003`` a newer format,
+            ``TM-LOG-011`` a file that cannot be read.
     """
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
-        header = self.root / layout.HEADER
-        if not header.is_file():
-            raise ChangeLogError("TM-LOG-001", f"{self.root} holds no change log (no {layout.HEADER})")
-        self.header = self._load(header, LogHeader)
-        if self.header.format_version > FORMAT_VERSION:
-            raise ChangeLogError(
-                "TM-LOG-003", f"{self.root} has format version {self.header.format_version}, known is {FORMAT_VERSION}"
-            )
+        self.header = self._header()
+        self._latest: int | None = None
+        self._summary = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
 
     def latest(self) -> int:
-        """The number of the newest commit; -1 when there is none."""
-        numbers = [n for name in self._names() if (n := layout.commit_number(name)) is not None]
-        return max(numbers, default=-1)
+        """The number of the newest commit; -1 when there is none.
+
+        The first call lists the directory, later ones look for the next numbers only.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-004`` when a number is missing below it.
+        """
+        number = self._listed() if self._latest is None else self._latest
+        while _exists(self._path(number + 1)):
+            number += 1
+        if number >= 0:
+            self._latest = number
+        return number
 
     def commit(self, number: int) -> Commit:
         """One commit.
@@ -59,7 +71,7 @@ class ChangeLog:
         Raises:
             ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing.
         """
-        path = self.root / layout.COMMITS / layout.commit_name(number)
+        path = self._path(number)
         commit = self._load(path, Commit)
         if commit.number != number:
             raise ChangeLogError("TM-LOG-002", f"{path} says it is commit {commit.number}")
@@ -76,13 +88,14 @@ class ChangeLog:
         Returns a summary of number -1 for a log without commits.
         """
         last = self.latest() if at is None else at
-        stored = [n for name in self._names() if (n := layout.summary_number(name)) is not None and n <= last]
-        if stored:
-            summary = self._load(self.root / layout.COMMITS / layout.summary_name(max(stored)), Summary)
-        else:
+        summary = self._summary
+        if summary.number > last:
             summary = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
+        summary = self._stored_summary(summary.number, last) or summary
         for commit in self.commits(summary.number + 1, last):
             summary = advance(summary, commit)
+        if summary.number > self._summary.number:
+            self._summary = summary
         return summary
 
     def commit_with_offset(self, offset: int) -> int:
@@ -101,33 +114,76 @@ class ChangeLog:
 
         A segment at an edge may hold events outside: filter rows by ``_offset``.
         """
-        newest = self.latest()
-        number = self.commit_with_offset(start)
-        while number <= newest:
-            commit = self.commit(number)
+        for commit in self.commits(self.commit_with_offset(start)):
             if commit.first_offset >= end:
                 return
             for segment in commit.segments:
                 if segment.collection == collection and segment.last_offset >= start and segment.first_offset < end:
                     yield segment
-            number += 1
 
     def schema(self, fingerprint: str) -> TableSchema:
         """A schema of this log by fingerprint. Raises ``TM-LOG-002`` when no commit introduced it."""
-        known = self.summary().schemas.get(fingerprint)
+        known = self._summary.schemas.get(fingerprint) or self.summary().schemas.get(fingerprint)
         if known is None:
             raise ChangeLogError("TM-LOG-002", f"{self.root}: no commit introduces the schema {fingerprint}")
         return known
 
-    def _names(self) -> list[str]:
+    def _header(self) -> LogHeader:
+        path = self.root / layout.HEADER
+        try:
+            header = self._load(path, LogHeader)
+        except ChangeLogError as error:
+            if error.code != "TM-LOG-004":
+                raise
+            raise ChangeLogError("TM-LOG-001", f"{self.root} holds no change log (no {layout.HEADER})") from None
+        if header.format_version > FORMAT_VERSION:
+            raise ChangeLogError(
+                "TM-LOG-003", f"{self.root} has format version {header.format_version}, known is {FORMAT_VERSION}"
+            )
+        return header
+
+    def _path(self, number: int) -> Path:
+        return self.root / layout.COMMITS / layout.commit_name(number)
+
+    def _listed(self) -> int:
+        """The newest commit by a listing of the directory; -1 when there is none."""
         folder = self.root / layout.COMMITS
-        return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        try:
+            names = [entry.name for entry in folder.iterdir()]
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            raise _unreadable(folder, error) from None
+        numbers = {number for name in names if (number := layout.commit_number(name)) is not None}
+        newest = max(numbers, default=-1)
+        if len(numbers) != newest + 1:
+            for number in range(newest):
+                # A listing is no snapshot: it may show a new file and not the one made just before it. So look again.
+                if number not in numbers and not _exists(self._path(number)):
+                    raise ChangeLogError("TM-LOG-004", f"{self._path(number)} is missing")
+        return newest
+
+    def _stored_summary(self, above: int, last: int) -> Summary | None:
+        """The newest stored summary of a commit in ``(above, last]``.
+
+        Usually the newest due one is there; it is missing when its writer died between the commit and the summary.
+        """
+        for number in range(last - last % layout.SUMMARY_EVERY, above, -layout.SUMMARY_EVERY):
+            path = self.root / layout.COMMITS / layout.summary_name(number)
+            if _exists(path):
+                summary = self._load(path, Summary)
+                if summary.number != number:
+                    raise ChangeLogError("TM-LOG-002", f"{path} says it sums up to commit {summary.number}")
+                return summary
+        return None
 
     def _load(self, path: Path, model: type[M]) -> M:
         try:
             return model.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise ChangeLogError("TM-LOG-004", f"{path} is missing") from None
+        except OSError as error:
+            raise _unreadable(path, error) from None
         except ValidationError as error:
             first = error.errors(include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "the file"
@@ -140,7 +196,8 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     Raises:
         ChangeLogError: ``TM-LOG-002`` when the commit does not follow on.
     """
-    if commit.number != summary.number + 1 or commit.first_offset != summary.next_offset:
+    follows = commit.number == summary.number + 1 and commit.first_offset == summary.next_offset
+    if not follows or commit.epoch < summary.epoch:
         raise ChangeLogError("TM-LOG-002", f"commit {commit.number} does not follow commit {summary.number}")
     totals = dict(summary.totals)
     for segment in commit.segments:
@@ -150,13 +207,28 @@ def advance(summary: Summary, commit: Commit) -> Summary:
             bytes=before.bytes + segment.size,
             fingerprint=segment.fingerprint,
         )
+    claims = summary.claims
+    if commit.epoch > summary.epoch:
+        claims = dict([*claims.items(), (commit.epoch, commit.number)][-CLAIMS_KEPT:])
     change = commit.state
     return Summary(
         number=commit.number,
         epoch=commit.epoch,
         time=commit.time,
         next_offset=commit.next_offset,
+        claims=claims,
         state=merge_patch(summary.state, change.updated) if change.merge_patch else change.updated,
         schemas={**summary.schemas, **commit.schemas},
         totals=totals,
     )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> ChangeLogError:
+    return ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror or error}")

@@ -1,0 +1,20 @@
+"""What a chunk's snapshot sees of the log."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Fence(Protocol):
+    """A chunk's snapshot, seen from the log.
+
+    Positions are integers that grow with the log. Once one fence shows a transaction, every snapshot that is opened
+    later on the same server shows it too.
+    """
+
+    @property
+    def high(self) -> int:
+        """A log position at or after every transaction that the snapshot sees. Taken after the snapshot was opened."""
+
+    def hides(self, txn: int) -> bool:
+        """Whether the snapshot does not see transaction ``txn``, which the log has shown; True when unsure."""

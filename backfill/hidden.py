@@ -1,0 +1,102 @@
+"""Transactions that the reader has emitted and no snapshot is known to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from backfill.fence import Fence
+from backfill.keys import TouchedKeys
+
+HIDDEN_LIMIT = 1_000_000
+"""Keys that all hidden transactions together may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenTransaction:
+    """An emitted transaction and what it touched.
+
+    Attributes:
+        txn: The source's id of it, as fences know it.
+        touched: Touched keys by table, not to be changed any more.
+        tracked: The tables whose touched keys were recorded from the transaction's first event on. A tracked table that
+            is not in ``touched`` was not touched; of any other table nothing is known.
+    """
+
+    txn: int
+    touched: Mapping[str, TouchedKeys]
+    tracked: frozenset[str]
+
+    def keys_of(self, table: str) -> TouchedKeys | None:
+        """What it touched in ``table``, None when that is unknown."""
+        touched = self.touched.get(table)
+        return TouchedKeys() if touched is None and table in self.tracked else touched
+
+
+_UNKNOWN: Mapping[str, TouchedKeys] = {}
+
+
+class HiddenSet:
+    """Transactions emitted by the reader but not yet known visible, in log order.
+
+    A transaction is added when its last event was emitted, before any chunk is started, and leaves by the first fence
+    that shows it.
+
+    Args:
+        limit: Keys held in all. What would exceed it is kept with unknown keys: chunks wait until it is visible.
+    """
+
+    def __init__(self, limit: int = HIDDEN_LIMIT) -> None:
+        self._limit = limit
+        self._held = 0
+        self._transactions: dict[int, HiddenTransaction] = {}
+
+    def add(self, txn: int, touched: Mapping[str, TouchedKeys] | None, tracked: frozenset[str] = frozenset()) -> None:
+        """Adds a transaction that was just emitted.
+
+        Args:
+            txn: Its id.
+            touched: Touched keys by table id; None when nothing is known. They must not be changed afterwards.
+            tracked: Tables whose keys were recorded throughout the transaction, touched or not. A table that is neither
+                here nor in ``touched`` has unknown keys.
+        """
+        if touched is None or txn in self._transactions or self._held + _size(touched) > self._limit:
+            touched, tracked = _UNKNOWN, frozenset()
+        self._keep(HiddenTransaction(txn, dict(touched), tracked))
+
+    def purge(self, fence: Fence) -> None:
+        """Lets go of what the fence shows: every later snapshot shows it too."""
+        for transaction in [each for each in self._transactions.values() if not fence.hides(each.txn)]:
+            del self._transactions[transaction.txn]
+            self._held -= _size(transaction.touched)
+
+    def ids(self) -> list[int]:
+        """The transactions' ids, for the checkpoint."""
+        return list(self._transactions)
+
+    def restore(self, ids: Iterable[int]) -> None:
+        """Adds transactions of a checkpoint; the keys they touched are unknown."""
+        for txn in ids:
+            self.add(txn, None)
+
+    def entries(self) -> tuple[HiddenTransaction, ...]:
+        """The transactions in log order, as they are now.
+
+        A chunk holds on to them: another chunk's newer fence may purge the set meanwhile, but this one's older snapshot
+        must still know what it does not see.
+        """
+        return tuple(self._transactions.values())
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def _keep(self, transaction: HiddenTransaction) -> None:
+        replaced = self._transactions.pop(transaction.txn, None)
+        if replaced is not None:
+            self._held -= _size(replaced.touched)
+        self._transactions[transaction.txn] = transaction
+        self._held += _size(transaction.touched)
+
+
+def _size(touched: Mapping[str, TouchedKeys]) -> int:
+    return sum(map(len, touched.values()))

@@ -1,0 +1,140 @@
+"""Keys of rows, and the keys that the log touched in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from protocol.errors import SourceError
+
+Key = bytes
+"""A row's key: the literal texts of its key columns in UTF-8, joined by NUL, so that equal keys are equal bytes.
+
+Keys are never ordered here: only the server knows its collations.
+"""
+
+WINDOW_LIMIT = 200_000
+"""Keys that are remembered one by one; some 30 MB with keys of 40 bytes."""
+
+_SEPARATOR = b"\x00"
+
+
+def join_key(parts: Iterable[bytes]) -> Key:
+    """The key of a row from the texts of its key columns.
+
+    Raises:
+        SourceError: TM-BKF-002, a text holds a NUL, so that two rows could have the same key. PostgreSQL has no such
+            text; for MySQL's binary types the literal text is a hexadecimal one.
+    """
+    texts = tuple(parts)
+    key = _SEPARATOR.join(texts)
+    if key.count(_SEPARATOR) != len(texts) - 1:
+        raise SourceError("TM-BKF-002", "a key column's text holds a NUL character")
+    return key
+
+
+def key_texts(key: Key) -> list[str]:
+    """The texts of the key columns, as the state holds them."""
+    return key.decode().split("\x00")
+
+
+def key_from_texts(texts: Sequence[str]) -> Key:
+    """The inverse of ``key_texts``. Raises as ``join_key``."""
+    return join_key(text.encode() for text in texts)
+
+
+# What a consumer that saw only the events since some moment knows of a row.
+_WHOLE = 0  # All of it: some event carried every column (a delete does: there is nothing more to know).
+_PARTIAL = 1  # Every event lacked columns, so it needs what it had before.
+_INCOMPLETE = 2  # The row came to this key by an event that lacked columns: nothing that was here before helps.
+
+
+class TouchedKeys:
+    """The keys that the log touched in one table, in log order, each full or partial.
+
+    A full event makes a key full whether partial ones come before or after it: before, because it replaces the row;
+    after, because what they lack is what it gave. A delete is full, and what follows it is an insert. The one exception
+    is an event that *brings a row to the key* and lacks columns (an UPDATE of the key that leaves a large value
+    untouched): what a consumer had under that key, be it from a full event, belongs to another row. It makes the key
+    ``incomplete`` until a full event follows.
+
+    Args:
+        limit: With more keys than these every key counts as touched (``everything``): memory stays bounded in a
+            transaction of any size.
+    """
+
+    __slots__ = ("_everything", "_incomplete_forgotten", "_keys", "_limit")
+
+    def __init__(self, limit: int = WINDOW_LIMIT) -> None:
+        self._limit = limit
+        self._everything = False
+        self._incomplete_forgotten = False
+        self._keys: dict[Key, int] = {}
+
+    @property
+    def everything(self) -> bool:
+        """Every row counts as touched: the table was truncated, or too many keys were touched."""
+        return self._everything
+
+    @property
+    def incomplete_forgotten(self) -> bool:
+        """Some incomplete keys are not in ``incomplete()``: too many were touched. Only a new scan finds the rows."""
+        return self._incomplete_forgotten
+
+    def incomplete(self) -> list[Key]:
+        """Keys to which a row came without all of its columns, and that no full event followed."""
+        return [key for key, known in self._keys.items() if known == _INCOMPLETE]
+
+    def add(self, key: Key, partial: bool, inserted: bool = False) -> None:
+        """Records an event.
+
+        Args:
+            key: The row's key; a change of the key is two events.
+            partial: The event lacked columns.
+            inserted: It brought the row to this key: an insert, or a change of the key. Matters when ``partial``.
+        """
+        if self._everything:
+            self._incomplete_forgotten |= partial and inserted
+            return
+        if not partial:
+            self._keys[key] = _WHOLE
+        elif inserted:
+            self._keys[key] = _INCOMPLETE
+        else:
+            self._keys.setdefault(key, _PARTIAL)
+        if len(self._keys) > self._limit:
+            self._overflow()
+
+    def truncate(self) -> None:
+        """Records a TRUNCATE: every row is touched, and none is left to be incomplete."""
+        self._keys.clear()
+        self._everything = True
+        self._incomplete_forgotten = False
+
+    def merge(self, later: TouchedKeys) -> None:
+        """Adds what happened after these."""
+        if later._everything:
+            self._overflow()
+            self._incomplete_forgotten |= later._incomplete_forgotten
+            return
+        for key, known in later._keys.items():
+            self.add(key, known != _WHOLE, known == _INCOMPLETE)
+
+    def __contains__(self, key: Key) -> bool:
+        return self._everything or key in self._keys
+
+    def __len__(self) -> int:
+        """Keys remembered one by one."""
+        return len(self._keys)
+
+    def isdisjoint(self, keys: Sequence[Key]) -> bool:
+        """Whether none of ``keys`` was touched."""
+        return not self._everything and (not self._keys or self._keys.keys().isdisjoint(keys))
+
+    def partial(self, key: Key) -> bool:
+        """Whether the events of a touched key do not give a consumer the whole row; True under ``everything``."""
+        return self._keys.get(key, _PARTIAL) != _WHOLE
+
+    def _overflow(self) -> None:
+        self._incomplete_forgotten |= _INCOMPLETE in self._keys.values()
+        self._everything = True
+        self._keys.clear()

@@ -1,0 +1,74 @@
+"""The keys of one chunk's table whose state the log has given already, at least as new as the chunk's snapshot."""
+
+from __future__ import annotations
+
+from backfill.fence import Fence
+from backfill.hidden import HiddenTransaction
+from backfill.keys import Key, TouchedKeys
+
+
+class Window:
+    """What the log touched in a chunk's table since the chunk was started, and what the snapshot hides of before.
+
+    Args:
+        entries: The hidden set as it was when the chunk was started.
+        limit: Keys remembered one by one; with more, every row counts as touched.
+    """
+
+    def __init__(self, entries: tuple[HiddenTransaction, ...], limit: int) -> None:
+        self._entries = entries
+        self._before = TouchedKeys(limit)
+        self._since = TouchedKeys(limit)
+        self._spoiled = False
+
+    def observe(self, key: Key, partial: bool, inserted: bool) -> None:
+        """The log touched a key."""
+        self._since.add(key, partial, inserted)
+
+    def observe_all(self, touched: TouchedKeys) -> None:
+        """The log touched these keys."""
+        self._since.merge(touched)
+
+    def truncate(self) -> None:
+        """The log truncated the table."""
+        self._since.truncate()
+
+    def spoil(self) -> None:
+        """The chunk is of no use any more, whatever the log touched."""
+        self._spoiled = True
+
+    def take(self, fence: Fence, table: str) -> bool:
+        """Takes over the keys of every entry that the fence hides; False when those of one are unknown."""
+        for entry in self._entries:
+            if not fence.hides(entry.txn):
+                continue
+            touched = entry.keys_of(table)
+            if touched is None:
+                return False
+            self._before.merge(touched)
+        self._entries = ()
+        return True
+
+    def incomplete(self) -> list[Key]:
+        """Keys to which the snapshot's unseen past brought a row without all of its columns."""
+        return self._before.incomplete()
+
+    @property
+    def everything(self) -> bool:
+        """Every row counts as touched."""
+        return self._spoiled or self._before.everything or self._since.everything
+
+    def touched(self) -> TouchedKeys:
+        """The whole window, in log order. Nothing is observed afterwards."""
+        if not self._before.everything and not len(self._before):
+            return self._since
+        self._before.merge(self._since)
+        return self._before
+
+    def settles(self, key: Key) -> bool:
+        """Whether the log gave a consumer the whole row since the chunk was started.
+
+        Full events of the hidden set do not count: between two hidden transactions there may be a visible one, gone
+        from the set, that brought another row to the key.
+        """
+        return key in self._since and not self._since.partial(key)

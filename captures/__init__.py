@@ -1,0 +1,1 @@
+"""The capture engine, and one package per database that it drives."""

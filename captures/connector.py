@@ -1,0 +1,150 @@
+"""A connector process: requests on stdin, responses on stdout, log lines on stderr, and nothing else anywhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from captures.engine import Capture
+from captures.interface import Database, DatabaseFactory
+from captures.output import Output
+from captures.requests import Acknowledgements, Requests, Wakeup
+from captures.state import CaptureState
+from protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from protocol.logs import log_failure, log_to_stderr
+from protocol.messages import (
+    Acknowledge,
+    Applied,
+    Apply,
+    Discover,
+    Discovered,
+    Message,
+    Open,
+    Opened,
+    Request,
+    Spec,
+    SpecResponse,
+    Validate,
+    Validated,
+    ValidatedBinding,
+)
+
+logger = logging.getLogger(__name__)
+
+STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end. Not an Exception: nothing on the way may take it for a failure."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_status = 128 + signal_number
+
+
+def main(database: DatabaseFactory) -> int:
+    """Runs a connector on this process's stdin, stdout and stderr; returns its exit status.
+
+    0 after an answered request or a capture that ended well, 1 after an error, which is the last line on stderr.
+    """
+    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    # What Python itself or a library prints must not get among the messages.
+    stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        serve(database(), Requests(sys.stdin.fileno()), Output(stdout))
+        return 0
+    except TidemarkError as error:
+        log_failure(logger, error)
+    except BrokenPipeError:
+        log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
+    except Stopped as stopped:
+        logger.info("stopped by a signal")
+        return stopped.exit_status
+    except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
+        logger.debug("unexpected error", exc_info=True)
+        log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {_place(error)}"))
+    finally:
+        _discard(stdout)
+    return 1
+
+
+def serve(database: Database, requests: Requests, output: Output) -> None:
+    """Answers requests until stdin ends or a capture does."""
+    while (request := requests.next()) is not None:
+        if isinstance(request, Open):
+            capture(database, request, requests, output)
+            return
+        output.message(answer(database, request))
+
+
+def answer(database: Database, request: Request) -> Message:
+    """The response to a unary request."""
+    if isinstance(request, Spec):
+        return SpecResponse(
+            config_schema=database.config_schema,
+            resource_config_schema=database.resource_config_schema,
+            documentation_url=os.environ.get("DOCS_URL") or database.documentation_url,
+            resource_path_pointers=database.resource_path_pointers,
+        )
+    if isinstance(request, Discover):
+        return Discovered(bindings=database.discover(request.config))
+    if isinstance(request, Validate):
+        paths = database.validate(request.config, request.bindings)
+        return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
+    if isinstance(request, Apply):
+        return Applied(action_description=database.apply(request.capture.config, request.capture.bindings))
+    assert isinstance(request, Acknowledge)
+    raise ProtocolError("TM-PRO-004", "acknowledge came before open")
+
+
+def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
+    """Runs a capture session."""
+    source = database.open(request.capture.config, request.capture.bindings)
+    wakeup = Wakeup()
+    acknowledgements = Acknowledgements(requests, wakeup)
+    try:
+        output.message(Opened(explicit_acknowledgements=True))
+        Capture(
+            source,
+            CaptureState(request.state),
+            output,
+            acknowledgements,
+            wakeup,
+            stop_when_caught_up=os.environ.get(STOP_WHEN_CAUGHT_UP, "") not in ("", "0"),
+            clock=time.monotonic,
+        ).run()
+    finally:
+        acknowledgements.close()
+        source.close()
+        wakeup.close()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _discard(stdout: BinaryIO) -> None:
+    """Closes stdout; what a broken pipe left in its buffer must not raise again."""
+    try:
+        stdout.close()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+
+
+def _place(error: BaseException) -> str:
+    """Where an unexpected error came from: file and line, without the values a message might hold."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

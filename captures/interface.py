@@ -1,0 +1,240 @@
+"""What the engine asks of a database. The engine owns interleaving, windows, checkpoints, acknowledgement and resuming;
+a database owns SQL, wire formats and types.
+
+Positions are integers that grow with the log (a PostgreSQL LSN). Transaction ids are integers of the source.
+Tables are known to the engine by the index of their binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from backfill.fence import Fence
+from backfill.keys import Key, TouchedKeys
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillOptions:
+    """How tables are read. ``chunk_rows`` fixes the size of chunks; otherwise it adapts to ``chunk_seconds``."""
+
+    readers: int = 1
+    chunk_seconds: float = 1.0
+    chunk_rows: int | None = None
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One source transaction that changed captured tables, after all its documents were written out.
+
+    Attributes:
+        txn: The source's id of it, as fences know it.
+        tracked: The bindings whose touched keys were recorded.
+        touched: Keys touched per binding, only for bindings in ``tracked``.
+        incomplete: Rows, by binding and key, of bindings not in ``tracked``, that came to a key without all columns.
+    """
+
+    txn: int
+    tracked: frozenset[int]
+    touched: dict[int, TouchedKeys] = field(default_factory=dict)
+    incomplete: list[tuple[int, Key]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LogBatch:
+    """What one call of ``LogStream.read`` brought.
+
+    Attributes:
+        lines: Whole protocol lines, in log order: captured documents and sourced schemas.
+        size: Bytes in ``lines``.
+        documents: Captured documents in ``lines``.
+        transactions: Those that ended in this batch and changed captured tables.
+        drained: Nothing more was waiting to be read.
+        changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
+    """
+
+    lines: list[bytes] = field(default_factory=list)
+    size: int = 0
+    documents: int = 0
+    transactions: list[Transaction] = field(default_factory=list)
+    drained: bool = False
+    changed: set[int] = field(default_factory=set)
+
+
+class LogStream(Protocol):
+    """The database's log from a position on. Used by one thread.
+
+    ``position`` is how far the log was read; ``between_transactions`` says whether everything up to there, and nothing
+    after it, has been returned: only then may chunks and checkpoints be written. ``committed_at`` is when the source
+    committed the last transaction that was read, in seconds since the epoch, None before the first.
+    """
+
+    position: int
+    between_transactions: bool
+    committed_at: float | None
+
+    def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
+        """Reads what is there, about ``limit`` bytes at most, and returns at the end of a transaction if one is near.
+
+        Waits up to ``wait`` seconds when nothing is there, and returns at once when the descriptor ``wakeup`` becomes
+        readable. Raises a retryable SourceError when the connection is lost.
+        """
+
+    def track(self, bindings: frozenset[int]) -> None:
+        """Records touched keys for these bindings, from the next transaction on."""
+
+    def acknowledge(self, position: int) -> None:
+        """Everything up to ``position`` is durable downstream: the source may let go of it."""
+
+    def request_progress(self) -> None:
+        """Asks the server to say where it is, so that ``position`` moves although nothing is written."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRequest:
+    """A chunk to read: ``limit`` rows after ``cursor`` when ``scan``, and the rows with the keys in ``rereads``."""
+
+    binding: int
+    cursor: Key | None
+    scan: bool
+    rereads: Sequence[Key]
+    limit: int
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A chunk that was read.
+
+    Attributes:
+        fence: What its snapshot sees.
+        tails: One per scanned row, in scan order: what follows ``head`` in a captured line, newline included.
+        keys: Parallel to ``tails``.
+        end: The scan found no more rows than these.
+        reread_tails: The rows found again by key.
+        reread_keys: Parallel to ``reread_tails``.
+        seconds: How long it took.
+    """
+
+    request: ChunkRequest
+    fence: Fence
+    tails: list[bytes]
+    keys: list[Key]
+    end: bool
+    reread_tails: list[bytes]
+    reread_keys: list[Key]
+    seconds: float
+
+
+class ChunkReader(Protocol):
+    """Reads chunks on a connection of its own. Used by one thread, not the log's."""
+
+    def read(self, request: ChunkRequest) -> Chunk:
+        """Reads a chunk in one snapshot that is open no longer than this call. Raises SourceError."""
+
+    def cancel(self) -> None:
+        """Ends a read that is under way, from another thread."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A binding as the database opened it.
+
+    Attributes:
+        binding: Its index.
+        name: For people, ``schema.table``.
+        state_key: Its identity in the state.
+        document_schema: The closed JSON Schema of its documents.
+        identity: Changes when the table was dropped and made again.
+        key: Names of the key columns; empty when rows cannot be told apart.
+        scan: ``key``, or ``none`` when the table follows the log only.
+        priority: Tables of higher priority are read first.
+        estimated_rows: What the server believes, None when it does not know.
+    """
+
+    binding: int
+    name: str
+    state_key: str
+    document_schema: JsonObject
+    identity: str
+    key: tuple[str, ...]
+    scan: str
+    priority: int
+    estimated_rows: int | None
+
+
+class Source(Protocol):
+    """A database opened for capturing: its tables are known, its log can be streamed and its tables read."""
+
+    tables: list[OpenedTable]
+    options: BackfillOptions
+    heartbeat_seconds: float
+
+    def identity(self) -> JsonObject:
+        """What tells this server and its log from any other; kept in the state."""
+
+    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+        """Where the log is read from.
+
+        Args:
+            cursor: The state's cursor, None for a new capture.
+            identity: The state's ``identity()``.
+
+        Raises:
+            SourceError: The log no longer holds everything after ``cursor``.
+        """
+
+    def format_position(self, position: int) -> str:
+        """The position as the state holds it."""
+
+    def open_log(self, position: int) -> LogStream: ...
+
+    def open_chunk_reader(self) -> ChunkReader: ...
+
+    def visibility(self) -> Fence:
+        """What a snapshot opened now would see. Used by the engine's thread."""
+
+    def horizon(self) -> int:
+        """A transaction id above that of every transaction that has begun."""
+
+    def oldest_running(self) -> int:
+        """The id of the oldest transaction that has not ended, or ``horizon()`` when there is none."""
+
+    def end_of_log(self) -> int:
+        """Where the server's log ends now."""
+
+    def retained_bytes(self) -> int | None:
+        """How much log the server keeps for this capture."""
+
+    def chunk_head(self, binding: int, position: int) -> bytes:
+        """What stands before a chunk row's tail in its captured line, for rows emitted at ``position``."""
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol):
+    """One kind of database, as a connector hands it to ``captures.connector``."""
+
+    config_schema: JsonObject
+    resource_config_schema: JsonObject
+    documentation_url: str
+    resource_path_pointers: list[str]
+
+    def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
+
+    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
+        """The resource path of each binding. Raises SourceError with every unmet prerequisite."""
+
+    def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
+        """Makes what the capture needs at the source; says what it did, nothing when there was nothing to do."""
+
+    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> Source: ...
+
+
+DatabaseFactory = Callable[[], Database]
+AnyConfig = dict[str, Any]

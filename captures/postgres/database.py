@@ -1,0 +1,100 @@
+"""PostgreSQL as a connector: what it is, which tables there are, what must hold, what must be made."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+import psycopg
+
+from captures.postgres.bindings import captured_columns
+from captures.postgres.catalog import read_tables
+from captures.postgres.columns import Table
+from captures.postgres.config import EndpointConfig, ResourceConfig, json_schema, parse_endpoint, parse_resource
+from captures.postgres.document_schema import document_schema
+from captures.postgres.prerequisites import unmet
+from captures.postgres.session import connect, query_failure
+from captures.postgres.setup import ensure_publication, ensure_slot
+from captures.postgres.source import PostgresSource
+from protocol.errors import SourceError
+from protocol.logs import log_failure
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
+
+logger = logging.getLogger(__name__)
+
+FALLBACK_KEY = "/_meta/source/loc"
+"""The key of a collection whose table has none."""
+
+
+class PostgresDatabase:
+    """See ``captures.interface.Database``."""
+
+    def __init__(self) -> None:
+        self.documentation_url = "docs/postgres.md"
+        self.resource_path_pointers = ["/schema", "/table"]
+        self.config_schema = json_schema(EndpointConfig)
+        self.resource_config_schema = json_schema(ResourceConfig)
+
+    def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
+        endpoint = parse_endpoint(config)
+        with _session(endpoint, "discovering tables") as session:
+            tables = read_tables(session)
+        return [_discovered(table, truncates=endpoint.truncate == "emit") for table in tables]
+
+    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
+        endpoint = parse_endpoint(config)
+        resources = [parse_resource(binding.resource_config) for binding in bindings]
+        with _session(endpoint, "checking prerequisites") as session:
+            failures = unmet(session, endpoint, resources, _tables(session, resources))
+        if len(failures) == 1:
+            raise failures[0]
+        if failures:
+            for failure in failures:
+                log_failure(logger, failure)
+            listed = "; ".join(str(failure) for failure in failures)
+            raise SourceError("TM-PG-010", f"{len(failures)} prerequisites are not met: {listed}")
+        return [resource.path for resource in resources]
+
+    def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
+        endpoint = parse_endpoint(config)
+        resources = [parse_resource(binding.resource_config) for binding in bindings]
+        with _session(endpoint, "preparing the source") as session:
+            tables = [table for table in _tables(session, resources) if table is not None]
+            if not tables:
+                return ""
+            done = [ensure_publication(session, endpoint, tables), ensure_slot(session, endpoint)]
+        return "; ".join(filter(None, done))
+
+    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> PostgresSource:
+        resources = [parse_resource(binding.resource_config) for binding in bindings]
+        return PostgresSource(parse_endpoint(config), bindings, resources)
+
+
+@contextlib.contextmanager
+def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection]:
+    with connect(endpoint) as session:
+        try:
+            yield session
+        except psycopg.Error as error:
+            raise query_failure(error, what) from None
+
+
+def _tables(session: psycopg.Connection, resources: Sequence[ResourceConfig]) -> list[Table | None]:
+    found = {(t.schema, t.name): t for t in read_tables(session, [(r.schema_name, r.table) for r in resources])}
+    return [found.get((r.schema_name, r.table)) for r in resources]
+
+
+def _discovered(table: Table, *, truncates: bool) -> DiscoveredBinding:
+    columns = captured_columns(table, ())
+    key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
+    return DiscoveredBinding(
+        recommended_name=f"{table.schema}/{table.name}",
+        resource_config={"schema": table.schema, "table": table.name},
+        document_schema=document_schema(table, columns, table.key, truncates=truncates),
+        key=key or [FALLBACK_KEY],
+        # Without a key there is no scan by key: such a table is found, and left out until someone chooses how.
+        disable=not key,
+        resource_path=[table.schema, table.name],
+        is_fallback_key=not key or table.key_is_fallback,
+    )

@@ -1,0 +1,130 @@
+"""The walsender connection: START_REPLICATION, CopyData in both directions (PostgreSQL docs §55.4).
+
+psycopg has no replication API; libpq's COPY_BOTH, which it wraps, is all that is needed.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+
+import psycopg
+from psycopg import pq, sql
+
+from captures.postgres.config import EndpointConfig
+from captures.postgres.lsn import format_lsn
+from captures.postgres.session import connect_pq, error_text
+from protocol.errors import SourceError
+
+STATUS_SECONDS = 10.0
+"""A standby status update goes out at least this often, so that the server knows that we live."""
+
+POSTGRES_EPOCH = 946684800
+"""2000-01-01 UTC in seconds since 1970: the server's clock counts microseconds from there."""
+
+_STATUS_UPDATE = struct.Struct(">cQQQQB")
+
+
+class ReplicationConnection:
+    """A started stream. ``receive`` is libpq's ``get_copy_data``: the log reader calls it in its own loop.
+
+    Args:
+        position: Where to start; the server starts no earlier than the slot's confirmed position.
+
+    Raises:
+        SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
+            ``TM-PG-020`` anything else.
+    """
+
+    def __init__(self, config: EndpointConfig, position: int) -> None:
+        self._slot = config.slot
+        self._connection = connect_pq(config, replication=True)
+        self.receive = self._connection.get_copy_data
+        self._flushed = position
+        self._received = position
+        self._status_due = 0.0
+        statement = sql.SQL(
+            "START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {}, messages 'true')"
+        ).format(
+            sql.Identifier(config.slot),
+            sql.SQL(format_lsn(position)),
+            sql.Literal(sql.Identifier(config.publication).as_string(None)),
+        )
+        result = self._connection.exec_(statement.as_bytes(None))
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            failure = self._refusal(result)
+            self._connection.finish()
+            raise failure
+
+    def wait(self, seconds: float, wakeup: int) -> None:
+        """Waits for data, for ``wakeup``, or for the time to pass; takes in what has arrived."""
+        self._flush()
+        ready, _, _ = select.select([self._connection.socket, wakeup], [], [], max(seconds, 0.0))
+        if self._connection.socket in ready:
+            self.consume()
+
+    def consume(self) -> None:
+        """Takes in what has arrived on the socket, without waiting."""
+        try:
+            self._connection.consume_input()
+        except psycopg.OperationalError as error:
+            raise self._broken(error) from None
+
+    def confirm(self, position: int) -> None:
+        """The slot may move to ``position``."""
+        if position > self._flushed:
+            self._flushed = position
+            self.send_status()
+
+    def keep_alive(self, received: int, *, reply: bool) -> None:
+        """Tells the server that we live, when it asked or when it is time."""
+        self._received = received
+        if reply or time.monotonic() >= self._status_due:
+            self.send_status()
+
+    def send_status(self, *, request_reply: bool = False) -> None:
+        """A standby status update: received so far, flushed and applied as far as was acknowledged."""
+        now = int((time.time() - POSTGRES_EPOCH) * 1_000_000)
+        received = max(self._received, self._flushed)
+        update = _STATUS_UPDATE.pack(b"r", received, self._flushed, self._flushed, now, int(request_reply))
+        try:
+            self._connection.put_copy_data(update)
+        except psycopg.OperationalError as error:
+            raise self._broken(error) from None
+        self._flush()
+        self._status_due = time.monotonic() + STATUS_SECONDS
+
+    def ended(self) -> SourceError:
+        """Why the stream ended, once ``receive`` returned -1 or failed."""
+        result = self._connection.get_result()
+        text = error_text(self._connection)
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            return self._refusal(result)
+        return SourceError(
+            "TM-PG-020", f"the server ended the stream of slot {self._slot}: {text or 'no reason given'}"
+        )
+
+    def close(self) -> None:
+        self._connection.finish()
+
+    def _flush(self) -> None:
+        try:
+            while self._connection.flush() != 0:
+                select.select([], [self._connection.socket], [])
+        except psycopg.OperationalError as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: psycopg.Error) -> SourceError:
+        return SourceError("TM-PG-020", f"the stream of slot {self._slot} broke: {' '.join(str(error).split())}")
+
+    def _refusal(self, result: pq.abc.PGresult) -> SourceError:
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        text = text or error_text(self._connection)
+        code = {
+            "55006": "TM-PG-014",  # object_in_use
+            "42704": "TM-PG-012",  # undefined_object
+            "55000": "TM-PG-015",  # object_not_in_prerequisite_state: invalidated
+        }.get(state, "TM-PG-020")
+        return SourceError(code, f"streaming from slot {self._slot}: {text}")

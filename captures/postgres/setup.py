@@ -1,0 +1,135 @@
+"""Makes the publication and the slot, in the order that loses nothing.
+
+The publication comes first: pgoutput looks it up as of each change it decodes, so a slot that is older than its
+publication fails on the changes between. Making a slot waits for every transaction that is running, so everything that
+is not visible to a snapshot taken afterwards is in the slot's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import pq, sql
+
+from captures.postgres.columns import Table
+from captures.postgres.config import EndpointConfig
+from captures.postgres.session import connect_pq, error_text, query_failure
+from protocol.errors import SourceError
+
+
+def table_identifier(table: Table) -> sql.Identifier:
+    return sql.Identifier(table.schema, table.name)
+
+
+def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[Table]) -> list[Table] | None:
+    """The tables that the publication lacks; None when there is no such publication."""
+    exists = session.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", [publication]).fetchone()
+    if exists is None:
+        return None
+    rows = session.execute(
+        """
+        SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = ANY(%(oids)s) AND NOT EXISTS (
+            SELECT FROM pg_publication p WHERE p.pubname = %(publication)s AND (
+                p.puballtables
+                OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+                OR EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname
+                           AND t.schemaname = n.nspname AND t.tablename = c.relname)))
+        """,
+        {"oids": [table.oid for table in tables], "publication": publication},
+    ).fetchall()
+    missing = {row[0] for row in rows}
+    return [table for table in tables if table.oid in missing]
+
+
+def publication_statement(publication: str, tables: Sequence[Table], *, exists: bool) -> sql.Composed:
+    """The SQL that makes the publication or adds the tables to it."""
+    names = sql.SQL(", ").join(map(table_identifier, tables))
+    if exists:
+        return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), names)
+    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)").format(
+        sql.Identifier(publication), names
+    )
+
+
+def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> str:
+    """Makes the publication or adds to it what is missing; says what it did.
+
+    Raises:
+        SourceError: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
+    """
+    missing = unpublished(session, config.publication, tables)
+    if missing == []:
+        return ""
+    exists = missing is not None
+    added = missing if missing is not None else tables
+    statement = publication_statement(config.publication, added, exists=exists)
+    text = statement.as_string(session)
+    if not config.create or config.read_only:
+        raise SourceError(
+            "TM-PG-011",
+            f"publication {config.publication} lacks " + ", ".join(f"{t.schema}.{t.name}" for t in added),
+            remedy=f"Run, as the tables' owner: {text};",
+        )
+    try:
+        session.execute(statement)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SourceError(
+            "TM-PG-011",
+            f"{config.user} may not publish the tables: {error.diag.message_primary}",
+            remedy=f"Run, as the tables' owner: {text};",
+        ) from None
+    except psycopg.Error as error:
+        raise query_failure(error, f"publishing tables in {config.publication}") from None
+    if exists:
+        return f"added {len(added)} tables to publication {config.publication}"
+    return f"created publication {config.publication} for {len(added)} tables"
+
+
+def slot_statement(config: EndpointConfig) -> str:
+    """The SQL that makes the slot, for a person to run."""
+    return f"SELECT pg_create_logical_replication_slot('{config.slot}', 'pgoutput')"
+
+
+def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
+    """Makes the slot when it is not there; says what it did.
+
+    Raises:
+        SourceError: ``TM-PG-012`` absent and not to be made, ``TM-PG-013`` there for something else.
+    """
+    slot = session.execute(
+        "SELECT plugin, database FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
+    ).fetchone()
+    if slot is not None:
+        check_slot_kind(config, *slot)
+        return ""
+    if not config.create:
+        raise SourceError(
+            "TM-PG-012",
+            f"there is no replication slot {config.slot} and the configuration says not to make it",
+            remedy=f"Run: {slot_statement(config)};",
+        )
+    # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
+    replication = connect_pq(config, replication=True)
+    try:
+        command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+        result = replication.exec_(command.format(sql.Identifier(config.slot)).as_bytes(None))
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise _slot_refused(config, result, error_text(replication))
+    finally:
+        replication.finish()
+    return f"created replication slot {config.slot}"
+
+
+def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None) -> None:
+    """Raises ``TM-PG-013`` unless the slot is one of pgoutput in our database."""
+    if plugin != "pgoutput" or database != config.database:
+        kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
+        raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
+
+
+def _slot_refused(config: EndpointConfig, result: pq.abc.PGresult, text: str) -> SourceError:
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
+    return SourceError(code, f"making replication slot {config.slot}: {text}")

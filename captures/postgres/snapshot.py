@@ -1,0 +1,50 @@
+"""What a PostgreSQL snapshot sees, and how it answers for transactions that the log names by 32 bits.
+
+``pg_current_snapshot()`` prints ``xmin:xmax:xip,…`` in 64-bit transaction ids; pgoutput's Begin has the low 32 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_EPOCH = 1 << 32
+_HALF = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Transactions below ``xmin`` are over, those from ``xmax`` on had not begun, ``running`` ran at that moment."""
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> Snapshot:
+        """Reads the text form of ``pg_snapshot`` (PostgreSQL docs, table 9.84)."""
+        xmin, xmax, running = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset())
+
+    def hides(self, xid: int) -> bool:
+        """Whether the changes of a transaction that the log has shown are not in this snapshot.
+
+        ``xid`` may be the low 32 bits: of the ids they can stand for, the one nearest to ``xmax`` is meant, since two
+        transactions alive at once are never further apart than half of the 32-bit space.
+        """
+        full = self.xmax - self.xmax % _EPOCH + xid % _EPOCH
+        if full - self.xmax >= _HALF:
+            full -= _EPOCH
+        elif self.xmax - full > _HALF:
+            full += _EPOCH
+        return full >= self.xmax or full in self.running
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFence:
+    """A chunk's fence: its snapshot, and a log position at or after every transaction that the snapshot sees."""
+
+    snapshot: Snapshot
+    high: int
+
+    def hides(self, txn: int) -> bool:
+        return self.snapshot.hides(txn)

@@ -1,0 +1,241 @@
+"""A PostgreSQL database opened for capturing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import psycopg
+from psycopg import pq
+
+from captures.interface import BackfillOptions, OpenedTable
+from captures.postgres.bindings import PostgresBinding
+from captures.postgres.catalog import read_tables, read_types
+from captures.postgres.chunks import CopyChunkReader, ScanTarget
+from captures.postgres.columns import Column, Table
+from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.fence import FenceTaker
+from captures.postgres.log import BoundRelation, PgoutputLog, origin_members
+from captures.postgres.lsn import format_lsn, parse_lsn
+from captures.postgres.pgoutput import Relation
+from captures.postgres.replication import ReplicationConnection
+from captures.postgres.rows import compile_log_decoder
+from captures.postgres.session import connect, connect_pq, error_text, query_failure
+from captures.postgres.setup import check_slot_kind
+from captures.postgres.snapshot import Snapshot, SnapshotFence
+from protocol.errors import SourceError
+from protocol.messages import Binding, JsonObject
+
+SLOT_WAIT_SECONDS = 15.0
+"""How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
+
+
+class PostgresSource:
+    """See ``captures.interface.Source``.
+
+    Raises:
+        SourceError: No connection, or a bound table that is gone.
+    """
+
+    def __init__(
+        self, config: EndpointConfig, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]
+    ) -> None:
+        self._config = config
+        self._session = connect(config)
+        self._fences = FenceTaker(self._session, read_only=config.read_only)
+        found = {
+            (t.schema, t.name): t for t in read_tables(self._session, [(r.schema_name, r.table) for r in resources])
+        }
+        self._bindings: list[PostgresBinding] = []
+        for index, (binding, resource) in enumerate(zip(bindings, resources, strict=True)):
+            table = found.get((resource.schema_name, resource.table))
+            if table is None:
+                raise SourceError("TM-PG-007", f"there is no table {resource.schema_name}.{resource.table}")
+            self._bindings.append(PostgresBinding(index, binding.state_key, resource, table, config.truncate == "emit"))
+        self._by_name = {(b.table.schema, b.table.name): b for b in self._bindings}
+        self._targets: dict[int, ScanTarget] = {}
+        self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
+        self.options = BackfillOptions(
+            config.backfill.readers, config.backfill.chunk_seconds, config.backfill.chunk_rows
+        )
+        self.heartbeat_seconds = config.heartbeat_seconds
+
+    # Positions.
+
+    def identity(self) -> JsonObject:
+        connection = connect_pq(self._config, replication=True)
+        try:
+            result = connection.exec_(b"IDENTIFY_SYSTEM")
+            if result.status != pq.ExecStatus.TUPLES_OK:
+                raise SourceError("TM-PG-020", f"IDENTIFY_SYSTEM: {error_text(connection)}")
+            system = (result.get_value(0, 0) or b"").decode()
+        finally:
+            connection.finish()
+        return {"system": system, "database": self._config.database, "slot": self._config.slot}
+
+    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+        slot = self._session.execute(
+            "SELECT plugin, database, confirmed_flush_lsn, wal_status FROM pg_replication_slots WHERE slot_name = %s",
+            [self._config.slot],
+        ).fetchone()
+        if slot is None:
+            if cursor is None:
+                raise SourceError("TM-PG-012", f"there is no replication slot {self._config.slot}")
+            raise SourceError(
+                "TM-PG-015", f"replication slot {self._config.slot} is gone; the capture stood at {cursor}"
+            )
+        plugin, database, confirmed, wal_status = slot
+        check_slot_kind(self._config, plugin, database)
+        if wal_status == "lost":
+            raise SourceError(
+                "TM-PG-015", f"the server has removed log that replication slot {self._config.slot} still needed"
+            )
+        if cursor is None:
+            return parse_lsn(confirmed)
+        if identity is not None and (now := self.identity())["system"] != identity.get("system"):
+            raise SourceError(
+                "TM-PG-016", f"the capture read system {identity.get('system')}, this server is {now['system']}"
+            )
+        position = parse_lsn(cursor)
+        if parse_lsn(confirmed) > position:
+            raise SourceError(
+                "TM-PG-015",
+                f"replication slot {self._config.slot} stands at {confirmed}, past the capture's {cursor}: "
+                "it was made anew, or something else reads it",
+            )
+        if position > self._lsn("pg_current_wal_lsn()"):
+            raise SourceError(
+                "TM-PG-016", f"the capture stood at {cursor}, which this server's log has not reached: it was restored"
+            )
+        return position
+
+    def format_position(self, position: int) -> str:
+        return format_lsn(position)
+
+    def end_of_log(self) -> int:
+        return self._fences.high()
+
+    # Visibility.
+
+    def visibility(self) -> SnapshotFence:
+        return SnapshotFence(self._snapshot(), 0)
+
+    def horizon(self) -> int:
+        return self._snapshot().xmax
+
+    def oldest_running(self) -> int:
+        return self._snapshot().xmin
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot.parse(str(self._one("SELECT pg_current_snapshot()::text")))
+
+    # Reading.
+
+    def open_log(self, position: int) -> PgoutputLog:
+        deadline = time.monotonic() + SLOT_WAIT_SECONDS
+        while True:
+            try:
+                connection = ReplicationConnection(self._config, position)
+                break
+            except SourceError as error:
+                if error.code != "TM-PG-014" or time.monotonic() >= deadline:
+                    raise self._name_holder(error) from None
+                time.sleep(0.1)
+        return PgoutputLog(connection, position, self, emit_truncate=self._config.truncate == "emit")
+
+    def open_chunk_reader(self) -> CopyChunkReader:
+        return CopyChunkReader(self._config, self._target)
+
+    def chunk_head(self, binding: int, position: int) -> bytes:
+        return self._bindings[binding].chunk_head(position)
+
+    def retained_bytes(self) -> int | None:
+        value = self._one(
+            "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
+            " ELSE pg_current_wal_lsn() END, restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = %s",
+            self._config.slot,
+        )
+        return int(value) if isinstance(value, int) else None
+
+    def close(self) -> None:
+        self._session.close()
+
+    # Tables, as the log shows them.
+
+    def relation(self, relation: Relation) -> BoundRelation | None:
+        """The decoder of a relation's rows; announces a new schema when its columns changed."""
+        binding = self._by_name.get((relation.schema, relation.table))
+        if binding is None:
+            return None
+        before = binding.document_schema
+        table = self._as_logged(binding, relation)
+        if table.columns != binding.table.columns:
+            # Assigned at once: a chunk reader in another thread sees the old columns or the new ones.
+            binding.table = table
+            self._targets.pop(binding.index, None)
+        emitted = {column.name: column for column in binding.columns}
+        decoder = compile_log_decoder(
+            binding.index, [emitted.get(c.name) for c in relation.columns], relation.columns, binding.key
+        )
+        schema = binding.document_schema
+        return BoundRelation(
+            binding=binding.index,
+            name=binding.name,
+            decoder=decoder,
+            origin=origin_members(relation.schema, relation.table),
+            new_schema=schema if schema != before else None,
+        )
+
+    def _as_logged(self, binding: PostgresBinding, relation: Relation) -> Table:
+        """The table with the columns that the log's rows have, which may be older than the catalog's, or newer."""
+        logged = [(c.name, c.type_oid, c.typmod) for c in relation.columns]
+        if logged == [_signature(column) for column in binding.table.columns if not column.generated]:
+            return binding.table
+        fresh = read_tables(self._session, [(relation.schema, relation.table)])
+        table = fresh[0] if fresh else binding.table
+        latest = {_signature(column): column for column in table.columns}
+        types = read_types(self._session, [c.type_oid for c in relation.columns])
+        columns = tuple(
+            latest.get((c.name, c.type_oid, c.typmod))
+            or Column(name=c.name, type=replace(types[c.type_oid], typmod=c.typmod), nullable=True)
+            for c in relation.columns
+        )
+        return replace(table, columns=columns)
+
+    def _target(self, binding: int) -> ScanTarget:
+        target = self._targets.get(binding)
+        if target is None:
+            target = self._targets[binding] = self._bindings[binding].scan_target()
+        return target
+
+    # Queries.
+
+    def _one(self, query: str, *parameters: str) -> object:
+        try:
+            row = self._session.execute(query, parameters).fetchone()
+        except psycopg.Error as error:
+            raise query_failure(error, "asking the server where it is") from None
+        return row[0] if row is not None else None
+
+    def _lsn(self, function: str) -> int:
+        return parse_lsn(str(self._one(f"SELECT {function}")))
+
+    def _name_holder(self, error: SourceError) -> SourceError:
+        if error.code != "TM-PG-014":
+            return error
+        holder = self._session.execute(
+            "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
+            " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
+            [self._config.slot],
+        ).fetchone()
+        pid, application, address = holder or (None, None, None)
+        return SourceError(
+            "TM-PG-014",
+            f"replication slot {self._config.slot} is in use by process {pid} "
+            f"({application} from {address or 'the server itself'})",
+        )
+
+
+def _signature(column: Column) -> tuple[str, int, int]:
+    return column.name, column.type.oid, column.type.typmod

@@ -1,0 +1,144 @@
+"""Which conversion each PostgreSQL type takes: the one path from the server's text to JSON, for the log and for chunks.
+
+A conversion is a function that is right for every text, and, for types that are common in tables, a piece of source
+that is right for usual texts, to be built into a generated row decoder where calling a function would cost more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from captures.postgres import values
+from captures.postgres.columns import ColumnType
+from captures.postgres.values import Convert
+
+SourceOf = Callable[[str, int], str]
+"""Writes Python source about the text in a variable, beginning at an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Source that does what a ``Convert`` does. It may use the names of ``INLINE_NAMES``, and only single quotes.
+
+    Attributes:
+        value: The inside of an f-string that makes the JSON.
+        unusual: An expression, true for texts that ``value`` is not right for; None when there are none.
+        quoted: ``value`` goes between double quotes, which it leaves out.
+    """
+
+    value: SourceOf
+    unusual: SourceOf | None = None
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    convert: Convert
+    inline: Inline | None = None
+
+
+INLINE_NAMES: dict[str, object] = {"string": values.string, "TRUTH": values.TRUTH}
+
+
+def _rest(text: str, at: int) -> str:
+    return f"{text}[{at}:]" if at else text
+
+
+def _as_it_is(text: str, at: int) -> str:
+    return f"{{{_rest(text, at)}}}"
+
+
+_VERBATIM = Conversion(values.verbatim, Inline(_as_it_is))
+_QUOTED = Conversion(values.quoted, Inline(_as_it_is, quoted=True))
+_STRING = Conversion(values.string, Inline(lambda text, at: f"{{string({_rest(text, at)})}}"))
+_BOOLEAN = Conversion(values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
+_FLOATING = Conversion(values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
+# Years of more than four digits and "BC" make the text longer.
+_DATE = Conversion(values.date, Inline(_as_it_is, lambda text, at: f"len({text}) > {at + 10}", quoted=True))
+# The blank stands elsewhere in longer years and nowhere in "infinity"; "BC" comes last.
+_TIMESTAMP = Conversion(
+    values.timestamp,
+    Inline(
+        lambda text, at: f"{{{text}[{at}:{at + 10}]}}T{{{text}[{at + 11}:]}}",
+        lambda text, at: f"{text}[{at + 10}:{at + 11}] != ' ' or {text}[-1] == 'C'",
+        quoted=True,
+    ),
+)
+_TIMESTAMPTZ = Conversion(
+    values.timestamptz,
+    Inline(
+        lambda text, at: f"{{{text}[{at}:{at + 10}]}}T{{{text}[{at + 11}:-3]}}Z",
+        lambda text, at: f"{text}[-3:] != '+00' or {text}[{at + 10}] != ' '",
+        quoted=True,
+    ),
+)
+
+# Oids of built-in types (pg_type.dat). Whatever is not here is a string.
+BOOL, BYTEA, INT8, INT2, INT4, OID, JSON, JSONB = 16, 17, 20, 21, 23, 26, 114, 3802
+FLOAT4, FLOAT8, NUMERIC, DATE, TIMESTAMP, TIMESTAMPTZ = 700, 701, 1700, 1082, 1114, 1184
+TIME, TIMETZ, INTERVAL, UUID, INET, CIDR, MACADDR, MACADDR8 = 1083, 1266, 1186, 2950, 869, 650, 829, 774
+BIT, VARBIT, POINT, LSEG, PATH, BOX, POLYGON, LINE, CIRCLE = 1560, 1562, 600, 601, 602, 603, 604, 628, 718
+
+_BUILT_IN: dict[int, Conversion] = {
+    BOOL: _BOOLEAN,
+    BYTEA: Conversion(values.bytea),
+    JSON: Conversion(values.json),
+    DATE: _DATE,
+    TIMESTAMP: _TIMESTAMP,
+    TIMESTAMPTZ: _TIMESTAMPTZ,
+    **dict.fromkeys((INT2, INT4, INT8, OID, JSONB), _VERBATIM),
+    **dict.fromkeys((FLOAT4, FLOAT8), _FLOATING),
+    **dict.fromkeys((NUMERIC, TIME, TIMETZ, INTERVAL, UUID, INET, CIDR, MACADDR, MACADDR8, BIT, VARBIT), _QUOTED),
+    **dict.fromkeys((POINT, LSEG, PATH, BOX, POLYGON, LINE, CIRCLE), _QUOTED),
+}
+
+_OF_EXTENSIONS = {"hstore": Conversion(values.hstore), "vector": _VERBATIM}
+
+
+def conversion(column_type: ColumnType) -> Conversion:
+    """How texts of a type become JSON."""
+    if column_type.base is not None:
+        return conversion(column_type.base)
+    if column_type.kind == "array" and column_type.element is not None:
+        element = column_type.element
+        return Conversion(values.array(conversion(element).convert, element.delimiter))
+    if column_type.kind == "range" and column_type.element is not None:
+        bound = column_type.element
+        while bound.base is not None:
+            bound = bound.base
+        if bound.oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
+            return Conversion(values.temporal_range(conversion(bound).convert))
+        return _STRING
+    if column_type.kind == "composite":
+        return Conversion(
+            values.composite(
+                [(values.string(byte_text(f.name)), conversion(f.type).convert) for f in column_type.fields]
+            )
+        )
+    return _OF_EXTENSIONS.get(extension_type(column_type)) or _BUILT_IN.get(column_type.oid, _STRING)
+
+
+def extension_type(column_type: ColumnType) -> Literal["hstore", "vector", ""]:
+    """Which of the extensions' types that have a JSON of their own this is. They have no fixed oids.
+
+    ``vector`` stands for pgvector's ``halfvec`` too: their texts are JSON arrays.
+    """
+    # The name is format_type's: perhaps qualified, perhaps with a modifier.
+    name = column_type.name.rpartition(".")[2].partition("(")[0]
+    if column_type.extension == "hstore" and name == "hstore":
+        return "hstore"
+    if column_type.extension == "vector" and name in ("vector", "halfvec"):
+        return "vector"
+    return ""
+
+
+def to_json(column_type: ColumnType, text: bytes) -> bytes:
+    """One value's JSON. Raises ValueError or LookupError when ``text`` is not a text of the type."""
+    return conversion(column_type).convert(text.decode("latin-1")).encode("latin-1")
+
+
+def byte_text(name: str) -> str:
+    """A name as the byte text that conversions and decoders work with."""
+    return name.encode().decode("latin-1")

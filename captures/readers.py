@@ -1,0 +1,100 @@
+"""Threads that read chunks beside the log. The log's thread hands out requests and takes what came of them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from captures.interface import Chunk, ChunkReader, ChunkRequest
+from captures.requests import Wakeup
+from protocol.errors import TidemarkError
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFailure:
+    """A chunk that could not be read."""
+
+    request: ChunkRequest
+    error: Exception
+
+
+class ReaderPool:
+    """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed.
+
+    A reader that failed is closed: the next chunk gets a new connection.
+    """
+
+    def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
+        self._open_reader = open_reader
+        self._size = size
+        self._wakeup = wakeup
+        self._requests: queue.SimpleQueue[ChunkRequest | None] = queue.SimpleQueue()
+        self._results: deque[Chunk | ChunkFailure] = deque()
+        self._threads: list[threading.Thread] = []
+        self._reading: set[ChunkReader] = set()
+        self._in_flight = 0
+        self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """How many more chunks can be read now."""
+        return self._size - self._in_flight
+
+    def submit(self, request: ChunkRequest) -> None:
+        self._in_flight += 1
+        if len(self._threads) < self._in_flight:
+            thread = threading.Thread(target=self._run, name=f"chunks-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._requests.put(request)
+
+    def take(self) -> list[Chunk | ChunkFailure]:
+        """What has come back since the last call."""
+        taken: list[Chunk | ChunkFailure] = []
+        while self._results:
+            taken.append(self._results.popleft())
+        self._in_flight -= len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Ends reads that are under way and waits for the threads."""
+        for _ in self._threads:
+            self._requests.put(None)
+        with self._lock:
+            for reader in self._reading:
+                reader.cancel()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+        self._requests = queue.SimpleQueue()
+
+    def _run(self) -> None:
+        reader: ChunkReader | None = None
+        requests = self._requests
+        while (request := requests.get()) is not None:
+            try:
+                if reader is None:
+                    reader = self._open_reader()
+                    with self._lock:
+                        self._reading.add(reader)
+                self._results.append(reader.read(request))
+            except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
+                self._results.append(ChunkFailure(request, error))
+                self._forget(reader)
+                reader = None
+            self._wakeup.set()
+        self._forget(reader)
+
+    def _forget(self, reader: ChunkReader | None) -> None:
+        if reader is not None:
+            with self._lock:
+                self._reading.discard(reader)
+            reader.close()
+
+
+def must_stop(failure: ChunkFailure) -> bool:
+    """Whether trying again cannot help."""
+    return not isinstance(failure.error, TidemarkError) or failure.error.entry.policy != "retry"

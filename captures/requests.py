@@ -1,0 +1,151 @@
+"""Stdin: one request a line, with a limit on its length, and a thread for those that come while a capture runs."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+
+from protocol.codec import decode_request
+from protocol.errors import ProtocolError, TidemarkError
+from protocol.messages import MAX_LINE_BYTES, Acknowledge, Request
+
+
+READ_BYTES = 256 * 1024
+
+
+class Requests:
+    """Reads requests from a descriptor.
+
+    Not from a buffered stream: a thread that waits in one cannot be ended, and keeps the interpreter from ending.
+
+    Args:
+        descriptor: Of stdin.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._searched = 0
+        self._ended = False
+
+    def next(self, stop: int | None = None) -> Request | None:
+        """The next request, None at the end of the stream or when ``stop`` becomes readable. Passes over empty lines.
+
+        Raises:
+            ProtocolError: As ``decode_request``, and ``TM-PRO-006`` when the stream ends inside a line.
+        """
+        while (line := self._line(stop)) is not None:
+            if line.strip():
+                return self._decode(line)
+        return None
+
+    def _line(self, stop: int | None) -> bytes | None:
+        while True:
+            end = self._buffer.find(b"\n", self._searched)
+            if end >= 0:
+                line = bytes(self._buffer[: end + 1])
+                del self._buffer[: end + 1]
+                self._searched = 0
+                return line
+            self._searched = len(self._buffer)
+            if self._searched > MAX_LINE_BYTES:
+                raise ProtocolError("TM-PRO-005", f"a request is longer than {MAX_LINE_BYTES} bytes")
+            if self._ended:
+                rest, self._buffer, self._searched = bytes(self._buffer), bytearray(), 0
+                return rest or None
+            if stop is not None and stop in select.select([self._descriptor, stop], [], [])[0]:
+                return None
+            piece = os.read(self._descriptor, READ_BYTES)
+            self._ended = not piece
+            self._buffer += piece
+
+    def _decode(self, line: bytes) -> Request:
+        try:
+            return decode_request(line)
+        except ProtocolError as error:
+            # What a shell pipes in without a newline is whole JSON; anything else at the end was cut short.
+            if error.code == "TM-PRO-001" and not line.endswith(b"\n"):
+                raise ProtocolError(
+                    "TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it"
+                ) from None
+            raise
+
+
+class Acknowledgements:
+    """Reads ``acknowledge`` requests in a thread, so that the engine never waits for stdin.
+
+    Args:
+        wakeup: Is set when there is something to ``take``.
+
+    Attributes:
+        closed: Nothing more will come.
+    """
+
+    def __init__(self, requests: Requests, wakeup: Wakeup) -> None:
+        self._requests = requests
+        self._wakeup = wakeup
+        self._counts: deque[int] = deque()
+        self._failure: TidemarkError | None = None
+        self._stop = Wakeup()
+        self.closed = False
+        self._thread = threading.Thread(target=self._run, name="acknowledgements", daemon=True)
+        self._thread.start()
+
+    def take(self) -> int:
+        """How many more checkpoints have become durable.
+
+        Raises:
+            ProtocolError: The other side sent something that is not an acknowledgement.
+        """
+        total = 0
+        while self._counts:
+            total += self._counts.popleft()
+        if self._failure is not None:
+            raise self._failure
+        return total
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._stop.close()
+
+    def _run(self) -> None:
+        try:
+            while (request := self._requests.next(self._stop.descriptor)) is not None:
+                if not isinstance(request, Acknowledge):
+                    raise ProtocolError("TM-PRO-004", f"after open only acknowledge may follow, not {request.kind}")
+                self._counts.append(request.checkpoints)
+                self._wakeup.set()
+        except TidemarkError as error:
+            self._failure = error
+        finally:
+            self.closed = True
+            self._wakeup.set()
+
+
+class Wakeup:
+    """A self-pipe: threads ``set`` it, the engine's select sees ``descriptor`` readable and ``clear``s it."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._write = os.pipe()
+        os.set_blocking(self.descriptor, False)
+        os.set_blocking(self._write, False)
+
+    def set(self) -> None:
+        try:
+            os.write(self._write, b"\0")
+        except BlockingIOError:
+            return  # The pipe is full of wake-ups already.
+
+    def clear(self) -> None:
+        try:
+            while os.read(self.descriptor, 4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self._write)

@@ -1,0 +1,1 @@
+"""One folder per connector image: a database handed to the capture engine."""

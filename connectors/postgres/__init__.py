@@ -1,0 +1,1 @@
+"""The PostgreSQL connector: ``python -m connectors.postgres``."""

@@ -1,0 +1,205 @@
+"""Writes the documents that are generated from the code: JSON Schemas and the table of errors.
+
+::
+
+    python -m protocol.generate          write them
+    python -m protocol.generate --check  write nothing; exit 1 and name each file that is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from protocol.changelog.models import Commit, LogHeader, Summary, TableSchema
+from protocol.error_codes import CODES, ErrorCode, Policy
+from protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+ROOMS: dict[str, str] = {
+    "CFG": "The capture file",
+    "PG": "PostgreSQL",
+    "CAP": "The capture engine",
+    "BKF": "Backfills",
+    "RUN": "The runtime",
+    "LOG": "The change log",
+    "SPK": "Spark",
+    "PRO": "The capture protocol",
+    "DEMO": "The demo",
+}
+"""The middle part of a code, and the heading its codes stand under, in the order of ``docs/errors.md``."""
+
+POLICIES: dict[Policy, str] = {
+    Policy.RETRY: "The runtime starts again by itself, with growing pauses.",
+    Policy.MANUAL: "The runtime stops and waits for a person.",
+}
+
+
+class _Schema(GenerateJsonSchema):
+    """Without the titles that pydantic makes from field names: they repeat the name in a worse spelling."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_SOURCE: JsonObject = {
+    "type": "object",
+    "description": "Where the event comes from. Further members depend on the database.",
+    "properties": {
+        "schema": {"type": "string"},
+        "table": {"type": "string"},
+        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970, UTC."},
+        "snapshot": {"type": "boolean", "description": "True for a row that a backfill read."},
+        "loc": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "Postgres: end of the previous commit, LSN of the event, LSN of its commit.",
+        },
+        "cursor": {"type": "string", "description": "MySQL: file:position:row."},
+        "txid": {"type": ["integer", "string"], "description": "The transaction, as the source names it."},
+    },
+}
+
+_CAPTURED: JsonObject = {
+    "type": "object",
+    "description": "One change event of one binding. Pending until the next checkpoint.",
+    "properties": {
+        "binding": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MAX_UINT32,
+            "default": 0,
+            "description": "Index into open.capture.bindings.",
+        },
+        "doc": {
+            "type": "object",
+            "description": "The row, columns at the top, and _meta. Its columns are the binding's sourcedSchema.",
+            "properties": {
+                "_meta": {
+                    "type": "object",
+                    "properties": {
+                        "op": {
+                            "enum": ["c", "u", "d", "t"],
+                            "description": "Created (also a backfilled row), updated, deleted, table truncated.",
+                        },
+                        "source": _SOURCE,
+                        "before": {"type": "object", "description": "What the log has of the old row."},
+                        "unchanged": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "Columns the log did not carry, absent from the document: keep their value.",
+                        },
+                    },
+                    "required": ["op", "source"],
+                }
+            },
+        },
+    },
+    "required": ["doc"],
+    "additionalProperties": False,
+}
+
+
+def documents() -> dict[str, bytes]:
+    """Every generated file's content by its path below ``docs/``."""
+    files = {f"protocol/request-{kind}.json": _request(model) for kind, model in REQUESTS.items()}
+    files |= {f"protocol/response-{kind}.json": _response(model) for kind, model in RESPONSES.items()}
+    files["protocol/response-captured.json"] = _envelope("captured", _CAPTURED)
+    files["protocol/state.json"] = _file(ConnectorState)
+    files["changelog/header.json"] = _file(LogHeader)
+    files["changelog/commit.json"] = _file(Commit)
+    files["changelog/summary.json"] = _file(Summary)
+    files["changelog/table-schema.json"] = _file(TableSchema)
+    written = {
+        path: orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        for path, schema in files.items()
+    }
+    written["errors.md"] = "".join(_errors()).encode()
+    return written
+
+
+def _request(model: type[Message]) -> JsonObject:
+    # A connector ignores fields it does not know, so a request's schema stays open.
+    return _envelope(model.kind, _schema(model))
+
+
+def _response(model: type[Message]) -> JsonObject:
+    # A runtime refuses fields it does not know, so a response's schema is closed, in its parts too.
+    schema = _schema(model)
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part["additionalProperties"] = False
+    return _envelope(model.kind, schema)
+
+
+def _envelope(kind: str, body: JsonObject) -> JsonObject:
+    """The schema of a whole line: an object with the message's kind as its only key."""
+    parts = body.pop("$defs", None)
+    line: dict[str, Any] = {
+        "$schema": _DIALECT,
+        "title": kind,
+        "type": "object",
+        "properties": {kind: body},
+        "required": [kind],
+        "additionalProperties": False,
+    }
+    return line | ({"$defs": parts} if parts else {})
+
+
+def _schema(model: type[BaseModel]) -> JsonObject:
+    return model.model_json_schema(schema_generator=_Schema)
+
+
+def _file(model: type[BaseModel]) -> JsonObject:
+    """The schema of a whole file."""
+    return {"$schema": _DIALECT, **_schema(model)}
+
+
+def _errors() -> Iterator[str]:
+    yield "# Errors\n\n"
+    yield "<!-- Generated from protocol/error_codes.py by `python -m protocol.generate`. -->\n\n"
+    yield "Every error that tidemark raises has one of these codes. A code may be retired and is never reused. "
+    yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
+    rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}
+    for row in sorted(CODES.values(), key=lambda row: row.code):
+        rooms[row.code.split("-")[1]].append(row)
+    for room, rows in rooms.items():
+        if rows:
+            yield f"\n## {ROOMS[room]}\n"
+        for row in rows:
+            # The heading is the code alone, so that its anchor is the code in lower case.
+            yield f"\n### {row.code}\n\n**{row.title}.** {row.remedy}\n\n{POLICIES[row.policy]}\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes or checks the files. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m protocol.generate", description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
+    check = parser.parse_args(arguments).check
+    expected = {DOCS / path: content for path, content in documents().items()}
+    stale = [path for path, content in expected.items() if not path.is_file() or path.read_bytes() != content]
+    schemas = [*(DOCS / "protocol").glob("*.json"), *(DOCS / "changelog").glob("*.json")]
+    orphans = [path for path in schemas if path not in expected]
+    if check:
+        for path in (*stale, *orphans):
+            sys.stderr.write(f"{path.relative_to(DOCS.parent)} is out of date; run: python -m protocol.generate\n")
+        return 1 if stale or orphans else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(expected[path])
+    for path in orphans:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""A connector process at the other end of a pipe, driven by hand: requests in, messages out."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from protocol.codec import split_captured
+from protocol.state import merge_patch
+
+Message = dict[str, Any]
+Json = dict[str, Any]
+
+COMMAND = [sys.executable, "-m", "connectors.postgres"]
+
+
+def unary(request: Json | str | bytes, env: dict[str, str] | None = None) -> tuple[int, list[Message], list[Message]]:
+    """Runs the connector on one request as a shell pipe would: exit status, messages, log lines."""
+    line = (
+        request
+        if isinstance(request, bytes)
+        else (request if isinstance(request, str) else json.dumps(request) + "\n").encode()
+    )
+    done = subprocess.run(
+        COMMAND, input=line, capture_output=True, env={**os.environ, **(env or {})}, timeout=60, check=False
+    )
+    return done.returncode, _parsed(done.stdout), _parsed(done.stderr)
+
+
+def bindings(*tables: str, **resource: Any) -> list[Json]:
+    """Bindings of tables given as ``schema.table``."""
+    made = []
+    for table in tables:
+        schema, name = table.split(".")
+        made.append(
+            {
+                "resourceConfig": {"schema": schema, "table": name, **resource},
+                "resourcePath": [schema, name],
+                "collection": {"name": f"{schema}/{name}"},
+                "stateKey": f"{schema}%2F{name}",
+            }
+        )
+    return made
+
+
+class Session:
+    """One capture session. Everything captured since the last checkpoint is pending, as a runtime sees it.
+
+    Attributes:
+        documents: Checkpointed documents, as (binding, document).
+        schemas: Checkpointed schemas, as (binding, schema).
+        state: The reduced state of the last checkpoint.
+        checkpoints: How many came.
+        logs: Log lines so far.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], state: Json) -> None:
+        self.process = process
+        self.state = state
+        self.documents: list[tuple[int, Json]] = []
+        self.schemas: list[tuple[int, Json]] = []
+        self.checkpoints = 0
+        self.logs: list[Message] = []
+        self._pending: list[tuple[str, int, Json]] = []
+        self._unacknowledged = 0
+        self._lines: queue.Queue[bytes | None] = queue.Queue()
+        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_logs)]
+        for thread in self._threads:
+            thread.start()
+
+    def until(self, condition: Callable[[Session], Any], seconds: float = 30, *, acknowledge: bool = True) -> None:
+        """Takes messages until ``condition`` holds; fails when the process ends or the time is over first."""
+        deadline = time.monotonic() + seconds
+        while not condition(self):
+            try:
+                line = self._lines.get(timeout=max(0.0, min(0.05, deadline - time.monotonic())))
+            except queue.Empty:
+                assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.logs[-5:]}"
+                continue
+            assert line is not None, f"the connector ended: {self.logs[-3:]}"
+            self._take(line, acknowledge=acknowledge)
+
+    def finish(self, seconds: float = 60) -> int:
+        """Takes everything until the process ends, and returns its exit status."""
+        deadline = time.monotonic() + seconds
+        while (line := self._lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
+            self._take(line, acknowledge=True)
+        return self.process.wait(timeout=10)
+
+    def send(self, message: Json | bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def acknowledge(self) -> None:
+        """Acknowledges every checkpoint that came."""
+        if self._unacknowledged:
+            self.send({"acknowledge": {"checkpoints": self._unacknowledged}})
+            self._unacknowledged = 0
+
+    def done(self) -> bool:
+        """Whether the state says that every backfill is over."""
+        states = self.state.get("bindings", {}).values()
+        return bool(states) and all(state["scan"].get("done") for state in states)
+
+    def rows(self, binding: int = 0, key: Sequence[str] = ("id",)) -> dict[tuple[Any, ...], Json]:
+        """What replaying the checkpointed documents of a binding gives."""
+        return replay((doc for index, doc in self.documents if index == binding), key)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.kill()
+        self.process.wait(timeout=10)
+        for thread in self._threads:
+            thread.join(timeout=10)
+        with _ignoring_broken_pipe():
+            self.process.stdin.close()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def _take(self, line: bytes, *, acknowledge: bool) -> None:
+        cut = split_captured(line)
+        if cut is not None:
+            self._pending.append(("doc", cut[0], json.loads(cut[1])))
+            return
+        message = json.loads(line)
+        if "sourcedSchema" in message:
+            body = message["sourcedSchema"]
+            self._pending.append(("schema", body.get("binding", 0), body["documentSchema"]))
+        elif "checkpoint" in message:
+            for kind, binding, body in self._pending:
+                (self.documents if kind == "doc" else self.schemas).append((binding, body))
+            self._pending.clear()
+            self.checkpoints += 1
+            self._unacknowledged += 1
+            change = message["checkpoint"]["state"]
+            assert change["mergePatch"]
+            self.state = merge_patch(self.state, change["updated"])
+            if acknowledge:
+                self.acknowledge()
+        else:
+            assert message == {"opened": {"explicitAcknowledgements": True}}, message
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_logs(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.logs.append(json.loads(line))
+
+
+@contextmanager
+def session(
+    config: Json,
+    bound: list[Json],
+    state: Json | None = None,
+    *,
+    stop: bool = False,
+    command: Sequence[str] = COMMAND,
+) -> Iterator[Session]:
+    """Opens a capture; kills it at the end."""
+    env = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1" if stop else ""}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=Path.cwd()
+    )
+    opened = Session(process, dict(state or {}))
+    try:
+        capture = {"name": "test", "config": config, "bindings": bound}
+        opened.send({"open": {"capture": capture, "version": "1", "state": dict(state or {})}})
+        yield opened
+    finally:
+        opened.close()
+
+
+def apply(config: Json, bound: list[Json]) -> str:
+    """Makes slot and publication, and returns what the connector says it did."""
+    status, messages, logs = unary({"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}})
+    assert status == 0, logs
+    return str(messages[0]["applied"]["actionDescription"])
+
+
+def replay(documents: Iterator[Json], key: Sequence[str]) -> dict[tuple[Any, ...], Json]:
+    """The rows after all documents, as any consumer of the protocol would keep them."""
+    rows: dict[tuple[Any, ...], Json] = {}
+    for document in documents:
+        meta = document["_meta"]
+        if meta["op"] == "t":
+            rows.clear()
+            continue
+        row = {name: value for name, value in document.items() if name != "_meta"}
+        identity = tuple(row[name] for name in key)
+        if meta["op"] == "d":
+            rows.pop(identity, None)
+            continue
+        old = rows.get(identity, {})
+        for name in meta.get("unchanged", ()):
+            row[name] = old.get(name, "<missing>")
+        rows[identity] = row
+    return rows
+
+
+def _parsed(output: bytes) -> list[Message]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@contextmanager
+def _ignoring_broken_pipe() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        return  # The process is gone, and with it whoever would have read what was left in the buffer.

@@ -1,0 +1,141 @@
+"""The connector process as a person with a shell sees it: one line in, one line out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.captures.session import bindings, unary
+from tests.servers.postgres import Database
+
+
+def _error(logs: list[dict[str, Any]]) -> dict[str, Any]:
+    last = logs[-1]
+    assert last["level"] == "error"
+    assert last["fields"]["remedy"]
+    assert last["fields"]["documentation"].startswith("docs/errors.md#tm-")
+    fields: dict[str, Any] = last["fields"]
+    return fields
+
+
+def test_spec_needs_no_server() -> None:
+    status, messages, _ = unary({"spec": {}})
+    assert status == 0
+    assert len(messages) == 1
+    spec = messages[0]["spec"]
+    assert spec["protocol"] == 3032023
+    assert {"host", "database", "user", "slot"} <= spec["configSchema"]["properties"].keys()
+    assert {"schema", "table"} <= spec["resourceConfigSchema"]["properties"].keys()
+    assert spec["resourcePathPointers"] == ["/schema", "/table"]
+
+
+def test_every_unary_request(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE users (id int PRIMARY KEY, name text)")
+        connection.execute("CREATE TABLE notes (text text)")
+    config = database.config()
+    status, messages, _ = unary({"discover": {"connectorType": "IMAGE", "config": config}})
+    assert status == 0
+    found = {b["recommendedName"]: b for b in messages[0]["discovered"]["bindings"]}
+    assert found["public/users"]["key"] == ["/id"]
+    assert found["public/users"]["documentSchema"]["additionalProperties"] is False
+    assert found["public/notes"]["disable"] and found["public/notes"]["isFallbackKey"]
+
+    bound = bindings("public.users")
+    status, messages, logs = unary({"validate": {"config": config, "bindings": bound}})
+    assert (status, messages) == (0, [{"validated": {"bindings": [{"resourcePath": ["public", "users"]}]}}]), logs
+
+    request = {"apply": {"capture": {"config": config, "bindings": bound}, "version": "1"}}
+    status, messages, _ = unary(request)
+    assert status == 0
+    assert "created publication" in messages[0]["applied"]["actionDescription"]
+    assert "created replication slot" in messages[0]["applied"]["actionDescription"]
+    status, messages, _ = unary(request)
+    assert (status, messages) == (0, [{"applied": {"actionDescription": ""}}])
+
+
+def test_no_newline_at_the_end_is_a_whole_request_all_the_same() -> None:
+    status, messages, _ = unary('{"spec":{}}')
+    assert status == 0
+    assert "spec" in messages[0]
+
+
+def test_nothing_on_stdin_is_nothing_to_do() -> None:
+    assert unary(b"") == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"hello\n", "TM-PRO-001"),
+        (b"\xff\xfe\n", "TM-PRO-001"),
+        (b"[]\n", "TM-PRO-002"),
+        (b'{"nonsense":{}}\n', "TM-PRO-002"),
+        (b'{"spec":{},"discover":{}}\n', "TM-PRO-002"),
+        (b'{"open":{}}\n', "TM-PRO-003"),
+        (b'{"acknowledge":{"checkpoints":1}}\n', "TM-PRO-004"),
+        (b'{"spec":{', "TM-PRO-006"),
+    ],
+)
+def test_bad_input_is_a_short_error(line: bytes, code: str) -> None:
+    status, messages, logs = unary(line)
+    assert status == 1
+    assert messages == []
+    assert _error(logs)["code"] == code
+    assert "Traceback" not in str(logs)
+
+
+def test_wrong_host_password_and_database(database: Database) -> None:
+    config = database.config()
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"password": "secret-word"}, "TM-PG-002"),
+        ({"host": "127.0.0.1", "port": 1}, "TM-PG-001"),
+        ({"database": "no_such_database"}, "TM-PG-003"),
+        ({"user": "nobody_here"}, "TM-PG-002"),
+    ]
+    for change, code in cases:
+        status, _, logs = unary({"discover": {"config": {**config, **change}}})
+        assert status == 1
+        assert _error(logs)["code"] == code
+        assert "secret-word" not in str(logs)
+        assert not config["password"] or config["password"] not in str(logs)
+
+
+def test_configuration_errors_name_the_field_not_the_value(database: Database) -> None:
+    config = {**database.config(), "slot": "Not A Slot Name", "passwrod": "secret-word"}
+    status, _, logs = unary({"discover": {"config": config}})
+    assert status == 1
+    assert _error(logs)["code"] == "TM-PG-023"
+    assert "slot" in logs[-1]["message"] and "passwrod" in logs[-1]["message"]
+    assert "secret-word" not in str(logs)
+
+
+def test_every_unmet_prerequisite_is_said_at_once(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE plain (a int)")
+        connection.execute('CREATE TABLE reserved (id int PRIMARY KEY, "_meta" int)')
+    bound = bindings("public.plain", "public.reserved", "public.nowhere")
+    status, _, logs = unary({"validate": {"config": database.config(), "bindings": bound}})
+    assert status == 1
+    assert _error(logs)["code"] == "TM-PG-010"
+    codes = {line["fields"]["code"] for line in logs if line["level"] == "error"}
+    assert {"TM-PG-007", "TM-PG-009", "TM-PG-017"} <= codes
+
+
+def test_a_role_without_privileges_gets_the_statements_it_needs(database: Database) -> None:
+    role = f"{database.name}_reader"
+    with database.connect() as connection:
+        connection.execute("CREATE SCHEMA private; CREATE TABLE private.users (id int PRIMARY KEY)")
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+    try:
+        config = {**database.config(), "user": role, "password": "x"}
+        status, _, logs = unary({"validate": {"config": config, "bindings": bindings("private.users")}})
+        assert status == 1
+        errors = {line["fields"]["code"]: line["fields"]["remedy"] for line in logs if line["level"] == "error"}
+        assert f'ALTER ROLE "{role}" REPLICATION' in errors["TM-PG-006"]
+        assert 'GRANT SELECT ON "private"."users"' in errors["TM-PG-008"]
+        assert 'CREATE PUBLICATION "tidemark" FOR TABLE "private"."users"' in errors["TM-PG-011"]
+    finally:
+        with database.connect() as connection:
+            connection.execute(f"DROP ROLE {role}")
