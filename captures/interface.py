@@ -49,7 +49,6 @@ class LogBatch:
     Attributes:
         lines: Whole protocol lines, in log order: captured documents and sourced schemas.
         size: Bytes in ``lines``.
-        documents: Captured documents in ``lines``.
         transactions: Those that ended in this batch and changed captured tables.
         drained: Nothing more was waiting to be read.
         changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
@@ -57,7 +56,6 @@ class LogBatch:
 
     lines: list[bytes] = field(default_factory=list)
     size: int = 0
-    documents: int = 0
     transactions: list[Transaction] = field(default_factory=list)
     drained: bool = False
     changed: set[int] = field(default_factory=set)

@@ -11,7 +11,6 @@ from protocol.codec import decode_request
 from protocol.errors import ProtocolError, TidemarkError
 from protocol.messages import MAX_LINE_BYTES, Acknowledge, Request
 
-
 READ_BYTES = 256 * 1024
 
 

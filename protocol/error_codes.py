@@ -251,6 +251,12 @@ CODES: dict[str, ErrorCode] = _table(
     ),
     # PostgreSQL: rows and values.
     ErrorCode(
+        "TM-PG-026",
+        "The database's encoding is not known",
+        Policy.MANUAL,
+        "The server does not check what is stored in a SQL_ASCII database, so it may not be text at all: move the data to a database with encoding UTF8.",
+    ),
+    ErrorCode(
         "TM-PG-030",
         "A row does not match the table's columns",
         Policy.RETRY,

@@ -72,7 +72,7 @@ class PostgresBinding:
             key=tuple(sql.Identifier(name) for name in self.key),
             key_types=tuple(types[name] for name in self.key),
             where=self.resource.where,
-            decode=compile_chunk_decoder(self.columns, self.key),
+            decode=compile_chunk_decoder(self.columns, self.key, table=self.name),
         )
 
     def chunk_head(self, position: int) -> bytes:

@@ -17,6 +17,7 @@ from captures.postgres.rows import LogDecoder
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
 from protocol.messages import JsonObject, SourcedSchema
 
+ROWS = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
 XLOG_DATA = ord("w")
 KEEPALIVE = ord("k")
 _XLOG_HEADER = 25
@@ -51,9 +52,10 @@ class BoundRelation:
     decoder: LogDecoder
     origin: bytes
     new_schema: JsonObject | None = None
-    # The beginning of `source` in the present transaction, and which transaction that is.
-    source: bytes = b""
+    # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
     transaction: int = -1
+    source: bytes = b""
+    touched: TouchedKeys | None = None
 
 
 def origin_members(schema: str, table: str) -> bytes:
@@ -101,6 +103,7 @@ class PgoutputLog:
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         batch = LogBatch()
         receive = self._connection.receive
+        start_lsn = _START_LSN.unpack_from
         length, data = receive(1)
         if length == 0:
             self._connection.wait(wait, wakeup)
@@ -110,8 +113,16 @@ class PgoutputLog:
             kind = data[0]
             if kind == XLOG_DATA:
                 raw += length
-                self._message(bytes(data[_XLOG_HEADER:]), _START_LSN.unpack_from(data, 1)[0], batch)
-                if raw >= limit and (self.between_transactions or raw >= limit + NEAR_END_BYTES):
+                message = bytes(data[_XLOG_HEADER:])
+                if message[0] in ROWS:
+                    relation = self._relations[message[1:5]]
+                    if relation is not None:
+                        self._row(relation, message, start_lsn(data, 1)[0], batch)
+                else:
+                    self._message(message, start_lsn(data, 1)[0], batch)
+                    if raw >= limit and self.between_transactions:
+                        break
+                if raw >= limit + NEAR_END_BYTES:
                     break
             elif kind == KEEPALIVE:
                 self._keepalive(data)
@@ -121,48 +132,43 @@ class PgoutputLog:
                 length, data = receive(1)
         if length < 0:
             raise self._connection.ended()
+        batch.size = sum(map(len, batch.lines))
         batch.drained = length == 0
         self._connection.keep_alive(self.position, reply=False)
         return batch
 
-    def _message(self, message: bytes, lsn: int, batch: LogBatch) -> None:
+    def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
+        if relation.transaction != self._count:
+            self._enter(relation)
+        source = b"%b%d%b" % (relation.source, lsn, self._suffix)
         kind = message[0]
-        if kind == pgoutput.INSERT or kind == pgoutput.UPDATE or kind == pgoutput.DELETE:
-            relation = self._relations[message[1:5]]
-            if relation is None:
-                return
-            if relation.transaction != self._count:
-                self._enter(relation, batch)
-            source = b"%b%d%b" % (relation.source, lsn, self._suffix)
-            decoder = relation.decoder
-            binding = relation.binding
-            if binding in self._current.tracked:
-                touched = self._current.touched[binding]
-                if kind == pgoutput.INSERT:
-                    line, key = decoder.insert_tracked(message, source)
-                    touched.add(key, False)
-                elif kind == pgoutput.UPDATE:
-                    line, keys = decoder.update_tracked(message, source)
-                    # A second key is a new one, to which the row came.
-                    for index, (key, partial) in enumerate(keys):
-                        touched.add(key, partial, index > 0)
-                else:
-                    line, key = decoder.delete_tracked(message, source)
-                    touched.add(key, False)
-            elif kind == pgoutput.INSERT:
-                line = decoder.insert(message, source)
-            elif kind == pgoutput.UPDATE:
-                line, keys = decoder.update_tracked(message, source)
+        touched = relation.touched
+        if touched is None:
+            if kind == pgoutput.INSERT:
+                line = relation.decoder.insert(message, source)
+            elif kind == pgoutput.DELETE:
+                line = relation.decoder.delete(message, source)
+            else:
+                line, keys = relation.decoder.update_tracked(message, source)
                 if len(keys) > 1 and keys[1][1]:
                     # Nobody downstream has the missing columns under this key: the row must be read again.
-                    self._current.incomplete.append((binding, keys[1][0]))
-            else:
-                line = decoder.delete(message, source)
-            batch.lines.append(line)
-            batch.size += len(line)
-            batch.documents += 1
-            self._dirty = True
-        elif kind == pgoutput.BEGIN:
+                    self._current.incomplete.append((relation.binding, keys[1][0]))
+        elif kind == pgoutput.INSERT:
+            line, key = relation.decoder.insert_tracked(message, source)
+            touched.add(key, False)
+        elif kind == pgoutput.DELETE:
+            line, key = relation.decoder.delete_tracked(message, source)
+            touched.add(key, False)
+        else:
+            line, keys = relation.decoder.update_tracked(message, source)
+            # A second key is a new one, to which the row came.
+            for index, (key, partial) in enumerate(keys):
+                touched.add(key, partial, index > 0)
+        batch.lines.append(line)
+
+    def _message(self, message: bytes, lsn: int, batch: LogBatch) -> None:
+        kind = message[0]
+        if kind == pgoutput.BEGIN:
             self._begin = begin = pgoutput.read_begin(message)
             self._count += 1
             self._suffix = b',%d],"txid":%d}' % (begin.commit_lsn, begin.xid)
@@ -176,13 +182,10 @@ class PgoutputLog:
             if self._dirty:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
-            relation_message = pgoutput.read_relation(message)
-            bound = self._tables.relation(relation_message)
+            bound = self._tables.relation(pgoutput.read_relation(message))
             self._relations[message[1:5]] = bound
             if bound is not None and bound.new_schema is not None:
-                schema = encode(SourcedSchema(binding=bound.binding, document_schema=bound.new_schema))
-                batch.lines.append(schema)
-                batch.size += len(schema)
+                batch.lines.append(encode(SourcedSchema(binding=bound.binding, document_schema=bound.new_schema)))
                 batch.changed.add(bound.binding)
         elif kind == pgoutput.TRUNCATE:
             for oid in pgoutput.read_truncate(message):
@@ -192,28 +195,25 @@ class PgoutputLog:
         elif kind not in pgoutput.IGNORED:
             raise pgoutput.unknown_message(message)
 
-    def _enter(self, relation: BoundRelation, batch: LogBatch) -> None:
+    def _enter(self, relation: BoundRelation) -> None:
         """The relation's first change in this transaction."""
         relation.transaction = self._count
         milliseconds = self._begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
         # loc begins where the log stood before this transaction: between transactions it only ever grows.
         relation.source = b'{"ts_ms":%d,%b,"loc":[%d,' % (milliseconds, relation.origin, self.position)
+        relation.touched = None
         if relation.binding in self._current.tracked:
-            self._current.touched.setdefault(relation.binding, TouchedKeys())
+            relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())
+        self._dirty = True
 
     def _truncate(self, relation: BoundRelation, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
-            self._enter(relation, batch)
-        if relation.binding in self._current.tracked:
-            self._current.touched[relation.binding].truncate()
-        self._dirty = True
+            self._enter(relation)
+        if relation.touched is not None:
+            relation.touched.truncate()
         if self._emit_truncate:
-            source = b"%b%d%b" % (relation.source, lsn, self._suffix)
-            document = b'{"_meta":{"op":"t","source":%b}}' % source
-            line = captured_prefix(relation.binding) + document + CAPTURED_SUFFIX
-            batch.lines.append(line)
-            batch.size += len(line)
-            batch.documents += 1
+            document = b'{"_meta":{"op":"t","source":%b%d%b}}' % (relation.source, lsn, self._suffix)
+            batch.lines.append(captured_prefix(relation.binding) + document + CAPTURED_SUFFIX)
 
     def _keepalive(self, data: memoryview) -> None:
         end, _, reply = _KEEPALIVE.unpack_from(data, 1)

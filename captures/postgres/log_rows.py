@@ -79,14 +79,15 @@ def compile_log_decoder(
         SourceError: ``TM-PG-030`` columns and relation differ in type, ``TM-PG-032`` updates and deletes would not
             carry the key.
     """
+    where = f"{table}: " if table else ""
     for column, logged in zip(columns, relation, strict=True):
         if column is not None and column.type.oid != logged.type_oid:
-            raise SourceError("TM-PG-030", f"{table}: column {column.name} has another type in the log")
+            raise SourceError("TM-PG-030", f"{where}column {column.name} has another type in the log")
     names = [column.name if column is not None else "" for column in columns]
     positions = key_positions(names, key)
     identity = [place for place, logged in enumerate(relation) if logged.in_key]
     if identity and (lacking := [names[p] for p in positions if p not in identity]):
-        raise SourceError("TM-PG-032", f"{table}: the replica identity lacks the key column {', '.join(lacking)}")
+        raise SourceError("TM-PG-032", f"{where}the replica identity lacks the key column {', '.join(lacking)}")
     members = [Member(place, column) for place, column in enumerate(columns) if column is not None]
     count = len(columns)
     constants = Constants()

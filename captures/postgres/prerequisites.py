@@ -38,6 +38,9 @@ def _server(session: psycopg.Connection, config: EndpointConfig) -> Iterator[Sou
     version = session.info.server_version
     if version < MINIMUM_VERSION:
         yield SourceError("TM-PG-004", f"the server is version {version // 10000}, needed is 14 or later")
+    encoding = session.execute("SELECT current_setting('server_encoding')").fetchone()
+    if encoding == ("SQL_ASCII",):
+        yield SourceError("TM-PG-026", f"database {config.database} has the encoding SQL_ASCII")
     level = session.execute("SELECT current_setting('wal_level')").fetchone()
     if level != ("logical",):
         yield SourceError("TM-PG-005", f"wal_level is {level[0] if level else 'unknown'}")
@@ -86,6 +89,11 @@ def _table(
         statement = f"ALTER TABLE {table_identifier(table).as_string(session)} REPLICA IDENTITY FULL;"
         yield SourceError(
             "TM-PG-018", f"{name} has no primary key for its REPLICA IDENTITY", remedy=f"Run: {statement}"
+        )
+    elif table.replica_identity == "d" and not set(key) <= set(table.key):
+        statement = f"ALTER TABLE {table_identifier(table).as_string(session)} REPLICA IDENTITY FULL;"
+        yield SourceError(
+            "TM-PG-032", f"{name}: deletes do not carry the key {', '.join(key)}", remedy=f"Run: {statement}"
         )
     granted = session.execute(
         "SELECT has_table_privilege(%s::oid, 'SELECT'), has_schema_privilege(%s, 'USAGE')", [table.oid, table.schema]

@@ -176,7 +176,11 @@ class PostgresSource:
             self._targets.pop(binding.index, None)
         emitted = {column.name: column for column in binding.columns}
         decoder = compile_log_decoder(
-            binding.index, [emitted.get(c.name) for c in relation.columns], relation.columns, binding.key
+            binding.index,
+            [emitted.get(c.name) for c in relation.columns],
+            relation.columns,
+            binding.key,
+            table=binding.name,
         )
         schema = binding.document_schema
         return BoundRelation(

@@ -85,7 +85,10 @@ class BothWays:
         for message in self.messages():
             kind = message[:1]
             if kind == b"R":
-                decoders[message[1:5]] = self._decoder(read_relation(message))
+                # A partition is announced too, beside the root that its rows come as.
+                relation = read_relation(message)
+                if read_tables(self.session, [(relation.schema, relation.table)]):
+                    decoders[message[1:5]] = self._decoder(relation)
             elif kind in b"IUD":
                 events.append(decoded(decoders[message[1:5]], message))
         return events

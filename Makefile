@@ -1,0 +1,69 @@
+# Everything runs from .venv, which setup makes. Paths stay relative: the clone may lie in a folder with a space.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+INSTALLED := $(VENV)/.installed
+
+CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__main__.py))
+BENCHMARKS = $(patsubst benchmarks/%.py,%,$(shell grep -ls '__name__ == "__main__"' benchmarks/*.py))
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+# What a package client inside an image build needs to know of this machine, where it is set.
+FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test check bench images constraints python java
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: $(INSTALLED) ## Make .venv with everything in it, at the tested versions
+
+demo: java setup ## Capture a live Postgres into Spark tables, and prove them equal (about three minutes)
+	$(VENV)/bin/tidemark demo
+
+test: java setup check ## Run the checks, then all tests (ARGS="-k window" for some of them)
+	$(RUN) pytest $(ARGS)
+
+check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) protocol.generate --check
+
+bench: setup ## Run every benchmark, or one (NAME=postgres_log)
+	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; $(RUN) "benchmarks.$$name" $(ARGS) || exit; done
+
+images: $(CONNECTORS:%=image-%) ## Build the image of every connector
+
+constraints: setup ## Upgrade everything and write constraints.txt anew
+	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	@{ grep '^#' constraints.txt; $(RUN) pip freeze --exclude-editable; } >$(VENV)/constraints.txt
+	@mv $(VENV)/constraints.txt constraints.txt
+
+$(INSTALLED): pyproject.toml constraints.txt | python
+	@echo "installing into $(VENV): a minute or two the first time"
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "tidemark needs Python 3.11 or later, and $(PYTHON) is: $$("$(PYTHON)" --version 2>&1)." >&2; \
+	  echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	[ "$${version:-0}" -ge 17 ] || { \
+	  echo "Spark needs Java 17 or later, and $$java is: $$("$$java" -version 2>&1 | head -n 1)." >&2; \
+	  echo "On Debian and Ubuntu: apt-get install openjdk-17-jre-headless; or set JAVA_HOME." >&2; exit 1; }
+
+image-%:
+	@export PIP_INDEX_URL="$${PIP_INDEX_URL:-$$("$(PYTHON)" -m pip config get global.index-url 2>/dev/null)}"; \
+	docker build --tag tidemark/$* --build-arg CONNECTOR=$* --build-arg VERSION=$(VERSION) \
+	  $(foreach name,$(FORWARDED),$${$(name):+--build-arg $(name)}) .

@@ -1,0 +1,49 @@
+"""The repository's own files, as tests about it see them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What .gitignore leaves out, and what git keeps for itself.
+_NOT_OURS = {"build", "demo", "dist", "out", "spark-warehouse", "metastore_db", "__pycache__"}
+
+
+def repository_files(*suffixes: str) -> Iterator[Path]:
+    """Every file that is, or would be, part of a commit, with one of the suffixes if any are given."""
+    for folder, folders, names in os.walk(ROOT):
+        inside = Path(folder).relative_to(ROOT)
+        folders[:] = [
+            name
+            for name in folders
+            if (not name.startswith(".") or name == ".ci")
+            and not name.endswith(".egg-info")
+            and (name not in _NOT_OURS or (inside != Path() and name == "demo"))
+        ]
+        for name in names:
+            if not suffixes or name.endswith(suffixes):
+                yield Path(folder, name)
+
+
+def blocks(path: Path, language: str) -> Iterator[str]:
+    """The fenced code blocks of a Markdown file in one language."""
+    inside = False
+    lines: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if inside and line.strip() == "```":
+            yield "\n".join(lines)
+            inside, lines = False, []
+        elif inside:
+            lines.append(line)
+        elif line.strip() == f"```{language}":
+            inside = True
+
+
+def table_rows(path: Path) -> Iterator[list[str]]:
+    """The cells of every row of the Markdown tables in a file."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("|"):
+            yield [cell.strip() for cell in line.strip().strip("|").split("|")]

@@ -1,0 +1,60 @@
+"""The examples, and the code that documents show, run on a real change log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from protocol.changelog import ChangeLog
+from runtime.changelog import LogWriter
+from tests.house.files import ROOT, blocks
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """``shop.log``: three orders created, one of them deleted in a commit of its own."""
+    root = tmp_path / "shop.log"
+    with LogWriter.open(root, "shop") as writer:
+        orders = writer.bind(ORDERS, ORDER_SCHEMA, ["id"])
+        for documents in ([order(1, note="a"), order(2, note="b"), order(3)], [order(2, "d")]):
+            batch = writer.begin()
+            batch.add(orders, documents)
+            writer.commit(batch, {}, checkpoints=1)
+    return root
+
+
+def test_the_commits_name_the_segments_as_the_page_says(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = blocks(ROOT / "docs" / "changelog.md", "python")
+    monkeypatch.chdir(log.parent)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - what the page shows is what is tested
+    assert [path.as_posix() for path in names["segments"]] == [
+        f"shop.log/{segment.path}" for commit in ChangeLog(log).commits() for segment in commit.segments
+    ]
+    assert [pq.read_metadata(path).num_rows for path in names["segments"]] == [3, 1]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_read_changes_counts_and_shows_events(log: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, ROOT / "examples" / "read_changes.py", "shop.log", "public.orders"],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    counts = {
+        tuple(line.split("|")[1:4]) for line in ended.stdout.replace(" ", "").splitlines() if line.count("|") == 6
+    }
+    assert ("c", "false", "3") in counts or ("c", "NULL", "3") in counts, ended.stdout
+    assert ("d", "false", "1") in counts or ("d", "NULL", "1") in counts, ended.stdout

@@ -1,0 +1,54 @@
+"""The SQL of docs/postgres.md, run by a real server, is enough for a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from captures.postgres.database import PostgresDatabase
+from protocol.messages import Binding
+from tests.house.files import ROOT, blocks
+from tests.servers.postgres import Database
+
+SET_UP_ROLE, PUBLISH, DROP, RETAINED = blocks(ROOT / "docs" / "postgres.md", "sql")
+
+
+@pytest.fixture
+def role(database: Database) -> Iterator[str]:
+    """The role of the page. Roles belong to the whole server, so it is removed again."""
+    with database.connect() as owner:
+        owner.execute("CREATE TABLE public.orders (id int PRIMARY KEY, note text)")
+        owner.execute(SET_UP_ROLE)
+        try:
+            yield "cdc"
+        finally:
+            owner.execute("DROP OWNED BY cdc")
+            owner.execute("DROP ROLE cdc")
+
+
+def test_the_set_up_is_all_that_a_capture_needs(database: Database, role: str) -> None:
+    with database.connect() as owner:
+        owner.execute(PUBLISH)
+        config = {**database.config(), "user": role, "password": "choose one", "slot": database.name}
+    resource = {"schema": "public", "table": "orders"}
+    bindings = [Binding(resource_config=resource, resource_path=["public", "orders"], state_key="public%2Forders")]
+    connector = PostgresDatabase()
+    assert [found.recommended_name for found in connector.discover(config)] == ["public/orders"]
+    assert connector.validate(config, bindings) == [["public", "orders"]]
+    assert "created replication slot" in connector.apply(config, bindings)
+    assert connector.apply(config, bindings) == ""
+
+
+def test_what_drops_a_capture_leaves_nothing(database: Database) -> None:
+    slot = f"{database.name}_page"  # slots belong to the whole server, and somebody else's may be called tidemark
+    drop = DROP.replace("'tidemark'", f"'{slot}'")
+    assert drop.count(slot) == 2
+    with database.connect() as owner:
+        owner.execute(PUBLISH)
+        owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        assert slot in [row[0] for row in owner.execute(RETAINED)]
+        for statement in drop.removesuffix(";").split(";\n"):
+            owner.execute(statement)
+        assert owner.execute("SELECT FROM pg_publication").fetchall() == []
+        assert owner.execute("SELECT FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchall() == []

@@ -1,0 +1,95 @@
+"""What holds for every file of the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.files import ROOT, repository_files
+
+LONGEST = 500
+"""Lines of a source file: beyond that it has more than one subject."""
+
+TABLES = {"protocol/error_codes.py"}
+"""Files that are one table, which grows a row at a time."""
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def pins() -> dict[str, str]:
+    """Versions in constraints.txt by normalised name."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [line.split("==") for line in lines if not line.startswith("#")]
+    return {_normalised(name): version for name, version in pinned}
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_no_source_file_is_too_long() -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in repository_files(".py")
+    }
+    assert lengths.keys() > TABLES
+    assert {path: length for path, length in lengths.items() if length > LONGEST and path not in TABLES} == {}
+
+
+def test_no_file_names_a_path_of_this_machine() -> None:
+    here = {f"{folder}/" for folder in (ROOT, ROOT.parent / "shared", Path.home()) if len(folder.parts) > 1}
+    found = []
+    for path in repository_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # Not text.
+        found += [f"{path}: {place}" for place in here if place in text]
+    assert found == []
+
+
+def test_every_package_is_installed_and_under_the_import_contracts(project: dict[str, Any]) -> None:
+    packages = {
+        path.parent.name
+        for path in ROOT.glob("*/__init__.py")
+        if path.parent.name not in {"tests", "benchmarks", "pyspark_tidemark"}
+    }
+    included = {pattern.rstrip("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    assert packages <= included
+    assert packages == set(project["tool"]["importlinter"]["root_packages"])
+    assert packages <= set(project["tool"]["mypy"]["packages"])
+    assert all((ROOT / package / "py.typed").is_file() for package in packages)
+
+
+def test_every_dependency_is_pinned(project: dict[str, Any], pins: dict[str, str]) -> None:
+    stated = [*project["project"]["dependencies"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        stated += extra
+    names = {_normalised(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in stated} - {"tidemark"}
+    assert names - pins.keys() == set()
+
+
+def test_constraints_are_exact_and_name_no_registry(pins: dict[str, str]) -> None:
+    assert all(re.fullmatch(r"[0-9][0-9A-Za-z.+!]*", version) for version in pins.values())
+
+
+def test_ci_is_a_script_that_bash_can_read() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_the_licence_is_the_whole_apache_licence(project: dict[str, Any]) -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert project["project"]["license"] == "Apache-2.0"
+    assert "Apache License" in text and "END OF TERMS AND CONDITIONS" in text
