@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from backfill.chunk_size import ChunkSize
@@ -123,12 +123,18 @@ class Backfills:
                 backfill.chunk = result
                 backfill.scan.read(result.keys, result.reread_keys, result.end)
 
-    def emit_ready(self, position: int) -> Iterator[bytes]:
-        """Lines of the chunks whose turn has come, now that the log stands between transactions at ``position``."""
+    def emit_ready(self, position: int, write: Callable[[bytes], None]) -> bool:
+        """Writes the chunks whose turn has come, now that the log stands between transactions at ``position``.
+
+        Returns:
+            Whether there were any: the state is another then, even if no row was to be written.
+        """
+        any_ready = False
         for backfill in self.tables:
             chunk = backfill.chunk
             if chunk is None or not backfill.scan.ready(position):
                 continue
+            any_ready = True
             emission = backfill.scan.emit()
             head = self._source.chunk_head(backfill.table.binding, position)
             rereads = [chunk.reread_tails[i] for i in emission.keep_rereads]
@@ -142,9 +148,10 @@ class Backfills:
             backfill.chunk = None
             for lines in (rereads, rows):
                 for start in range(0, len(lines), EMIT_ROWS):
-                    yield head + head.join(lines[start : start + EMIT_ROWS])
+                    write(head + head.join(lines[start : start + EMIT_ROWS]))
             if backfill.scan.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
+        return any_ready
 
     @property
     def waiting(self) -> bool:

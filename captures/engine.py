@@ -84,7 +84,7 @@ class Capture:
         self._status = StatusReports(source, self._backfills, clock)
         self._unacknowledged: deque[int] = deque()
         self._output_bytes = 0
-        self._written = False
+        self._changed = False
         self._checkpoint_at = clock()
         self._stop_at: int | None = None
         self._finished_at: float | None = None
@@ -110,35 +110,36 @@ class Capture:
             batch = log.read(READ_BYTES, self._patience(), self._wakeup.descriptor)
             self._wakeup.clear()
             if batch.lines:
-                self._output.lines(batch.lines, batch.size)
-                self._output_bytes += batch.size
-                self._written = True
+                self._write(batch.lines, batch.size)
+                self._changed = True
             self._position = log.position
             self._backfills.observe(batch)
             self._acknowledge(log)
             self._backfills.collect()
             if log.between_transactions:
-                for lines in self._backfills.emit_ready(self._position):
-                    self._output.lines([lines], len(lines))
-                    self._output_bytes += len(lines)
-                    self._written = True
+                emitted = self._backfills.emit_ready(self._position, lambda lines: self._write([lines], len(lines)))
+                self._changed = self._changed or emitted
                 self._checkpoint_if_due(drained=batch.drained)
                 self._backfills.start(self._position)
             self._nudge(log)
             self._status.report(self._position, log, drained=batch.drained)
         self._acknowledge(log)  # What came last on stdin may have been an error.
 
+    def _write(self, lines: list[bytes], size: int) -> None:
+        self._output.lines(lines, size)
+        self._output_bytes += size
+
     def _announce(self) -> None:
         for table in self._source.tables:
             self._output.message(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
-        self._written = True
+        self._changed = True
         self._checkpoint()
 
     # Checkpoints and acknowledgements.
 
     def _checkpoint_if_due(self, *, drained: bool) -> None:
         since = self._clock() - self._checkpoint_at
-        if self._written:
+        if self._changed:
             pause = CHECKPOINT_SECONDS if drained else BUSY_CHECKPOINT_SECONDS
             if since >= pause or self._output_bytes >= CHECKPOINT_BYTES:
                 self._checkpoint()
@@ -157,12 +158,12 @@ class Capture:
             {backfill.table.state_key: backfill.to_state() for backfill in self._backfills.tables},
         )
         self._checkpoint_at = self._clock()
-        if change is None and not self._written:
+        if change is None and not self._changed:
             return
         self._output.message(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True)))
         self._unacknowledged.append(self._position)
         self._output_bytes = 0
-        self._written = False
+        self._changed = False
 
     def _acknowledge(self, log: LogStream) -> None:
         count = self._acknowledgements.take()
@@ -180,7 +181,7 @@ class Capture:
 
     def _patience(self) -> float:
         """How long the log may stay silent before the loop has something else to do."""
-        if self._written:
+        if self._changed:
             return max(0.0, self._checkpoint_at + CHECKPOINT_SECONDS - self._clock())
         if self._backfills.waiting or self._stop_at is not None:
             return FENCE_SECONDS
@@ -198,7 +199,7 @@ class Capture:
             log.request_progress()
 
     def _over(self, log: LogStream) -> bool:
-        if not log.between_transactions or self._written:
+        if not log.between_transactions or self._changed:
             return False
         if self._stop_when_caught_up:
             return self._caught_up(log)

@@ -27,7 +27,7 @@ from captures.postgres.snapshot import Snapshot, SnapshotFence
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
-SLOT_WAIT_SECONDS = 15.0
+SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
 
 

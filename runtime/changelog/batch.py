@@ -1,0 +1,226 @@
+"""A batch: the events that will be one commit, on their way into segments.
+
+Documents gather in a block per collection. A full block is decoded where it filled up, and a thread of the log's then
+parses and writes it as a row group, while the next one fills. So memory is bounded whatever a transaction holds, and
+the work that needs no interpreter runs beside the work that does.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from protocol.changelog import layout
+from protocol.changelog.models import Segment, TableSchema
+from runtime.changelog.decoder import DocumentDecoder, decoder
+from runtime.changelog.segments import SegmentWriter
+
+BLOCK_ROWS = 65_536
+BLOCK_BYTES = 16 * 1024 * 1024
+"""A block that has reached either becomes a row group."""
+
+DECODE_ROWS = 8_192
+"""Documents decoded at once. Their objects then fit a processor's cache, and other threads get a turn in between."""
+
+PENDING_BYTES = 64 * 1024 * 1024
+"""Documents that all blocks of a batch may hold. Beyond it the largest block is written, full or not."""
+
+ROW_OVERHEAD = 64
+"""What a pending document costs in memory besides its bytes."""
+
+QUEUED_BLOCKS = 2
+"""Decoded blocks that may wait for the writing thread."""
+
+OPEN_SEGMENTS = 100
+"""Files of a batch that are open at once. Beyond it the one that was begun first is finished."""
+
+
+class BoundCollection:
+    """A collection under one schema, as ``LogWriter.bind`` gives it: what a batch needs to take its documents.
+
+    Attributes:
+        schema: The columns.
+        fingerprint: Of the schema.
+    """
+
+    def __init__(self, schema: TableSchema, text: Collection[str] = ()) -> None:
+        self.schema = schema
+        self.fingerprint = schema.fingerprint
+        self.decoder: DocumentDecoder = decoder(schema, frozenset(text))
+
+
+class _Block:
+    """Documents of a collection that are not decoded yet."""
+
+    __slots__ = ("collection", "documents", "offsets", "size")
+
+    def __init__(self, collection: BoundCollection) -> None:
+        self.collection = collection
+        self.documents: list[bytes] = []
+        self.offsets = array("q")
+        self.size = 0
+
+
+class Batch:
+    """Made by ``LogWriter.begin``. One thread fills it.
+
+    Attributes:
+        number: Of the commit it will be.
+        first_offset: Of its first event.
+        events: How many it holds.
+        bytes: Of its documents.
+        discarded: It will not be committed.
+    """
+
+    def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
+        self.number = number
+        self.first_offset = first_offset
+        self.events = 0
+        self.bytes = 0
+        self.discarded = False
+        self._root = root
+        self._epoch = epoch
+        self._sealed = False
+        self._failed = False
+        self._writing_thread = writing_thread
+        self._writes: deque[Future[Any]] = deque()
+        self._blocks: dict[str, _Block] = {}
+        self._pending = 0
+        self._open: dict[str, SegmentWriter] = {}
+        self._begun: list[SegmentWriter] = []
+        self._finished: list[Future[Segment]] = []
+        self._schemas: dict[str, TableSchema] = {}
+
+    @property
+    def next_offset(self) -> int:
+        """One past its last event."""
+        return self.first_offset + self.events
+
+    @property
+    def schemas(self) -> dict[str, TableSchema]:
+        """The schemas of its segments by fingerprint."""
+        return self._schemas
+
+    def add(self, collection: BoundCollection, documents: Sequence[bytes]) -> None:
+        """Appends events. Calls give them their offsets: one call's documents in order, then the next call's.
+
+        Cheapest with runs: pass the documents of consecutive lines of one binding in one call. Returns at once, or
+        after a block was decoded, or, as back-pressure, when the disk has caught up.
+
+        Args:
+            collection: What the events belong to. One that was bound anew has its new schema from here on.
+            documents: JSON objects, as ``protocol.codec.split_captured`` cuts them out.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-010`` a value does not fit its column, of these or of earlier documents;
+                ``TM-LOG-008`` the disk is full. The batch can only be discarded then.
+            ProtocolError: ``TM-PRO-001`` a document is not JSON.
+        """
+        if self._sealed or self._failed:
+            raise ValueError(
+                "this batch takes no more: it failed, was discarded or committed, or a later one was begun"
+            )
+        name = collection.schema.collection
+        block = self._blocks.get(name)
+        if block is None:
+            block = self._blocks[name] = _Block(collection)
+        elif block.collection is not collection:
+            self._write(name)
+            block = self._blocks[name] = _Block(collection)
+        count = len(documents)
+        block.documents.extend(documents)
+        block.offsets.extend(range(self.next_offset, self.next_offset + count))
+        size = sum(map(len, documents))
+        self.events += count
+        self.bytes += size
+        block.size += size
+        self._pending += size + count * ROW_OVERHEAD
+        if len(block.documents) >= BLOCK_ROWS or block.size >= BLOCK_BYTES:
+            self._write(name)
+        elif self._pending > PENDING_BYTES:
+            self._write(max(self._blocks, key=lambda other: self._blocks[other].size))
+
+    def seal(self) -> None:
+        """Takes no more events from now on. Also done by ``LogWriter.begin`` and ``LogWriter.commit``."""
+        self._sealed = True
+
+    def finish(self) -> list[Segment]:
+        """Writes what is pending and closes every segment. Nothing is synced yet.
+
+        Raises:
+            ChangeLogError, ProtocolError: As ``add``.
+        """
+        if self._failed or self.discarded:
+            raise ValueError("a batch that failed or was discarded has no segments")
+        self.seal()
+        for name in list(self._blocks):
+            self._write(name)
+            self._finish_segment(name)
+        for name in list(self._open):
+            self._finish_segment(name)
+        while self._writes:
+            self._writes.popleft().result()
+        return [finished.result() for finished in self._finished]
+
+    def discard(self) -> None:
+        """Forgets the events and deletes the files."""
+        self.discarded = True
+        self.seal()
+        wait(self._writes)
+        wait(self._finished)
+        for segment in self._begun:
+            segment.discard()
+        self._begun.clear()
+        self._blocks.clear()
+
+    def _write(self, name: str) -> None:
+        """Decodes a collection's block and hands it to the writing thread."""
+        block = self._blocks.pop(name)
+        if not block.documents:
+            return
+        self._failed = True  # until it has succeeded: a batch without these events must not be committed
+        self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
+        decoder = block.collection.decoder
+        batches = [decoder.gather(*part) for part in _parts(block)]
+        segment = self._segment(block.collection)
+        self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, batches))
+        while len(self._writes) > QUEUED_BLOCKS:
+            self._writes.popleft().result()
+        self._failed = False
+
+    def _segment(self, collection: BoundCollection) -> SegmentWriter:
+        """The open segment of a collection under this schema; a new one where there is none."""
+        name = collection.schema.collection
+        segment = self._open.get(name)
+        if segment is not None and segment.fingerprint == collection.fingerprint:
+            return segment
+        if segment is not None:
+            self._finish_segment(name)
+        elif len(self._open) >= OPEN_SEGMENTS:
+            self._finish_segment(next(iter(self._open)))
+        path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
+        segment = SegmentWriter(self._root, path, name, collection.fingerprint, collection.decoder.arrow_schema)
+        self._begun.append(segment)
+        self._open[name] = segment
+        self._schemas[collection.fingerprint] = collection.schema
+        return segment
+
+    def _finish_segment(self, name: str) -> None:
+        segment = self._open.pop(name, None)
+        if segment is not None:
+            self._finished.append(self._writing_thread.submit(segment.finish))
+
+
+def _parts(block: _Block) -> Iterator[tuple[list[bytes], array[int]]]:
+    for start in range(0, len(block.documents), DECODE_ROWS):
+        yield block.documents[start : start + DECODE_ROWS], block.offsets[start : start + DECODE_ROWS]
+
+
+def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, batches: list[pa.RecordBatch]) -> None:
+    segment.write(decoder.cast(batches))

@@ -1,0 +1,114 @@
+"""Events of the change log as Python values and JSON lines, one at a time: for ``tail``, and for looking."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from protocol.changelog.models import Segment, TableSchema
+from protocol.changelog.reader import ChangeLog
+from protocol.errors import ChangeLogError
+
+Event = dict[str, Any]
+
+_ROWS_AT_ONCE = 8192
+_INSTANT = pa.timestamp("us", "UTC")
+_JSON_COLUMNS = ("_loc", "_before")
+
+
+def events(log: ChangeLog, collection: str, start: int = 0, end: int | None = None) -> Iterator[Event]:
+    """The events of a collection with offsets in ``[start, end)``, in order.
+
+    Args:
+        log: Where.
+        collection: Its name.
+        start: First offset.
+        end: One past the last offset; by default up to the newest commit there is now.
+
+    Yields:
+        By column name: what is stored. Decimals as ``Decimal``, timestamps as ``datetime`` (in UTC where they are
+        instants), binary as ``bytes``, JSON as its text.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-009`` a segment is missing or corrupt; ``TM-LOG-002``, ``TM-LOG-004`` and
+            ``TM-LOG-011`` as ``ChangeLog``.
+    """
+    if end is None:
+        end = log.summary().next_offset
+    for segment in log.segments(collection, start, end):
+        for event in segment_events(log, segment):
+            if start <= event["_offset"] < end:
+                yield event
+
+
+def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
+    """The events of one segment. Raises as ``events``."""
+    path = log.root / segment.path
+    try:
+        with pq.ParquetFile(path) as file:
+            if file.metadata.num_rows != segment.rows:
+                raise _corrupt(segment, log, f"it has {file.metadata.num_rows} rows, its commit says {segment.rows}")
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                columns = map(_python, batch.columns)
+                for values in zip(*columns, strict=True):
+                    yield dict(zip(batch.schema.names, values, strict=True))
+    except FileNotFoundError:
+        raise _corrupt(segment, log, "it is missing") from None
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError) as error:
+        raise _corrupt(segment, log, str(error).splitlines()[0]) from error
+
+
+def _python(column: pa.Array[Any]) -> list[Any]:
+    """A column's values. Instants are in ``datetime.UTC``: Arrow would look for a time zone database."""
+    if column.type == _INSTANT:
+        return [value and value.replace(tzinfo=UTC) for value in _naive(column, pa.timestamp("us"))]
+    if column.type == pa.list_(_INSTANT):
+        lists = _naive(column, pa.list_(pa.timestamp("us")))
+        return [items and [item and item.replace(tzinfo=UTC) for item in items] for items in lists]
+    return _naive(column, column.type)
+
+
+def _naive(column: Any, type_: pa.DataType) -> list[Any]:
+    values: list[Any] = column.cast(type_).to_pylist()
+    return values
+
+
+def json_line(event: Event, schema: TableSchema) -> bytes:
+    """An event as one line of JSON, without the newline.
+
+    JSON columns are JSON again, byte by byte as they were captured. Decimals are strings, binary is base64, instants
+    end in ``Z``, and numbers that JSON lacks are the strings ``NaN``, ``Infinity`` and ``-Infinity``.
+    """
+    raw = {*_JSON_COLUMNS, *(column.name for column in schema.columns if column.json_text)}
+    return orjson.dumps({name: _json(value, name in raw) for name, value in event.items()})
+
+
+def _json(value: Any, raw: bool) -> Any:
+    match value:
+        case str() if raw:
+            return orjson.Fragment(value)
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime():
+            text = value.replace(tzinfo=None).isoformat()
+            return text if value.tzinfo is None else f"{text}Z"
+        case date():
+            return value.isoformat()
+        case list():
+            return [_json(item, False) for item in value]
+    return value
+
+
+def _corrupt(segment: Segment, log: ChangeLog, reason: str) -> ChangeLogError:
+    return ChangeLogError("TM-LOG-009", f"{log.root / segment.path} (of {segment.collection}): {reason}")

@@ -1,0 +1,196 @@
+"""From a collection's JSON Schema to the columns of its segments.
+
+Only a closed schema says which columns there are. What it says less plainly than our own connectors do (unions,
+patterns, conditions) is not guessed at: such a property becomes JSON text, such a document one ``_doc`` column.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
+
+logger = logging.getLogger(__name__)
+
+Schema = dict[str, Any]
+
+_META = "_meta"
+_RESERVED = frozenset({*META_COLUMNS, DOCUMENT_COLUMN, _META})
+_UNCLEAR = frozenset({"anyOf", "oneOf", "then", "else", "patternProperties", "dependentSchemas"})
+"""Keywords through which a document may have properties that ``properties`` does not list."""
+
+_DEEPEST = 16
+"""References followed one inside another before a schema counts as endless."""
+
+
+class _UnclearSchema(Exception):
+    """The schema does not say which columns there are."""
+
+
+def table_schema(
+    collection: str, document_schema: Schema | None, key: Sequence[str] = (), text: Collection[str] = ()
+) -> TableSchema:
+    """The columns of a collection.
+
+    Args:
+        collection: Its name.
+        document_schema: JSON Schema of its documents, None when there is none.
+        key: Names of the key's columns.
+        text: Columns to keep as text, whatever their type.
+
+    Returns:
+        Typed columns when the schema is closed (``additionalProperties`` or ``unevaluatedProperties`` false), else the
+        one column ``_doc``. Also ``_doc``, with a warning, when the columns' names cannot stand side by side in a file.
+    """
+    try:
+        properties = _properties(document_schema)
+    except _UnclearSchema as error:
+        logger.info("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, error)
+        return _documents(collection, key)
+    properties.pop(_META, None)
+    if fault := _fault_of_names(list(properties)):
+        logger.warning("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, fault)
+        return _documents(collection, key)
+    if strange := sorted(set(text) - set(properties)):
+        logger.warning("%s: there is no column %s to keep as text", collection, ", ".join(map(repr, strange)))
+    columns = [_column(name, part, document_schema or {}, name in text) for name, part in properties.items()]
+    return TableSchema(collection=collection, columns=columns, key=list(key))
+
+
+def is_untyped(schema: TableSchema) -> bool:
+    """Whether the segments hold whole documents."""
+    return [column.name for column in schema.columns] == [DOCUMENT_COLUMN]
+
+
+def _documents(collection: str, key: Sequence[str]) -> TableSchema:
+    column = Column(name=DOCUMENT_COLUMN, type="string", nullable=False, json_text=True)
+    return TableSchema(collection=collection, columns=[column], key=list(key))
+
+
+def _fault_of_names(names: list[str]) -> str | None:
+    """Why these columns cannot be a file's columns. Spark and many Parquet readers do not tell case apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = name.lower()
+        if folded in _RESERVED:
+            return f"the name {name!r} is one of the change log's own"
+        if folded in seen:
+            return f"{seen[folded]!r} and {name!r} differ in case only"
+        if not name or any(character in '"\\' or character < " " for character in name):
+            return f"a column cannot be called {name!r} (empty, or with a quote, backslash or control character)"
+        seen[folded] = name
+    return None
+
+
+def _properties(schema: Schema | None) -> dict[str, Any]:
+    """The properties of a closed object, those of ``$ref`` and ``allOf`` among them."""
+    if schema is None:
+        raise _UnclearSchema("the connector gave no schema")
+    properties: dict[str, Any] = {}
+    closed = False
+    for part in _parts(schema, schema, 0):
+        if unclear := _UNCLEAR & part.keys():
+            raise _UnclearSchema(f"the schema has {min(unclear)}")
+        closed |= part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
+        properties.update(part.get("properties") or {})
+    if not closed:
+        raise _UnclearSchema("the schema is open")
+    return properties
+
+
+def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:
+    """A schema, and all that apply together with it: what it refers to and its ``allOf``."""
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        raise _UnclearSchema("the schema is not an object, or refers to itself")
+    if "$ref" in schema:
+        yield from _parts(_target(schema["$ref"], root), root, depth + 1)
+    for part in schema.get("allOf") or ():
+        yield from _parts(part, root, depth + 1)
+    yield schema
+
+
+def _target(reference: Any, root: Schema) -> Any:
+    """What a ``$ref`` inside the document means: a JSON pointer (RFC 6901) or an ``$anchor`` among the ``$defs``."""
+    scheme, _, fragment = str(reference).partition("#")
+    if scheme:
+        raise _UnclearSchema("the schema refers to another one")
+    fragment = unquote(fragment)
+    if fragment and not fragment.startswith("/"):
+        definitions = [*(root.get("$defs") or {}).values(), *(root.get("definitions") or {}).values()]
+        return next((d for d in definitions if isinstance(d, dict) and d.get("$anchor") == fragment), None)
+    target: Any = root
+    for step in fragment.split("/")[1:]:
+        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    return target
+
+
+def _column(name: str, schema: Any, root: Schema, as_text: bool) -> Column:
+    whole = _whole(schema, root)
+    type_ = "string" if as_text else _type(whole, root)
+    return Column(
+        name=name,
+        type=type_ or "string",
+        nullable="type" not in whole or "null" in _kinds(whole),
+        json_text=type_ is None,
+        description=str(whole.get("description", "")),
+    )
+
+
+def _whole(schema: Any, root: Schema) -> Schema:
+    """A property's schema with what it refers to written into it; ``{}``, which is anything, when that is unclear."""
+    try:
+        merged: Schema = {}
+        for part in _parts(schema, root, 0):
+            merged |= part
+    except _UnclearSchema:
+        return {}
+    return merged
+
+
+def _type(schema: Schema, root: Schema) -> str | None:
+    """The Spark SQL type of a property's values; None when only JSON text can hold them all."""
+    if _kinds(schema) - {"null"} == {"array"}:
+        items = _whole(schema.get("items", {}), root)
+        item = _scalar(items)
+        return f"array<{item}>" if item else None
+    return _scalar(schema)
+
+
+def _scalar(schema: Schema) -> str | None:
+    kinds = _kinds(schema) - {"null"}
+    format_ = schema.get("format")
+    if _UNCLEAR & schema.keys():
+        return None
+    if kinds == {"boolean"}:
+        return "boolean"
+    if kinds == {"integer"}:
+        # An unsigned 64-bit column, as MySQL has them, is beyond bigint.
+        most = schema.get("maximum")
+        return "decimal(20,0)" if isinstance(most, int) and 2**63 <= most < 10**20 else "bigint"
+    if kinds and kinds <= {"number", "integer"}:
+        return "double"
+    if "string" in kinds and kinds <= {"number", "integer", "string"} and len(kinds) > 1 and format_ == "number":
+        return "double"
+    return _string_type(schema, format_) if kinds == {"string"} else None
+
+
+def _string_type(schema: Schema, format_: Any) -> str:
+    if schema.get("contentEncoding") == "base64":
+        return "binary"
+    if format_ == "date":
+        return "date"
+    if format_ == "date-time":
+        return "timestamp_ntz" if schema.get("x-local") is True else "timestamp"
+    if format_ == "number":
+        precision, scale = schema.get("x-precision"), schema.get("x-scale", 0)
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= 38 and precision:
+            return f"decimal({precision},{scale})"
+    return "string"
+
+
+def _kinds(schema: Schema) -> frozenset[str]:
+    kinds = schema.get("type", [])
+    return frozenset([kinds] if isinstance(kinds, str) else kinds)

@@ -1,0 +1,109 @@
+"""Segments: Parquet files of one collection and one schema, written a row group at a time.
+
+A file is not part of the log until a commit names it, so it is written in place under its final name.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from protocol.changelog.models import Segment
+from runtime.changelog import storage
+
+_DICTIONARY_BYTES = 64 * 1024
+"""A dictionary beyond this is given up: it pays for columns of few values and costs time and space for all others."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SegmentWriter:
+    """Writes one segment.
+
+    Args:
+        root: The log.
+        path: Of the file, relative to the log. It must not exist.
+        collection: Whose rows these are.
+        fingerprint: Of their schema.
+        schema: Their columns.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-008`` from every method.
+    """
+
+    def __init__(self, root: Path, path: str, collection: str, fingerprint: str, schema: pa.Schema) -> None:
+        self.path = path
+        self.collection = collection
+        self.fingerprint = fingerprint
+        self._file = root / path
+        # Dictionaries for all but the offsets, which have one value a row and small steps.
+        dictionaries: Any = [name for name in _leaves(schema) if name != "_offset"]
+        self._rows = 0
+        self._snapshot_rows = 0
+        self._first_offset = self._last_offset = -1
+        self._commit_times: list[int] = []
+        storage.make_folder(self._file.parent)
+        storage.create(self._file)
+        with storage.writing(self._file):
+            self._sink = pa.OSFile(str(self._file), "wb")
+            self._parquet = pq.ParquetWriter(
+                self._sink,
+                schema,
+                compression="zstd",
+                dictionary_pagesize_limit=_DICTIONARY_BYTES,
+                use_dictionary=dictionaries,
+                column_encoding={"_offset": "DELTA_BINARY_PACKED"},
+            )
+
+    def write(self, table: pa.Table) -> None:
+        """Appends a row group. Rows come in the order of ``_offset``."""
+        offsets = table.column("_offset")
+        if not self._rows:
+            self._first_offset = offsets[0].as_py()
+        self._last_offset = offsets[-1].as_py()
+        self._rows += table.num_rows
+        self._snapshot_rows += pc.sum(table.column("_snapshot")).as_py()
+        bounds: Any = pc.min_max(table.column("_commit_ts"))
+        if bounds["min"].is_valid:
+            times = [*self._commit_times, bounds["min"].value, bounds["max"].value]
+            self._commit_times = [min(times), max(times)]
+        with storage.writing(self._file):
+            self._parquet.write_table(table, row_group_size=table.num_rows)
+
+    def finish(self) -> Segment:
+        """Closes the file; it is not synced yet."""
+        with storage.writing(self._file):
+            self._parquet.close()
+            self._sink.close()
+            size = self._file.stat().st_size
+        first, last = (
+            (_EPOCH + timedelta(microseconds=t) for t in self._commit_times) if self._commit_times else (None, None)
+        )
+        return Segment(
+            collection=self.collection,
+            path=self.path,
+            rows=self._rows,
+            size=size,
+            first_offset=self._first_offset,
+            last_offset=self._last_offset,
+            first_commit_ts=first,
+            last_commit_ts=last,
+            fingerprint=self.fingerprint,
+            snapshot_rows=self._snapshot_rows,
+        )
+
+    def discard(self) -> None:
+        """Deletes the file, whether finished or not."""
+        self._parquet.is_open = False  # it is not to write a footer any more
+        self._sink.close()
+        storage.remove(self._file)
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    """The Parquet leaf columns of a schema, by path."""
+    return [f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name for field in schema]

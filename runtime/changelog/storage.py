@@ -1,0 +1,162 @@
+"""The file operations of a change log's writer, for a local path. Nothing else here touches files for writing.
+
+What it relies on: ``link`` fails when the name is taken and shows a whole file or none (POSIX), and a file survives a
+power cut once it and the folder that names it are synced.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from protocol.errors import ChangeLogError
+
+_SYNC_THREADS = 8
+"""Files synced at once: a journalling file system commits them together."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns an ``OSError`` (disk full, no permission, read-only) into ``TM-LOG-008`` with the path and the reason.
+
+    ``FileExistsError`` passes: it is an answer, not a failure.
+    """
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ChangeLogError("TM-LOG-008", f"cannot write {path}: {error.strerror or error}") from error
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, durably."""
+    with writing(path):
+        missing = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for folder in reversed(missing):
+            try:
+                folder.mkdir(exist_ok=True)
+            except FileExistsError:
+                raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file") from None
+            _sync(folder.parent)
+
+
+def create(path: Path) -> None:
+    """Creates an empty file.
+
+    Raises:
+        FileExistsError: The name is taken.
+        ChangeLogError: ``TM-LOG-008``.
+    """
+    with writing(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+
+
+def publish(path: Path, data: bytes, epoch: int) -> None:
+    """Creates a file with all of ``data``, durably: a reader sees the whole of it or nothing, whatever happens.
+
+    Args:
+        path: Its name.
+        data: What it holds.
+        epoch: Of the writer; names the temporary file, so that a later writer knows what to sweep.
+
+    Raises:
+        FileExistsError: The name is taken.
+        ChangeLogError: ``TM-LOG-008``.
+    """
+    temporary = path.with_name(temporary_name(epoch))
+    with writing(path):
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def temporary_name(epoch: int) -> str:
+    return f".{epoch}-{uuid4().hex}.tmp"
+
+
+def temporary_epoch(name: str) -> int | None:
+    """The writer epoch in a temporary file's name; None for any other file."""
+    epoch = name[1:].partition("-")[0]
+    return int(epoch) if name.startswith(".") and name.endswith(".tmp") and epoch.isdecimal() else None
+
+
+def sync(paths: Collection[Path]) -> None:
+    """Makes files, and the folders that name them, durable."""
+    everything = [*paths, *{path.parent for path in paths}]
+    if len(everything) <= 2:
+        for path in everything:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync") as pool:
+        for _ in pool.map(_sync, everything):
+            pass
+
+
+def remove(path: Path) -> None:
+    """Deletes a file; one that is gone already is fine."""
+    with writing(path):
+        path.unlink(missing_ok=True)
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Every file below ``folder``, none when there is no such folder."""
+    with writing(folder):
+        for parent, _, names in os.walk(folder, onerror=_raise_unless_gone):
+            for name in names:
+                yield Path(parent, name)
+
+
+class WriterLock:
+    """An exclusive lock between processes of one machine, given back by the kernel when its process dies.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-006`` another process holds it, ``TM-LOG-008`` it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with writing(path):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
+                os.close(self._file)
+                raise ChangeLogError("TM-LOG-006", f"process {holder} writes {path.parent}") from None
+            except OSError:
+                os.close(self._file)
+                raise
+            os.ftruncate(self._file, 0)
+            os.write(self._file, b"%d\n" % os.getpid())
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+def _sync(path: Path) -> None:
+    with writing(path):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,50 @@
+"""What writers that died left behind: files that no commit names, and never will."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from protocol.changelog import layout
+from protocol.changelog.models import Summary
+from runtime.changelog import storage
+
+logger = logging.getLogger(__name__)
+
+
+def sweep(root: Path, summary: Summary) -> int:
+    """Deletes leftovers of writers older than ``summary.epoch``, which has just claimed the log.
+
+    No commit is read for it. A dead writer committed the numbers from its first commit to the next writer's first; any
+    segment of its with another number is one that it never committed. Files of this and of newer writers stay, and so
+    does everything with a name that is not ours.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-008`` a file cannot be deleted.
+    """
+    leftovers = [path for path in storage.files(root / layout.DATA) if _is_orphan(path.name, summary)]
+    for folder in (root, root / layout.COMMITS):
+        for path in folder.iterdir():
+            epoch = storage.temporary_epoch(path.name)
+            if epoch is not None and epoch < summary.epoch:
+                leftovers.append(path)
+    for path in leftovers:
+        storage.remove(path)
+    if leftovers:
+        logger.info("swept %d files that no commit names from %s", len(leftovers), root)
+    return len(leftovers)
+
+
+def _is_orphan(name: str, summary: Summary) -> bool:
+    origin = layout.segment_origin(name)
+    if origin is None:
+        return False
+    number, epoch = origin
+    first = summary.claims.get(epoch)
+    if first is None or epoch >= summary.epoch:
+        return False
+    next_epoch = min(other for other in summary.claims if other > epoch)
+    return not first <= number < summary.claims[next_epoch]

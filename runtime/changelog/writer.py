@@ -1,0 +1,244 @@
+"""The writer of a change log: one at a time, every commit all or nothing.
+
+A writer takes a log over by an empty commit with the next epoch. Commits are exclusive creations of the next number, so
+an older writer that still lives fails at its next commit, whatever it believes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from protocol.changelog import layout
+from protocol.changelog.models import Commit, LogHeader, StateChange, Summary
+from protocol.changelog.reader import ChangeLog, advance
+from protocol.errors import ChangeLogError
+from protocol.messages import JsonObject
+from protocol.state import difference
+from runtime.changelog import storage
+from runtime.changelog.batch import Batch, BoundCollection
+from runtime.changelog.schema import Schema, table_schema
+from runtime.changelog.sweep import sweep
+
+logger = logging.getLogger(__name__)
+
+
+class LogWriter:
+    """Writes a change log. Made by ``open``; a context manager that closes itself.
+
+    Two threads may share it: one begins and fills batches, another commits them in the same order.
+
+    Attributes:
+        epoch: Of this writer.
+        summary: The log as of its newest commit.
+    """
+
+    def __init__(self, root: Path, lock: storage.WriterLock, summary: Summary) -> None:
+        self.root = root
+        self.epoch = summary.epoch
+        self.summary = summary
+        self._lock = lock
+        self._batches: list[Batch] = []
+        self._order = Lock()  # of the batches, and of the summary they follow
+        self._failed = False
+        self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
+
+    @classmethod
+    def open(cls, root: Path, capture: str) -> Self:
+        """Creates the log, or takes it over from whoever wrote it before, and deletes what that one left unfinished.
+
+        Args:
+            root: Its directory, made when absent.
+            capture: Name of the capture. A log belongs to one.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-005`` another capture's log, ``TM-LOG-006`` another process of this machine writes
+                it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004`` and ``TM-LOG-011`` as
+                ``ChangeLog``.
+        """
+        _existing(root, capture)  # before the lock, since another capture's log is the better explanation
+        storage.make_folder(root)
+        lock = storage.WriterLock(root / layout.LOCK)
+        try:
+            log = _existing(root, capture) or _created(root, capture)
+            summary = _claim(log)
+            sweep(root, summary)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(root, lock, summary)
+
+    @property
+    def state(self) -> JsonObject:
+        """The connector's state as of the newest commit."""
+        return self.summary.state
+
+    @property
+    def next_offset(self) -> int:
+        """One past the newest committed event."""
+        return self.summary.next_offset
+
+    def bind(
+        self, collection: str, document_schema: Schema | None, key: Sequence[str] = (), text: Collection[str] = ()
+    ) -> BoundCollection:
+        """Prepares a collection for ``Batch.add``.
+
+        Bind it again when its schema changes: documents added with the new handle are decoded by the new schema, in the
+        same batch too, where they start a segment of their own.
+
+        Args:
+            collection: Its name, ``schema/table``.
+            document_schema: JSON Schema of its documents. A closed one gives typed columns, any other, or None, one
+                ``_doc`` column of JSON text.
+            key: Names of the key's columns, none when there is no key.
+            text: Columns to store as text whatever their type, for values that the type cannot hold.
+        """
+        return BoundCollection(table_schema(collection, document_schema, key, text), text)
+
+    def begin(self) -> Batch:
+        """A new batch. Seals the one before it, whose events must be counted before these have offsets."""
+        with self._order:
+            while self._batches and self._batches[-1].discarded:
+                self._batches.pop()
+            if self._batches:
+                last = self._batches[-1]
+                last.seal()
+                number, offset = last.number + 1, last.next_offset
+            else:
+                number, offset = self.summary.number + 1, self.summary.next_offset
+            batch = Batch(self.root, number, self.epoch, offset, self._writing_thread)
+            self._batches.append(batch)
+        return batch
+
+    def commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
+        """Makes a batch part of the log, durably and at once: when this returns it may be acknowledged.
+
+        Args:
+            batch: The oldest that is not committed. It may be empty.
+            state: The whole of the connector's state after it.
+            checkpoints: How many of the connector's checkpoints it covers.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-007`` another writer has taken the log; ``TM-LOG-008`` it cannot be written;
+                ``TM-LOG-010`` a value does not fit. Unless it was 007, whether the log has the batch is known only
+                after opening it again: close this writer.
+            ProtocolError: ``TM-PRO-001`` a document is not JSON.
+        """
+        if self._failed or not self._batches or self._batches[0] is not batch or batch.discarded:
+            raise ValueError("batches are committed once, in the order they were begun, and not after a failure")
+        self._failed = True  # until it has succeeded: nothing may be committed after a batch that was not
+        try:
+            segments = batch.finish()
+            storage.sync([self.root / segment.path for segment in segments])
+        except ChangeLogError as error:
+            # A newer writer sweeps our files away under us: then it is not the disk that fails.
+            if (self.root / layout.COMMITS / layout.commit_name(batch.number)).exists():
+                raise self._fenced(batch.number) from error
+            raise
+        change = difference(self.summary.state, state)
+        commit = Commit(
+            number=batch.number,
+            epoch=self.epoch,
+            time=datetime.now(UTC),
+            first_offset=batch.first_offset,
+            next_offset=batch.next_offset,
+            checkpoints=checkpoints,
+            state=StateChange(updated=change) if change is not None else StateChange(updated=state, merge_patch=False),
+            schemas={name: schema for name, schema in batch.schemas.items() if name not in self.summary.schemas},
+            segments=segments,
+        )
+        try:
+            summary = _write_commit(self.root, commit, self.summary)
+        except FileExistsError:
+            raise self._fenced(commit.number) from None
+        with self._order:
+            self.summary = summary
+            self._batches.remove(batch)
+        self._failed = False
+        return commit
+
+    def close(self) -> None:
+        """Discards what is not committed and gives the log free."""
+        for batch in reversed(self._batches):
+            batch.discard()
+        self._batches.clear()
+        self._writing_thread.shutdown()
+        self._lock.release()
+
+    def _fenced(self, number: int) -> ChangeLogError:
+        return ChangeLogError(
+            "TM-LOG-007", f"{self.root}: commit {number} was made by another writer than this one of epoch {self.epoch}"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _existing(root: Path, capture: str) -> ChangeLog | None:
+    """The log at ``root`` if there is one, which must be this capture's."""
+    try:
+        log = ChangeLog(root)
+    except ChangeLogError as error:
+        if error.code != "TM-LOG-001":
+            raise
+        return None
+    if log.header.capture != capture:
+        raise ChangeLogError(
+            "TM-LOG-005", f"{root} is the change log of the capture {log.header.capture!r}, not of {capture!r}"
+        )
+    return log
+
+
+def _created(root: Path, capture: str) -> ChangeLog:
+    """A new log. Should another machine, where our lock does not reach, be first, then that one's."""
+    if any((root / layout.COMMITS).glob("*.json")):
+        raise ChangeLogError("TM-LOG-004", f"{root / layout.HEADER} is missing, and {root} holds commits")
+    header = LogHeader(log_id=str(uuid4()), capture=capture, created=datetime.now(UTC))
+    with suppress(FileExistsError):
+        storage.publish(root / layout.HEADER, header.model_dump_json(indent=2).encode(), epoch=0)
+        logger.info("created the change log %s", root)
+    log = _existing(root, capture)
+    if log is None:
+        raise ChangeLogError("TM-LOG-001", f"{root} lost its {layout.HEADER} while it was opened")
+    return log
+
+
+def _claim(log: ChangeLog) -> Summary:
+    """Takes the next epoch by an empty commit of it."""
+    storage.make_folder(log.root / layout.COMMITS)
+    while True:
+        summary = log.summary()
+        claim = Commit(
+            number=summary.number + 1,
+            epoch=summary.epoch + 1,
+            time=datetime.now(UTC),
+            first_offset=summary.next_offset,
+            next_offset=summary.next_offset,
+        )
+        try:
+            return _write_commit(log.root, claim, summary)
+        except FileExistsError:
+            logger.info("another writer made commit %d of %s meanwhile: looking again", claim.number, log.root)
+
+
+def _write_commit(root: Path, commit: Commit, summary: Summary) -> Summary:
+    """Writes a commit, and a summary where one is due. Raises ``FileExistsError`` when its number is taken."""
+    folder = root / layout.COMMITS
+    storage.publish(folder / layout.commit_name(commit.number), commit.model_dump_json().encode(), commit.epoch)
+    summary = advance(summary, commit)
+    if commit.number % layout.SUMMARY_EVERY == 0:
+        storage.publish(folder / layout.summary_name(commit.number), summary.model_dump_json().encode(), commit.epoch)
+    return summary

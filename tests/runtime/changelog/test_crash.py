@@ -1,0 +1,52 @@
+"""``kill -9`` at any moment: the log opens, is whole, has every acknowledged commit, and goes on without a gap."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from runtime.changelog import LogWriter
+from tests.runtime.changelog.shop import data_files, named_files, stored
+from tests.runtime.changelog.writers import check, lines, writing
+from tests.runtime.changelog.writing_process import LINES
+
+KILLS = 15
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    root, rng, acknowledged = tmp_path / "log", random.Random(7), -1
+    for kill in range(KILLS):
+        with writing(root, kill) as process:
+            output = lines(process)
+            assert next(output) == ["open", str(kill + 1)]
+            time.sleep(rng.uniform(0, 0.2))
+            process.kill()
+            for word, number, *_ in output:
+                assert word == "commit"
+                acknowledged = int(number)
+        check(root, acknowledged)
+    with LogWriter.open(root, "shop") as log:
+        ids = list(range(log.state["next"]))
+    assert len(ids) > 1000
+    assert [event["id"] for event in stored(root)] == ids
+    assert [event["id"] for event in stored(root, LINES)] == [id for id in ids for _ in range(2)]
+    # What the killed ones had not committed is gone.
+    assert data_files(root) == named_files(root)
+    assert [path.name for path in root.rglob("*.tmp")] == []
+
+
+@pytest.mark.slow
+def test_killed_while_it_opens(tmp_path: Path) -> None:
+    root, rng = tmp_path / "log", random.Random(11)
+    for attempt in range(12):
+        with writing(root, attempt) as process:
+            time.sleep(rng.uniform(0, 0.03))
+            process.kill()
+    with LogWriter.open(root, "shop") as log:
+        check(root, log.summary.number)
+    assert data_files(root) == named_files(root)
+    assert [path.name for path in root.rglob("*.tmp")] == []

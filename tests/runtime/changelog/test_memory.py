@@ -1,0 +1,99 @@
+"""Memory is bounded whatever one transaction holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.changelog import Batch, BoundCollection
+from runtime.changelog.batch import QUEUED_BLOCKS
+from runtime.changelog.schema import table_schema
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from runtime.changelog import LogWriter
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
+
+def peak():
+    # Not ru_maxrss: that of a new process begins with what the process that started it had.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) // 1024
+
+log = LogWriter.open(Path(sys.argv[1]), "shop")
+tables = [log.bind(ORDERS, ORDER_SCHEMA)]
+tables += [log.bind(f"public/t{n}", ORDER_SCHEMA) for n in range(1, int(sys.argv[2]))]
+rows, size = int(sys.argv[3]), int(sys.argv[4])
+line = bytearray(order(123456, note="x" * size, total="1234.50"))
+batch = log.begin()
+early = None
+for start in range(0, rows, 500):
+    for table in tables:
+        batch.add(table, [bytes(line) for _ in range(500 // len(tables))])
+    if early is None and start >= rows // 4:
+        early = peak()
+commit = log.commit(batch, {}, 1)
+log.close()
+sys.stdout.write(f"{commit.next_offset} {early} {peak()}")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from Linux's /proc")
+@pytest.mark.parametrize(
+    ("tables", "rows", "size"),
+    [(1, 2_000_000, 10), (50, 800_000, 500), (1, 40_000, 10_000)],
+    ids=["small rows", "many tables", "wide rows"],
+)
+def test_one_huge_batch(tmp_path: Path, tables: int, rows: int, size: int) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(tables), str(rows), str(size)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    events, early, peak = map(int, run.stdout.split())
+    assert events == rows
+    assert peak - early < 48, f"{early} MiB after a quarter of the rows, {peak} MiB after all"
+    assert peak < 400
+    assert data_files(tmp_path) == named_files(tmp_path)
+    assert any(ORDERS in path for path in named_files(tmp_path))
+
+
+class SlowestDisk(Executor):
+    """Does its work only when somebody cannot go on without the result.
+
+    Attributes:
+        most: How many pieces of work ever waited.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = self.most = 0
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        executor = self
+
+        class Late(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                if not self.done():
+                    self.set_result(work(*args, **kwargs))
+                    executor.waiting -= 1
+                return super().result(timeout)
+
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        return Late()
+
+
+def test_decoded_blocks_do_not_pile_up_before_a_slow_disk(tmp_path: Path) -> None:
+    disk = SlowestDisk()
+    batch = Batch(tmp_path, 1, 1, 0, disk)
+    schema = table_schema(ORDERS, ORDER_SCHEMA)
+    for id in range(8):
+        # Bound anew, which ends the block before.
+        batch.add(BoundCollection(schema), [order(id)])
+    assert disk.most == QUEUED_BLOCKS + 1
+    (segment,) = batch.finish()
+    assert segment.rows == 8
