@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from backfill.chunk_size import ChunkSize
 from backfill.hidden import HiddenSet
@@ -43,7 +43,8 @@ class TableBackfill:
     failures: int = 0
     not_before: float = 0.0
     last_served: int = 0
-    chunk: Chunk | None = field(default=None)
+    request: ChunkRequest | None = None
+    chunk: Chunk | None = None
 
     def to_state(self) -> JsonObject:
         state: JsonObject = {"identity": self.table.identity, "scan": self.scan.to_state()}
@@ -113,8 +114,8 @@ class Backfills:
             backfill = self.tables[result.request.binding]
             if isinstance(result, ChunkFailure):
                 self._failed(backfill, result)
-            elif not backfill.scan.in_flight:
-                continue  # It was set aside while it was read.
+            elif result.request is not backfill.request:
+                continue  # It was set aside while it was read; what has been started since has another window.
             elif not backfill.scan.fenced(result.fence):
                 self._set_aside(backfill, HELD_SECONDS)
             else:
@@ -145,12 +146,14 @@ class Backfills:
                 backfill.size.measured(len(chunk.tails), chunk.seconds)
             else:
                 backfill.size.failed()
-            backfill.chunk = None
+            backfill.chunk = backfill.request = None
             for lines in (rereads, rows):
                 for start in range(0, len(lines), EMIT_ROWS):
                     write(head + head.join(lines[start : start + EMIT_ROWS]))
             if backfill.scan.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
+        if any_ready and self.done:
+            self._readers.close()
         return any_ready
 
     @property
@@ -177,9 +180,10 @@ class Backfills:
             plan = backfill.scan.start(position, self._hidden)
             self._served += 1
             backfill.last_served = self._served
-            self._readers.submit(
-                ChunkRequest(backfill.table.binding, plan.cursor, plan.scan, plan.rereads, backfill.size.rows)
+            backfill.request = ChunkRequest(
+                backfill.table.binding, plan.cursor, plan.scan, plan.rereads, backfill.size.rows
             )
+            self._readers.submit(backfill.request)
 
     def _barrier_passed(self, backfill: TableBackfill, now: float) -> bool:
         if backfill.barrier is None:
@@ -204,12 +208,12 @@ class Backfills:
         assert isinstance(failure.error, TidemarkError)
         wait = min(RETRY_SECONDS * 2 ** (backfill.failures - 1), MAX_RETRY_SECONDS)
         logger.warning("%s; trying again in %.1f s", failure.error.message, wait, extra={"code": failure.error.code})
-        if backfill.scan.in_flight:
+        if failure.request is backfill.request:
             self._set_aside(backfill, wait)
 
     def _set_aside(self, backfill: TableBackfill, seconds: float) -> None:
         backfill.scan.abandon()
-        backfill.chunk = None
+        backfill.chunk = backfill.request = None
         backfill.not_before = self._clock() + seconds
 
 

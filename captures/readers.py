@@ -12,6 +12,9 @@ from captures.interface import Chunk, ChunkReader, ChunkRequest
 from captures.requests import Wakeup
 from protocol.errors import TidemarkError
 
+CLOSE_SECONDS = 10.0
+"""How long a closing pool waits for a thread: a server that does not answer must not keep the process from ending."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkFailure:
@@ -24,7 +27,7 @@ class ChunkFailure:
 class ReaderPool:
     """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed.
 
-    A reader that failed is closed: the next chunk gets a new connection.
+    A reader that failed is closed: the next chunk gets a new connection. A closed pool may be used again.
     """
 
     def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
@@ -67,7 +70,7 @@ class ReaderPool:
             for reader in self._reading:
                 reader.cancel()
         for thread in self._threads:
-            thread.join()
+            thread.join(CLOSE_SECONDS)
         self._threads.clear()
         self._requests = queue.SimpleQueue()
 
@@ -78,21 +81,24 @@ class ReaderPool:
             try:
                 if reader is None:
                     reader = self._open_reader()
-                    with self._lock:
-                        self._reading.add(reader)
-                self._results.append(reader.read(request))
+                self._results.append(self._read(reader, request))
             except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
                 self._results.append(ChunkFailure(request, error))
-                self._forget(reader)
-                reader = None
+                if reader is not None:
+                    reader.close()
+                    reader = None
             self._wakeup.set()
-        self._forget(reader)
-
-    def _forget(self, reader: ChunkReader | None) -> None:
         if reader is not None:
+            reader.close()
+
+    def _read(self, reader: ChunkReader, request: ChunkRequest) -> Chunk:
+        with self._lock:
+            self._reading.add(reader)
+        try:
+            return reader.read(request)
+        finally:
             with self._lock:
                 self._reading.discard(reader)
-            reader.close()
 
 
 def must_stop(failure: ChunkFailure) -> bool:
