@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Self
 
 from backfill.fence import Fence
@@ -14,10 +15,10 @@ from protocol.errors import ProtocolError
 from protocol.messages import Json, JsonObject
 
 REREAD_LIMIT = 50
-"""Rows that chunks may put on the reread list; while it is full, chunks read nothing else."""
+"""Rows that chunks may put on the reread list, and that one chunk reads of it. While it is full, chunks do not scan."""
 
-REQUEST_LIMIT = 1_000
-"""Length of the reread list, with the rows that the log puts on it, at which scanning the table again is better."""
+REQUEST_LIMIT = 10_000
+"""Length of the reread list, with the rows that the log puts on it, beyond which the table is scanned again instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ class TableScan:
 
     Args:
         table: The table's id, as in the hidden set.
-        reread_limit: Rows that chunks may put on the reread list.
+        reread_limit: Rows that chunks may put on the reread list, and rows of it that one chunk reads.
         window_limit: Keys remembered one by one during a chunk; when the log touches more, the chunk is read again.
-        request_limit: Length of the reread list at which the table is scanned from the start instead.
+        request_limit: Length of the reread list beyond which the table is scanned from the start instead.
     """
 
     def __init__(
@@ -182,7 +183,8 @@ class TableScan:
         """
         if self._chunk is not None or self.done:
             raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
-        plan = ChunkPlan(self._cursor, tuple(self._rereads), not self._scanned and self._has_room())
+        rereads = tuple(islice(self._rereads, self._reread_limit))
+        plan = ChunkPlan(self._cursor, rereads, not self._scanned and self._has_room())
         self._chunk = _Chunk(plan, position, Window(hidden.entries(), self._window_limit))
         return plan
 
@@ -328,15 +330,18 @@ class TableScan:
         return True
 
     def _settle_rereads(self, chunk: _Chunk, touched: TouchedKeys) -> bool:
-        """Takes off the list what came through: found and emitted, found deleted, or given whole by the log."""
-        settled = [
-            key
-            for key in chunk.plan.rereads
-            if key not in chunk.requested and (key not in touched or chunk.window.settles(key))
-        ]
-        for key in settled:
+        """Takes off the list what came through: found and emitted, found deleted, or given whole by the log.
+
+        What did not moves to the list's end, so that rows which change all the time do not hold up the others.
+        """
+        settled = False
+        for key in chunk.plan.rereads:
             del self._rereads[key]
-        return bool(settled)
+            if key not in chunk.requested and (key not in touched or chunk.window.settles(key)):
+                settled = True
+            else:
+                self._rereads[key] = None
+        return settled
 
     def _keep_rereads(self, keys: Sequence[Key], touched: TouchedKeys) -> tuple[int, ...]:
         keep = []

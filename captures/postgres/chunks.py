@@ -51,9 +51,9 @@ class ScanTarget:
         )
 
     def rows(self, keys: Sequence[Key]) -> sql.Composable:
-        """The query for rows by key."""
-        listed = sql.SQL("{} IN ({})").format(_row(self.key), sql.SQL(", ").join(map(self._literal, keys)))
-        return sql.SQL("{}{}").format(self.select, _conjunction([listed, *self._where()]))
+        """The query for rows by key, whether or not they meet the condition that limits the scan."""
+        listed = sql.SQL(", ").join(map(self._literal, keys))
+        return sql.SQL("{} WHERE {} IN ({})").format(self.select, _row(self.key), listed)
 
     def _where(self) -> list[sql.Composable]:
         # The operator's own SQL, as the configuration promises.
@@ -100,11 +100,13 @@ class CopyChunkReader:
         try:
             snapshot = Snapshot.parse(self._value(b"SELECT pg_current_snapshot()", target.name))
             fence = SnapshotFence(snapshot, self._fences.high())
-            # Rereads come first: a scan that is ended early takes its transaction with it.
-            if request.rereads and not self._copy(target, target.rows(request.rereads), *again):
-                raise SourceError("TM-PG-019", f"reading a chunk of {target.name}: rows to read again are too large")
+            # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
+            # is not found counts as deleted, so they are never ended early.
+            if request.rereads:
+                self._copy(target, target.rows(request.rereads), *again, limit=None)
             if request.scan:
-                whole = self._copy(target, target.scan(request.cursor, request.limit), tails, keys)
+                scan = target.scan(request.cursor, request.limit)
+                whole = self._copy(target, scan, tails, keys, limit=CHUNK_BYTES)
                 end = whole and len(tails) < request.limit
         finally:
             if self._connection.status == pq.ConnStatus.OK:
@@ -139,8 +141,10 @@ class CopyChunkReader:
         value = self._execute(query, name).get_value(0, 0)
         return value.decode() if value is not None else ""
 
-    def _copy(self, target: ScanTarget, query: sql.Composable, tails: list[bytes], keys: list[Key]) -> bool:
-        """Appends the rows of ``query``; False when it was ended early for its size."""
+    def _copy(
+        self, target: ScanTarget, query: sql.Composable, tails: list[bytes], keys: list[Key], *, limit: int | None
+    ) -> bool:
+        """Appends the rows of ``query``; False when it was ended early because it came to more than ``limit`` bytes."""
         connection = self._connection
         connection.send_query(b"COPY (" + query.as_bytes(self._session) + b") TO STDOUT")
         rows: list[bytes] = []
@@ -160,7 +164,7 @@ class CopyChunkReader:
                 rows.append(bytes(data))
                 if len(rows) >= DECODE_ROWS or length > CHUNK_BYTES // 8:
                     size += self._decode(target, rows, tails, keys)
-                    if size > CHUNK_BYTES:
+                    if limit is not None and size > limit:
                         whole = False
                         self.cancel()
             elif length == 0:

@@ -1,0 +1,27 @@
+"""For every interleaving of a database, a reader, chunks and crashes the replayed stream equals the table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+from tests.backfill.machine import BackfillMachine
+from tests.backfill.walks import Walk
+
+_deep = settings.get_current_profile_name() == "deep"
+
+TestBackfill = BackfillMachine.TestCase
+TestBackfill.settings = (
+    settings.get_profile("deep")
+    if _deep
+    else settings(max_examples=1_000, stateful_step_count=50, deadline=None, derandomize=True, database=None)
+)
+
+
+@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 5_000, 1_000))
+def test_random_walks(first: int) -> None:
+    for seed in range(first, first + 1_000):
+        try:
+            Walk(seed).run()
+        except AssertionError as error:
+            raise AssertionError(f"the walk with seed {seed}: {error}") from error
