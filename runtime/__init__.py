@@ -1,0 +1,1 @@
+"""Runs any capture connector, writes the change log, supervises, shows. The ``tidemark`` command."""

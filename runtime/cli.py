@@ -1,0 +1,100 @@
+"""The ``tidemark`` command.
+
+Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 130 interrupted (SIGINT or SIGTERM).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from protocol.errors import TidemarkError
+from runtime.commands.capture import capture
+from runtime.commands.check import check, discover
+from runtime.commands.demo import demo
+from runtime.commands.init import init
+from runtime.commands.log import log_commands, status
+from runtime.commands.materialize import materialize
+from runtime.commands.tail import tail
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="tidemark",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"tidemark {version('tidemark')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def tidemark(
+    wanted: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Change data capture: a database's tables and every change of them, into a log that Spark makes tables of.
+
+    [bold]See it[/bold]       tidemark demo
+
+    [bold]Set it up[/bold]    tidemark init, edit capture.yaml, tidemark check capture.yaml
+
+    [bold]Run it[/bold]       tidemark capture capture.yaml
+
+    [bold]Look[/bold]         tidemark status capture.yaml, tidemark tail shop.log -t public.orders
+
+    [bold]Spark[/bold]        tidemark materialize capture.yaml
+    """
+
+
+app.command(rich_help_panel="Begin")(demo)
+app.command(rich_help_panel="Begin")(init)
+app.command(rich_help_panel="Begin")(check)
+app.command(rich_help_panel="Begin")(discover)
+app.command(rich_help_panel="Run")(capture)
+app.command(rich_help_panel="Run")(materialize)
+app.command(rich_help_panel="Look")(status)
+app.command(rich_help_panel="Look")(tail)
+app.add_typer(log_commands, name="log", rich_help_panel="Look")
+
+
+def show(error: TidemarkError) -> None:
+    """Says on stderr what happened, what to do, and where to read more."""
+    sys.stderr.write(
+        f"error {error.code}: {error.message}\n  what to do: {error.remedy}\n  see {error.documentation}\n"
+    )
+
+
+def main() -> NoReturn:
+    """Runs the command; every error ends here as a message with a code, never as a traceback."""
+    try:
+        app()
+        status = 0
+    except TidemarkError as error:
+        show(error)
+        status = error.exit_status
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else ""
+        show(TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}"))
+        status = 1
+    except Exception as error:  # noqa: BLE001 - the outermost edge: nothing is swallowed, it is said and ends in 1
+        if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+            traceback.print_exc()
+        show(TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}"))
+        status = 1
+    sys.exit(status)

@@ -1,0 +1,1 @@
+"""The subcommands of ``tidemark``, a file per group."""

@@ -1,0 +1,81 @@
+"""``tidemark capture``: runs a connector into a change log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+
+from runtime.capture_file import read_capture_file
+from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.interruption import Interruption
+from runtime.owned_log import OwnedLog
+from runtime.preparation import Preparation
+from runtime.progress.display import Display
+from runtime.progress.figures import Figures
+from runtime.progress.lines import LineDisplay
+from runtime.progress.live import LiveDisplay
+from runtime.supervisor import Supervisor
+
+UntilCaughtUpOption = Annotated[
+    bool,
+    typer.Option("--until-caught-up", help="End once every backfill is done and the source's log is read to its end."),
+]
+
+
+def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = False, json: JsonOption = False) -> None:
+    """Capture changes into the change log until you stop it.
+
+    Starts where the last run stopped: whatever was committed is never captured twice, whatever was not is read again.
+    Progress is a live table on a terminal, JSON lines on stderr elsewhere (or with --json). Ctrl-C ends it in order.
+    """
+    settings = read_capture_file(file)
+    level = os.environ.get("LOG_LEVEL", "info")
+    figures = Figures()
+    console = Console(stderr=True)
+    display: Display = (
+        LiveDisplay(figures, level, console) if console.is_terminal and not json else LineDisplay(figures, level)
+    )
+    # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
+    log = OwnedLog(settings.log_path, settings.capture)
+    with Interruption() as interruption, display, _LoggingTo(display), log:
+        preparation = Preparation(settings, display.log, until_caught_up=until_caught_up)
+        spec, discovered = preparation.discover()
+        selection = preparation.select(spec, discovered)
+        for warning in selection.warnings:
+            display.notice("warning", warning)
+        prepared = preparation.validate(selection.tables)
+        if done := preparation.apply(prepared):
+            display.notice("info", preparation.redactor.text(done))
+        display.expect(table.name for table in prepared.tables)
+        Supervisor(prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up).run()
+    if json:
+        sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())
+    else:
+        sys.stdout.write(
+            f"caught up: {figures.events:,} events of {len(prepared.tables)} tables "
+            f"in {figures.commits} commits, in {settings.log_path}\n"
+        )
+
+
+class _LoggingTo(logging.Handler):
+    """While entered, log records of this process are notices on the display."""
+
+    def __init__(self, display: Display) -> None:
+        super().__init__()
+        self._display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._display.notice(record.levelname.lower(), record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+        logging.getLogger().setLevel(logging.INFO)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)

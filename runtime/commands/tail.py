@@ -1,0 +1,109 @@
+"""``tidemark tail``: events of one table from the log, as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from protocol.changelog import ChangeLog
+from protocol.errors import UsageError
+from runtime.capture_file import near
+from runtime.changelog.events import json_line, segment_events
+from runtime.commands.arguments import LogArgument
+
+POLL_SECONDS = 0.1
+
+TableOption = Annotated[str, typer.Option("--table", "-t", metavar="T", help="The table, as schema.table.")]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="OFFSET|TIME",
+        help="Where to begin: an offset, the time of a commit to the log (ISO 8601, UTC unless it says otherwise), "
+        "earliest, or latest. By default earliest, and with --follow latest.",
+        show_default=False,
+    ),
+]
+LimitOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many events.", show_default=False)]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events until you stop it.")]
+
+
+def tail(
+    log: LogArgument,
+    table: TableOption,
+    start: FromOption = None,
+    limit: LimitOption = None,
+    follow: FollowOption = False,
+) -> None:
+    """Print the events of a table, one JSON object a line: its columns, then _op, _offset, _commit_ts and so on."""
+    change_log = ChangeLog(log)
+    first = start_offset(change_log, start or ("latest" if follow else "earliest"))
+    if not follow:
+        _require_table(change_log, table)
+    for line in islice(lines(change_log, table.replace("/", "."), first, follow=follow), limit):
+        sys.stdout.buffer.write(line + b"\n")
+        if follow:
+            sys.stdout.buffer.flush()
+    sys.stdout.buffer.flush()
+
+
+def start_offset(log: ChangeLog, place: str) -> int:
+    """The offset that ``--from`` means.
+
+    Raises:
+        UsageError: ``TM-CFG-007`` when it is none of the forms.
+    """
+    if place == "earliest":
+        return 0
+    if place == "latest":
+        return log.summary().next_offset
+    if place.isdecimal():
+        return int(place)
+    try:
+        moment = datetime.fromisoformat(place)
+    except ValueError:
+        raise UsageError("TM-CFG-007", f"--from {place} is no offset, no time, not earliest and not latest") from None
+    return _offset_at(log, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[bytes]:
+    """Events of ``table`` from offset ``start`` on; when following, waits for more instead of ending."""
+    number = log.commit_with_offset(start)
+    while True:
+        newest = log.latest()
+        for commit in log.commits(number, newest):
+            for segment in commit.segments:
+                if segment.collection.replace("/", ".") != table or segment.last_offset < start:
+                    continue
+                schema = log.schema(segment.fingerprint)
+                for event in segment_events(log, segment):
+                    if event["_offset"] >= start:
+                        yield json_line(event, schema)
+        number = max(number, newest + 1)
+        if not follow:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _offset_at(log: ChangeLog, moment: datetime) -> int:
+    """The first offset of the first commit at or after a moment; one past the last where there is none."""
+    low, high = 0, log.latest() + 1
+    while low < high:
+        middle = (low + high) // 2
+        if log.commit(middle).time >= moment:
+            high = middle
+        else:
+            low = middle + 1
+    return log.commit(low).first_offset if low <= log.latest() else log.summary().next_offset
+
+
+def _require_table(log: ChangeLog, table: str) -> None:
+    known = [name.replace("/", ".") for name in log.summary().totals]
+    if table.replace("/", ".") not in known:
+        raise UsageError("TM-CFG-007", f"{log.root} has no events of a table {table}{near(table, known)}")

@@ -1,0 +1,57 @@
+"""Commits in a thread of its own, one at a time, while the next batch fills."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from protocol.changelog import Commit
+from protocol.messages import JsonObject
+from runtime.changelog import Batch, LogWriter
+
+
+class Committer:
+    """At most one commit in flight.
+
+    Attributes:
+        descriptor: Becomes readable when a commit has ended; ``result`` makes it unreadable again.
+    """
+
+    def __init__(self, writer: LogWriter) -> None:
+        self._writer = writer
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+        self._future: Future[Commit] | None = None
+        self.descriptor, self._write = os.pipe()
+
+    @property
+    def busy(self) -> bool:
+        """A commit was started whose result was not taken."""
+        return self._future is not None
+
+    def start(self, batch: Batch, state: JsonObject, checkpoints: int) -> None:
+        """Begins to commit. Not while another is in flight."""
+        if self._future is not None:
+            raise RuntimeError("a commit is in flight already")
+        self._future = self._executor.submit(self._writer.commit, batch, state, checkpoints)
+        self._future.add_done_callback(lambda _: os.write(self._write, b"\0"))
+
+    def result(self) -> Commit:
+        """Waits for the commit in flight and returns it, durable. Raises what committing raised."""
+        if self._future is None:
+            raise RuntimeError("no commit is in flight")
+        os.read(self.descriptor, 1)
+        future, self._future = self._future, None
+        return future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A commit that has begun is let finish: it is durable or it is not there, never in between.
+        self._executor.shutdown(wait=True)
+        os.close(self.descriptor)
+        os.close(self._write)

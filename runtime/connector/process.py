@@ -1,0 +1,122 @@
+"""A connector as a local command, in a process group of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from protocol.errors import ConnectorError
+from runtime.connector import tether
+from runtime.connector.interface import Exit, RunningConnector
+
+PIPE_BYTES = 1024 * 1024
+"""Size asked for the stdout pipe. A larger one means fewer switches between the two processes."""
+
+
+class ProcessConnector:
+    """Runs ``command`` in ``directory``.
+
+    The folder of the Python that runs tidemark stands first on the command's PATH, so ``python`` in a capture file is
+    this Python, with the connectors installed in it, whether or not its virtual environment is active.
+    """
+
+    kind = "LOCAL"
+
+    def __init__(self, command: Sequence[str], directory: Path) -> None:
+        self._command = list(command)
+        self._directory = directory
+
+    @property
+    def name(self) -> str:
+        return shlex.join(self._command[:3])
+
+    def start(self, environment: Mapping[str, str], *, session: str = "") -> RunningConnector:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        program = self._command[0]
+        if "/" in program:
+            found = str(self._directory / program)
+            found = found if os.access(found, os.X_OK) and Path(found).is_file() else ""
+        else:
+            found = shutil.which(program, path=path) or ""
+        if not found:
+            raise ConnectorError("TM-RUN-001", f"connector.command: there is no program {program!r}")
+        tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), found, *self._command[1:]]
+        try:
+            process = subprocess.Popen(
+                tethered,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=self._directory,
+                env={**os.environ, "PATH": path, **environment},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConnectorError("TM-RUN-001", f"{self.name} cannot be started: {error.strerror}") from None
+        return _RunningProcess(process)
+
+
+class _RunningProcess(RunningConnector):
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        self._stdin = process.stdin
+        self._pipes = (process.stdout, process.stderr)
+        self.stdout, self.stderr = process.stdout.fileno(), process.stderr.fileno()
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux
+            with suppress(PermissionError):  # Over this user's limit for pipes: the default size works too.
+                fcntl.fcntl(self.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._ended = threading.Event()
+        self._ending = threading.Lock()
+        self._exit: Exit | None = None
+        threading.Thread(target=self._reap, name="connector-exit", daemon=True).start()
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._stdin.write(view) :]
+
+    def close_stdin(self) -> None:
+        self._stdin.close()
+
+    def wait(self, seconds: float | None) -> Exit | None:
+        self._ended.wait(seconds)
+        return self._exit
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def release(self) -> None:
+        self._ended.wait()
+        self._stdin.close()
+        for pipe in self._pipes:
+            pipe.close()
+
+    def _signal(self, number: int) -> None:
+        with self._ending:
+            if self._exit is None:
+                os.killpg(self._process.pid, number)
+
+    def _reap(self) -> None:
+        # Left unreaped (WNOWAIT), the process keeps its id, so that the group that is killed can be no other. What the
+        # connector started must not outlive it: it would hold the pipes open, and their end would never come.
+        if hasattr(os, "waitid"):  # not on every macOS
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with self._ending:
+            status = self._process.wait()
+            self._exit = Exit(status) if status >= 0 else Exit(128 - status, -status)
+        self._ended.set()

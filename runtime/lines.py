@@ -1,0 +1,38 @@
+"""Cuts what comes out of a pipe into lines."""
+
+from __future__ import annotations
+
+from protocol.errors import ProtocolError
+from protocol.messages import MAX_LINE_BYTES
+
+
+class LineCutter:
+    """Keeps the beginning of a line until its end comes; costs the same however many pieces a line comes in."""
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        self._size = 0
+
+    @property
+    def inside_line(self) -> bool:
+        """Whether what came last was not the end of a line."""
+        return self._size > 0
+
+    def cut(self, piece: bytes) -> list[bytes]:
+        """The lines that ``piece`` completes, without their newlines.
+
+        Raises:
+            ProtocolError: ``TM-PRO-005`` for a line over the limit, before it is in memory as a whole.
+        """
+        lines = piece.split(b"\n")
+        rest = lines.pop()
+        if lines and self._begun:
+            self._begun.append(lines[0])
+            lines[0] = b"".join(self._begun)
+            self._begun, self._size = [], 0
+        if rest:
+            self._begun.append(rest)
+            self._size += len(rest)
+        if self._size >= MAX_LINE_BYTES or (lines and len(lines[0]) >= MAX_LINE_BYTES):
+            raise ProtocolError("TM-PRO-005", f"a line is longer than the limit of {MAX_LINE_BYTES} bytes")
+        return lines

@@ -1,0 +1,114 @@
+"""From a capture file to a capture that can be opened: the calls that come before ``open``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+
+import orjson
+
+from protocol.messages import Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from runtime.capture_file import CaptureFile
+from runtime.connector.calls import Caller
+from runtime.connector.interface import Connector, LogSink
+from runtime.connector.process import ProcessConnector
+from runtime.connector.secrets import Redactor
+from runtime.secret_values import resolve
+from runtime.selection import SelectedTable, Selection, select, state_key
+
+STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCapture:
+    """Everything a session needs to be opened.
+
+    Attributes:
+        environment: Variables for the connector.
+        spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
+        version: Changes when the bindings do.
+    """
+
+    connector: Connector
+    environment: dict[str, str]
+    redactor: Redactor
+    spec: CaptureSpec
+    tables: list[SelectedTable]
+    version: str
+
+
+class Preparation:
+    """Makes the unary calls for one capture file.
+
+    Args:
+        file: The checked capture file.
+        log: Takes the connector's log lines.
+        until_caught_up: The connector is to end once it is caught up.
+
+    Raises:
+        UsageError: ``TM-CFG-003`` when a secret cannot be had.
+    """
+
+    def __init__(self, file: CaptureFile, log: LogSink, *, until_caught_up: bool = False) -> None:
+        self._file = file
+        self._config, secrets = resolve(file.connector.config, file.folder)
+        self.redactor = Redactor(secrets)
+        self.connector = _connector(file)
+        self.environment = {
+            "FLOW_RUNTIME_CODEC": "json",
+            "LOG_FORMAT": "json",
+            "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
+            # Said in both cases: a variable of the user's own must not end every session.
+            STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
+        }
+        self._caller = Caller(self.connector, self.environment, self.redactor, log)
+
+    def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
+        """What the connector is and which tables it finds. Raises as ``Caller`` does."""
+        spec = self._caller.spec()
+        return spec, self._caller.discover(self._config).bindings
+
+    def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
+        """The tables that the capture file chooses. Raises as ``runtime.selection.select`` does."""
+        return select(spec, discovered, self._file.tables)
+
+    def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
+        """Asks the connector whether it can capture these tables. Raises as ``Caller`` does."""
+        answer = self._caller.validate(self._capture(tables))
+        # The path that the connector validated is the binding's identity from here on.
+        settled = [
+            replace(table, binding=_with_path(table.binding, validated.resource_path))
+            for table, validated in zip(tables, answer.bindings, strict=True)
+        ]
+        names = [(table.name, table.binding.state_key, table.binding.resource_config) for table in settled]
+        version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        return PreparedCapture(
+            self.connector, self.environment, self.redactor, self._capture(settled), settled, version
+        )
+
+    def apply(self, prepared: PreparedCapture) -> str:
+        """Lets the connector make what it needs at the source; what it did, in its words."""
+        return self._caller.apply(prepared.spec, prepared.version).action_description
+
+    def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
+        return CaptureSpec(
+            name=self._file.capture,
+            connector_type=self.connector.kind,
+            config=self._config,
+            bindings=[table.binding for table in tables],
+        )
+
+
+def _with_path(binding: Binding, path: list[str]) -> Binding:
+    return binding.model_copy(update={"resource_path": path, "state_key": state_key(path, binding.backfill)})
+
+
+def _connector(file: CaptureFile) -> Connector:
+    entry = file.connector
+    if entry.image is None:
+        assert entry.command is not None  # the model allows exactly one
+        return ProcessConnector(entry.command, file.folder)
+    from runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
+
+    return ContainerConnector(entry.image, entry.network)

@@ -1,0 +1,39 @@
+"""What the runtime tells whoever watches a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from protocol.changelog import Commit
+from protocol.logs import LogLine
+
+LEVELS = {"trace": 5, "debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "fatal": 50}
+
+
+def severity(level: str) -> int:
+    """A level as a number; an unknown one counts as info."""
+    return LEVELS.get(level.lower(), LEVELS["info"])
+
+
+class Display(Protocol):
+    """Shows a running capture. Its methods may be called from any thread."""
+
+    def log(self, line: LogLine) -> None:
+        """A log line of the connector, secrets blanked; a status line becomes figures."""
+
+    def notice(self, level: str, message: str, **fields: Any) -> None:
+        """Something the runtime has to say, such as a restart."""
+
+    def expect(self, tables: Iterable[str]) -> None:
+        """These tables are going to be captured."""
+
+    def committed(self, commit: Commit) -> None:
+        """A commit is durable."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,123 @@
+"""The figures of a running capture, from its connector's status lines and from the commits."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from protocol.changelog import Commit
+from protocol.logs import STATUS, LogLine, Progress, TableProgress
+
+RATE_SECONDS = 10.0
+"""Rates are averages over about this long."""
+
+
+class Rate:
+    """How fast a growing count grows, per second."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def note(self, count: int) -> None:
+        """The count at this moment. A smaller one than before starts anew."""
+        if self._samples and count < self._samples[-1][1]:
+            self._samples.clear()
+        self._samples.append((self._now(), count))
+        while len(self._samples) > 2 and self._samples[-1][0] - self._samples[0][0] > RATE_SECONDS:
+            self._samples.popleft()
+
+    @property
+    def per_second(self) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (first, low), (last, high) = self._samples[0], self._samples[-1]
+        return (high - low) / (last - first) if last > first else 0.0
+
+
+@dataclass(slots=True)
+class TableFigures:
+    """One table: its backfill, as the connector says, and its events in the log since this process started."""
+
+    progress: TableProgress | None = None
+    rate: Rate = field(default_factory=Rate)
+    events: int = 0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the backfill at the present rate; None when nobody can say."""
+        if self.progress is None or self.progress.done or self.progress.rows_estimated is None:
+            return None
+        speed = self.rate.per_second
+        return max(0, self.progress.rows_estimated - self.progress.rows_done) / speed if speed else None
+
+
+class Figures:
+    """All figures of a capture. Not safe for threads: whoever shows them holds a lock."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, TableFigures] = {}
+        self.connector = Progress()
+        self.events = 0
+        self.events_rate = Rate()
+        self.commits = 0
+        self.commit = -1
+        self.doing = "starting"
+        """What goes on at this moment, in words."""
+
+    def expect(self, tables: Iterable[str]) -> None:
+        """Shows these tables from now on, although nothing came of them yet."""
+        for name in tables:
+            self.tables.setdefault(name, TableFigures())
+        self.doing = "capturing"
+
+    def status(self, line: LogLine) -> bool:
+        """Takes a status line of the connector. False when it has no figures to take: then it is words to be shown."""
+        if line.event_type != STATUS:
+            return False
+        try:
+            progress = Progress.model_validate(line.fields)
+        except ValidationError:
+            return False
+        if not progress.model_fields_set:
+            return False
+        self.connector = progress
+        for name, table in progress.tables.items():
+            figures = self.tables.setdefault(name, TableFigures())
+            figures.progress = table
+            figures.rate.note(table.rows_done)
+        if line.message:
+            self.doing = line.message
+        return True
+
+    def committed(self, commit: Commit) -> None:
+        self.commits += 1
+        self.commit = commit.number
+        self.events += commit.next_offset - commit.first_offset
+        self.events_rate.note(self.events)
+        for segment in commit.segments:
+            self.tables.setdefault(segment.collection.replace("/", "."), TableFigures()).events += segment.rows
+
+    def as_fields(self) -> dict[str, Any]:
+        """The figures as a progress line has them."""
+        return {
+            "tables": {
+                name: {
+                    "events": table.events,
+                    **(table.progress.model_dump() if table.progress else {}),
+                    "rows_per_second": round(table.rate.per_second, 1),
+                    "seconds_left": None if table.seconds_left is None else round(table.seconds_left, 1),
+                }
+                for name, table in self.tables.items()
+            },
+            "events": self.events,
+            "events_per_second": round(self.events_rate.per_second, 1),
+            "commits": self.commits,
+            "commit": self.commit,
+            **self.connector.model_dump(exclude={"tables"}),
+        }

@@ -1,0 +1,130 @@
+"""Progress as a live table on a terminal, log lines scrolling above it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from protocol.changelog import Commit
+from protocol.logs import LogLine
+from runtime.progress.display import severity
+from runtime.progress.figures import Figures, TableFigures
+
+STYLES = {"error": "bold red", "fatal": "bold red", "warning": "yellow", "warn": "yellow", "debug": "dim"}
+
+MOST_ROWS = 20
+"""More tables than these are summed up in one row: a live table must fit the screen."""
+
+
+class LiveDisplay:
+    """Draws on a terminal, four times a second."""
+
+    def __init__(self, figures: Figures, level: str, console: Console) -> None:
+        self._figures = figures
+        self._least = severity(level)
+        self._console = console
+        self._lock = threading.RLock()
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=False)
+
+    def log(self, line: LogLine) -> None:
+        with self._lock:
+            if self._figures.status(line):
+                return
+        if severity(line.level) >= self._least:
+            self._print(line.level, line.message)
+
+    def notice(self, level: str, message: str, **fields: Any) -> None:
+        if severity(level) >= self._least:
+            self._print(level, message)
+
+    def expect(self, tables: Iterable[str]) -> None:
+        with self._lock:
+            self._figures.expect(tables)
+
+    def committed(self, commit: Commit) -> None:
+        with self._lock:
+            self._figures.committed(commit)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def _print(self, level: str, message: str) -> None:
+        style = STYLES.get(level, "default")
+        self._console.print(f"[{style}]{level:>7}[/{style}]  {escape(message)}", highlight=False)
+
+    def _render(self) -> RenderableType:
+        with self._lock:
+            return draw(self._figures)
+
+
+def draw(figures: Figures) -> RenderableType:
+    """The table and a line of totals under it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("table")
+    for column in ("rows", "of about", "rows/s", "left", "events"):
+        table.add_column(column, justify="right")
+    # The tables that move come first.
+    ordered = sorted(figures.tables.items(), key=lambda item: (_rank(item[1]), item[0]))
+    for name, one in ordered[:MOST_ROWS]:
+        table.add_row(escape(name), *_cells(one))
+    if rest := ordered[MOST_ROWS:]:
+        table.add_row(f"and {len(rest)} more", "", "", "", "", f"{sum(one.events for _, one in rest):,}")
+    connector = figures.connector
+    parts = [f"{figures.events:,} events in {figures.commits:,} commits", f"{figures.events_rate.per_second:,.0f}/s"]
+    parts.append("caught up" if connector.caught_up else f"lag {duration(connector.lag_seconds)}")
+    if connector.retained_bytes is not None:
+        parts.append(f"source keeps {size(connector.retained_bytes)} of log")
+    return Group(table, Text(" · ".join(parts), style="bold"), Text(figures.doing, style="dim"))
+
+
+def _rank(table: TableFigures) -> int:
+    if table.progress is None:
+        return 1
+    return 2 if table.progress.done else 0
+
+
+def _cells(table: TableFigures) -> list[str]:
+    progress = table.progress
+    if progress is None:
+        return ["", "", "", "", f"{table.events:,}"]
+    estimated = "" if progress.rows_estimated is None else f"{progress.rows_estimated:,}"
+    rate = "" if progress.done else f"{table.rate.per_second:,.0f}"
+    left = "done" if progress.done else duration(table.seconds_left)
+    return [f"{progress.rows_done:,}", estimated, rate, left, f"{table.events:,}"]
+
+
+def duration(seconds: float | None) -> str:
+    """A duration for people: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash when unknown."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def size(count: float) -> str:
+    """A number of bytes for people, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

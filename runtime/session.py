@@ -1,0 +1,288 @@
+"""One session of a connector: what it says becomes batches, batches become commits, commits are acknowledged.
+
+A commit is cut only at a checkpoint. Documents and schemas since the last checkpoint belong to the next one; should the
+connector end before it, they are thrown away with everything else that was not committed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.changelog import Commit
+from protocol.codec import captured_prefix, decode_response, split_captured
+from protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from protocol.messages import Checkpoint, Json, JsonObject, Opened, Response, SourcedSchema
+from protocol.state import merge_patch
+from runtime.capture_file import CommitEntry
+from runtime.changelog import Batch, BoundCollection, LogWriter
+from runtime.committer import Committer
+from runtime.connector.conversation import Conversation
+from runtime.interruption import Interruption
+from runtime.lines import LineCutter
+from runtime.progress.display import Display
+from runtime.selection import SelectedTable, column_of
+
+READ_BYTES = 1024 * 1024
+
+ENDS = b"}}}"
+"""A usual captured line ends with its document. (One that ends with its binding's number has two braces.)"""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A binding as this session sees it: its schema may change, and its documents then go to another handle."""
+
+    table: SelectedTable
+    schema: JsonObject
+    handle: BoundCollection
+
+
+class Session:
+    """Reads one opened connector to its end.
+
+    Args:
+        talk: The connector, to which ``open`` was sent.
+        writer: The log; its state is where this session began.
+        tables: What was opened, in the order of the binding indices.
+        due: When a commit is due.
+        interruption: Ends the session between two steps.
+        display: Is told of each commit.
+
+    Attributes:
+        advanced: Something new was committed: documents, or a state that differs from the one before.
+    """
+
+    def __init__(
+        self,
+        talk: Conversation,
+        name: str,
+        writer: LogWriter,
+        tables: Sequence[SelectedTable],
+        due: CommitEntry,
+        interruption: Interruption,
+        display: Display,
+    ) -> None:
+        self._talk = talk
+        self._name = name
+        self._writer = writer
+        self._due = due
+        self._interruption = interruption
+        self._display = display
+        self._bound = [self._bind(table, table.binding.collection.write_schema) for table in tables]
+        # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
+        self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
+        self._lines_read = 0
+        self._opened: Opened | None = None
+        self._state: JsonObject = writer.state
+        self._batch: Batch = writer.begin()
+        self._checkpoints = 0
+        self._begun_at: float | None = None
+        self._inside_transaction = False
+        self.advanced = False
+
+    def run(self) -> None:
+        """Returns when the connector ended cleanly, everything that it said committed.
+
+        Raises:
+            ConnectorError: It failed, was killed, or broke the protocol.
+            ChangeLogError: The log cannot be written, or another writer took it.
+            KeyboardInterrupt: A signal came.
+        """
+        with Committer(self._writer) as self._committer, selectors.DefaultSelector() as selector:
+            for descriptor in (self._talk.stdout, self._committer.descriptor, self._interruption.descriptor):
+                selector.register(descriptor, selectors.EVENT_READ)
+            try:
+                self._listen(selector)
+            except TidemarkError:
+                # What has begun is durable soon, and counts; should it fail instead, that is the graver error.
+                if self._committer.busy:
+                    self._take_commit()
+                raise
+            finally:
+                self._batch.discard()
+
+    def _listen(self, selector: selectors.BaseSelector) -> None:
+        cutter = LineCutter()
+        while True:
+            ready = {key.fd for key, _ in selector.select(self._seconds_to_commit())}
+            self._interruption.check()
+            if self._committer.descriptor in ready:
+                self._take_commit()
+            if self._talk.stdout in ready:
+                piece = os.read(self._talk.stdout, READ_BYTES)
+                if not piece:
+                    break
+                self._read(cutter, piece)
+            self._commit_if_due()
+        self._end(inside_line=cutter.inside_line)
+
+    # What the connector says.
+
+    def _read(self, cutter: LineCutter, piece: bytes) -> None:
+        try:
+            lines = cutter.cut(piece)
+        except ProtocolError as error:
+            raise self._broken(error, self._lines_read + 1) from None
+        self._take(lines)
+        self._lines_read += len(lines)
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Runs of documents of one binding, nearly everything there is, are cut by position and added together."""
+        index, start, cut = -1, b"\n", 0  # no line starts with a newline
+        documents: list[bytes] = []
+        for line in lines:
+            if line.startswith(start) and line.endswith(ENDS):
+                documents.append(line[cut:-2])
+                continue
+            if documents:
+                self._add(index, documents)
+                documents = []
+            head = line[: line.find(b'"doc":', 12, 48) + 6]
+            if (found := self._heads.get(head)) is not None:
+                index, start, cut = found, head + b"{", len(head)
+                if line.startswith(start) and line.endswith(ENDS):
+                    documents.append(line[cut:-2])
+                    continue
+            message = self._message(line, lines)
+            if isinstance(message, tuple):
+                self._add(message[0], [message[1]])
+            else:
+                self._control(message)
+        if documents:
+            self._add(index, documents)
+
+    def _message(self, line: bytes, lines: list[bytes]) -> tuple[int, bytes] | Response:
+        """One of ``lines``: binding and document of a captured line that is spelt unusually, or the message."""
+        try:
+            return split_captured(line) or decode_response(line)
+        except ProtocolError as error:
+            before = next(number for number, other in enumerate(lines) if other is line)
+            raise self._broken(error, self._lines_read + before + 1) from None
+
+    def _add(self, index: int, documents: list[bytes]) -> None:
+        if self._opened is None:
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent captured before opened")
+        self._begin()
+        self._inside_transaction = True
+        try:
+            self._batch.add(self._binding(index).handle, documents)
+        except ProtocolError as error:  # of these documents or of earlier ones
+            raise self._broken(error) from None
+
+    def _control(self, response: Response) -> None:
+        if isinstance(response, Opened) and self._opened is None:
+            self._opened = response
+            if not response.explicit_acknowledgements:
+                self._talk.finish()
+            return
+        if self._opened is None or not isinstance(response, Checkpoint | SourcedSchema):
+            when = "before opened" if self._opened is None else "after opened"
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
+        if isinstance(response, SourcedSchema):
+            self._inside_transaction = True
+            bound = self._binding(response.binding)
+            if bound.schema != response.document_schema:
+                self._bound[response.binding] = self._bind(bound.table, response.document_schema)
+            return
+        if response.state is not None:
+            self._state = self._changed(response.state.updated, merge=response.state.merge_patch)
+        self._begin()
+        self._inside_transaction = False
+        self._checkpoints += 1
+        self._commit_if_due()
+
+    def _changed(self, updated: Json, *, merge: bool) -> JsonObject:
+        state = merge_patch(self._state, updated) if merge else updated
+        if not isinstance(state, dict):
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent a state that is not an object")
+        return state
+
+    def _bind(self, table: SelectedTable, schema: JsonObject) -> _Bound:
+        collection = table.binding.collection
+        columns = [column_of(pointer) for pointer in collection.key]
+        # A key inside _meta, as a table without a key has, is no column of the table.
+        key = [column for column in columns if column is not None] if all(columns) else []
+        return _Bound(table, schema, self._writer.bind(collection.name, schema, key, table.text))
+
+    def _binding(self, index: int) -> _Bound:
+        if index >= len(self._bound):
+            raise ConnectorError(
+                "TM-RUN-005", f"{self._name} sent binding {index}; there are {len(self._bound)}, counted from 0"
+            )
+        return self._bound[index]
+
+    # Commits.
+
+    def _begin(self) -> None:
+        if self._begun_at is None:
+            self._begun_at = time.monotonic()
+
+    def _seconds_to_commit(self) -> float | None:
+        """How long to wait for the connector before a commit is due; None where only an event can make it due."""
+        if self._begun_at is None or self._inside_transaction or self._committer.busy:
+            return None
+        return max(0.0, self._begun_at + self._due.interval - time.monotonic())
+
+    def _commit_if_due(self) -> None:
+        if self._inside_transaction or self._begun_at is None:
+            return
+        full = self._batch.bytes >= self._due.bytes
+        if not full and time.monotonic() < self._begun_at + self._due.interval:
+            return
+        if self._committer.busy:
+            if not full:
+                return  # Goes on filling; the end of the commit in flight brings us here again.
+            self._wait_for_commit()  # The connector waits meanwhile, its pipe full.
+        self._commit()
+
+    def _commit(self) -> None:
+        self._committer.start(self._batch, self._state, self._checkpoints)
+        self._batch = self._writer.begin()
+        self._checkpoints = 0
+        self._begun_at = None
+
+    def _wait_for_commit(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (self._committer.descriptor, self._interruption.descriptor):
+                selector.register(descriptor, selectors.EVENT_READ)
+            selector.select()
+        self._interruption.check()
+        self._take_commit()
+
+    def _take_commit(self) -> None:
+        try:
+            commit: Commit = self._committer.result()
+        except ProtocolError as error:
+            raise self._broken(error) from None
+        if commit.segments or commit.state.updated or not commit.state.merge_patch:
+            self.advanced = True
+        if self._opened is not None and self._opened.explicit_acknowledgements and commit.checkpoints:
+            self._talk.acknowledge(commit.checkpoints)
+        self._display.committed(commit)
+
+    # The end.
+
+    def _end(self, *, inside_line: bool) -> None:
+        ended = self._talk.end()
+        if not ended.clean:
+            raise self._talk.failure(ended)
+        if inside_line:
+            raise ConnectorError("TM-PRO-006", f"{self._name} ended in the middle of line {self._lines_read + 1}")
+        if self._opened is None:
+            raise ConnectorError("TM-RUN-004", f"{self._name} ended before it sent opened")
+        if self._inside_transaction:
+            raise ConnectorError("TM-RUN-004", f"{self._name} ended without a checkpoint after its last documents")
+        if self._committer.busy:
+            self._wait_for_commit()
+        if self._begun_at is not None:
+            self._commit()
+            self._wait_for_commit()
+
+    def _broken(self, error: ProtocolError, line: int | None = None) -> ConnectorError:
+        """A defect of the connector's output as its error, with the number of the line where that is known."""
+        place = f", line {line} of its output" if line else ""
+        return ConnectorError(error.code, f"{self._name}{place}: {error.message}", remedy=error.remedy)

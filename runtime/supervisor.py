@@ -1,0 +1,148 @@
+"""Keeps a capture going: opens a session, and another when it ends, until nothing is left to do or to hope for."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
+
+from protocol.error_codes import Policy
+from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
+from protocol.messages import Open
+from runtime.capture_file import CommitEntry
+from runtime.connector.conversation import Conversation
+from runtime.interruption import Interruption
+from runtime.owned_log import OwnedLog
+from runtime.preparation import PreparedCapture
+from runtime.progress.display import Display
+from runtime.session import Session
+
+FIRST_DELAY_SECONDS = 0.5
+LONGEST_DELAY_SECONDS = 60.0
+
+MOST_FAILURES = 10
+"""In a row, without a commit in between, of a connector that gives no reason. One that says what it waits for (an error
+of its own whose policy is to retry, such as a database that is not up) is tried for as long as it takes."""
+
+REOPEN_SECONDS = 5.0
+"""A connector that ended cleanly is opened again no sooner than this after it was opened last."""
+
+UNEXPLAINED = frozenset({"TM-RUN-002", "TM-RUN-003", "TM-RUN-004", "TM-RUN-009", "TM-PRO-006"})
+
+
+class Supervisor:
+    """Runs sessions of one capture.
+
+    Args:
+        prepared: What to open.
+        log: Opens the log. Every session begins at its state; after it could not be written it is opened again.
+        due: When a commit is due.
+        until_caught_up: A clean end of the connector is the end; otherwise it is opened again.
+    """
+
+    def __init__(
+        self,
+        prepared: PreparedCapture,
+        log: OwnedLog,
+        due: CommitEntry,
+        interruption: Interruption,
+        display: Display,
+        *,
+        until_caught_up: bool,
+        first_delay_seconds: float = FIRST_DELAY_SECONDS,
+        reopen_seconds: float = REOPEN_SECONDS,
+    ) -> None:
+        self._prepared = prepared
+        self._log = log
+        self._due = due
+        self._interruption = interruption
+        self._display = display
+        self._until_caught_up = until_caught_up
+        self._first_delay = first_delay_seconds
+        self._reopen_seconds = reopen_seconds
+
+    def run(self) -> None:
+        """Returns when the connector has caught up and was asked to end there.
+
+        Raises:
+            ConnectorError: A person must do something first; ``TM-RUN-010`` when it failed too often.
+            ChangeLogError: The log cannot be written.
+            KeyboardInterrupt: A signal came.
+        """
+        with self._interruption.deferred():
+            self._run()
+
+    def _run(self) -> None:
+        while True:
+            attempts = Retrying(
+                retry=retry_if_exception(_passes),
+                stop=_hopeless,
+                wait=wait_exponential(self._first_delay, LONGEST_DELAY_SECONDS) + wait_random(0, self._first_delay),
+                sleep=self._interruption.sleep,
+                before_sleep=self._tell,
+                retry_error_callback=_give_up,
+            )
+            opened = time.monotonic()
+            if not attempts(self._open_once):
+                continue
+            if self._until_caught_up:
+                return
+            self._interruption.sleep(max(0.0, opened + self._reopen_seconds - time.monotonic()))
+
+    def _open_once(self) -> bool:
+        """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
+        prepared, writer = self._prepared, self._log.writer()
+        name = prepared.connector.name
+        running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
+        with Conversation(name, running, prepared.redactor, self._display.log) as talk:
+            talk.send(Open(capture=prepared.spec, version=prepared.version, state=writer.state))
+            session = Session(talk, name, writer, prepared.tables, self._due, self._interruption, self._display)
+            try:
+                session.run()
+            except TidemarkError as error:
+                if isinstance(error, ChangeLogError):
+                    self._log.close()
+                if not session.advanced or not _passes(error):
+                    raise
+                failure = error
+            else:
+                return True
+        delay = self._first_delay * random.uniform(1, 2)
+        self._say(failure, delay)
+        self._interruption.sleep(delay)
+        return False
+
+    def _tell(self, attempt: RetryCallState) -> None:
+        assert attempt.outcome is not None and attempt.next_action is not None  # there is one, and it is to sleep
+        error = attempt.outcome.exception()
+        assert isinstance(error, TidemarkError)
+        self._say(error, attempt.next_action.sleep)
+
+    def _say(self, error: TidemarkError, delay: float) -> None:
+        self._display.notice(
+            "warning",
+            f"{error.message}; opening it again in {delay:.1f} s from the last commit",
+            code=error.code,
+            remedy=error.remedy,
+        )
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, TidemarkError) and error.entry.policy is Policy.RETRY
+
+
+def _hopeless(attempt: RetryCallState) -> bool:
+    error = attempt.outcome.exception() if attempt.outcome else None
+    return attempt.attempt_number >= MOST_FAILURES and isinstance(error, TidemarkError) and error.code in UNEXPLAINED
+
+
+def _give_up(attempt: RetryCallState) -> bool:
+    assert attempt.outcome is not None
+    last = attempt.outcome.exception()
+    assert isinstance(last, TidemarkError)
+    raise ConnectorError(
+        "TM-RUN-010",
+        f"{attempt.attempt_number} attempts in a row ended without a commit; the last one: {last}",
+        remedy=last.remedy,
+    ) from None

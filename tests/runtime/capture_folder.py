@@ -1,0 +1,113 @@
+"""A folder with a capture file, a scripted connector and a change log, and the ``tidemark`` command run on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from protocol.changelog import ChangeLog
+from protocol.changelog.layout import HEADER
+from runtime.changelog import events
+
+CONNECTOR = Path(__file__).with_name("scripted_connector.py")
+
+OPENED: dict[str, Any] = {"message": {"opened": {"explicitAcknowledgements": True}}}
+TABLE: dict[str, Any] = {"name": "public/t"}
+
+Step = Mapping[str, Any]
+
+
+class CaptureFolder:
+    """Everything of one test's capture, in ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path / "capture.yaml"
+        self.log_path = path / "shop.log"
+        self.write_file()
+
+    def write_file(self, **entries: Any) -> None:
+        """Writes the capture file: a capture of the scripted connector, with ``entries`` instead of or besides."""
+        content = {
+            "capture": "shop",
+            "connector": {"command": self.command},
+            "log": "./shop.log",
+            "commit": {"interval": "50ms"},
+            **entries,
+        }
+        self.file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, str(CONNECTOR), str(self.path)]
+
+    def script(self, *sessions: Sequence[Step], tables: Sequence[Mapping[str, Any]] = (TABLE,), **more: Any) -> None:
+        """Writes what the connector is to do; see ``scripted_connector``."""
+        (self.path / "script.json").write_text(json.dumps({"tables": tables, "sessions": sessions, **more}))
+
+    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs ``tidemark``, at most a minute."""
+        return subprocess.run(
+            [sys.executable, "-m", "runtime", *arguments],
+            cwd=self.path,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts ``tidemark``, its stderr going to the file ``stderr``."""
+        with (self.path / "stderr").open("w") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", "runtime", *arguments],
+                cwd=self.path,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+
+    @property
+    def stderr(self) -> str:
+        return (self.path / "stderr").read_text()
+
+    def requests(self, kind: str) -> list[dict[str, Any]]:
+        """The requests of one kind that the connector got, the id of its process among them."""
+        path = self.path / "requests.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
+        return [{"pid": request["pid"], **request[kind]} for request in found if kind in request]
+
+    def connector_pid(self) -> int | None:
+        """The process of the newest session, None before there is one."""
+        opened = self.requests("open")
+        return int(opened[-1]["pid"]) if opened else None
+
+    @property
+    def log(self) -> ChangeLog:
+        return ChangeLog(self.log_path)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something was committed besides a writer's claim."""
+        return (self.log_path / HEADER).exists() and self.log.summary().next_offset > 0
+
+    def ids(self, table: str = "public/t") -> list[int]:
+        """The ids of a table's events, in the order of the log."""
+        return [event["id"] for event in events(self.log, table)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that has ended and waits to be collected is not running."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,299 @@
+"""The ``tidemark`` command as a person runs it: output, exit status, errors without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.changelog import ChangeLog
+from runtime.changelog import LogWriter
+from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.servers.deadline import wait_until
+
+SESSION = [
+    OPENED,
+    {"rows": {"first": 1, "count": 3}},
+    {"checkpoint": {"cursor": 3}},
+    {"await": 1},
+    {"rows": {"first": 4, "count": 2}},
+    {"checkpoint": {"cursor": 5}},
+]
+
+
+@pytest.fixture
+def captured(folder: CaptureFolder) -> CaptureFolder:
+    """A folder whose log holds five events in two commits."""
+    folder.script(SESSION)
+    done = folder.run("capture", "capture.yaml", "--until-caught-up")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def failed(done: subprocess.CompletedProcess[str], status: int, code: str) -> str:
+    """Asserts a short error with a code, what to do and where to read, and returns its message."""
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    found = re.search(rf"^error {code}: (.*)\n(?:.*\n)*?  what to do: .+\n  see docs/errors.md#{code.lower()}$", done.stderr, re.M)  # fmt: skip  # noqa: E501
+    assert found, done.stderr
+    return found[1]
+
+
+def test_capture_says_what_it_did(captured: CaptureFolder) -> None:
+    again = captured.run("capture", "capture.yaml", "--until-caught-up", "--json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["events"] == 5
+    assert captured.ids() == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]  # this script takes no notice of the state
+    assert captured.requests("open")[1]["state"] == {"cursor": 5}
+
+
+def test_stderr_of_a_capture_is_json_lines_where_it_is_no_terminal(folder: CaptureFolder) -> None:
+    folder.script([{"stderr": "plain words"}, *SESSION])
+    done = folder.run("capture", "capture.yaml", "--until-caught-up")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["message"] for line in lines if line.get("fields", {}).get("from") == "connector"] == ["plain words"]
+    progress = [line for line in lines if line.get("eventType") == "captureProgress"]
+    assert progress[-1]["fields"]["events"] == 5
+    assert done.stdout.startswith("caught up: 5 events of 1 tables")
+
+
+def test_the_connector_gets_its_environment(folder: CaptureFolder) -> None:
+    names = ("FLOW_RUNTIME_CODEC", "LOG_LEVEL", "TIDEMARK_STOP_WHEN_CAUGHT_UP")
+    script = "; ".join([*(f"echo {name}=${name} >&2" for name in names), "exit 1"])
+    folder.write_file(connector={"command": ["sh", "-c", script]})
+    for arguments, stop in ((["--until-caught-up"], "1"), ([], "")):
+        done = folder.run(
+            "capture",
+            "capture.yaml",
+            *arguments,
+            environment={"LOG_LEVEL": "debug", "TIDEMARK_STOP_WHEN_CAUGHT_UP": "x"},
+        )
+        for words in ("FLOW_RUNTIME_CODEC=json", "LOG_LEVEL=debug", f"TIDEMARK_STOP_WHEN_CAUGHT_UP={stop}"):
+            assert words in done.stderr
+
+
+def test_no_secret_is_ever_shown(folder: CaptureFolder) -> None:
+    (folder.path / "key").write_text("secret-from-file")
+    config = {"password": {"env": "SHOP_PASSWORD"}, "key": {"file": "key"}}
+    folder.write_file(connector={"command": folder.command, "config": config})
+    said = [
+        {"stderr": f'{{"level":"info","message":"{text}"}}'} for text in ("a secret-from-env b", "secret-from-file")
+    ]
+    folder.script([*said, *SESSION])
+    done = folder.run(
+        "capture",
+        "capture.yaml",
+        "--until-caught-up",
+        environment={"SHOP_PASSWORD": "secret-from-env", "LOG_LEVEL": "debug"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert folder.requests("open")[0]["capture"]["config"] == {"password": "secret-from-env", "key": "secret-from-file"}
+    assert "a *** b" in done.stderr
+    for path in (folder.path / "shop.log").rglob("*"):
+        assert not path.is_file() or b"secret-from" not in path.read_bytes()
+    assert "secret-from" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("entries", "code", "status", "told"),
+    [
+        ({"tabels": []}, "TM-CFG-002", 2, "has 1 mistake"),
+        ({"tables": ["public.tt"]}, "TM-CFG-004", 2, "there is no table public.tt (did you mean public.t?)"),
+        ({"connector": {"command": ["no-such-program"]}}, "TM-RUN-001", 1, "there is no program 'no-such-program'"),
+        ({"connector": {"command": ["x"], "config": {"a": {"env": "NOT_SET"}}}}, "TM-CFG-003", 2, "NOT_SET is not set"),
+        ({"connector": {"command": ["true"]}}, "TM-RUN-004", 1, "without an answer to spec"),
+        ({"connector": {"command": ["sh", "-c", "echo no"]}}, "TM-PRO-001", 1, "is not JSON"),
+        ({"connector": {"command": ["sh", "-c", "echo boom >&2; exit 9"]}}, "TM-RUN-002", 1, "status 9: boom"),
+        ({"log": "/proc/none/shop.log"}, "TM-LOG-008", 1, "/proc/none"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_a_short_error(
+    folder: CaptureFolder, entries: dict[str, Any], code: str, status: int, told: str
+) -> None:
+    folder.script(SESSION)
+    folder.write_file(**entries)
+    assert told in failed(folder.run("capture", "capture.yaml"), status, code)
+
+
+def test_a_log_of_another_capture(captured: CaptureFolder) -> None:
+    captured.write_file(capture="other")
+    failed(captured.run("capture", "capture.yaml"), 1, "TM-LOG-005")
+    assert len(captured.requests("spec")) == 1
+
+
+def test_two_captures_into_one_log(folder: CaptureFolder) -> None:
+    folder.script([OPENED, {"sleep": 1}])
+    with folder.start("capture", "capture.yaml") as first:
+        wait_until((folder.path / "asleep").exists, 30, "the first capture at work")
+        failed(folder.run("capture", "capture.yaml"), 1, "TM-LOG-006")
+        first.send_signal(signal.SIGINT)
+
+
+def test_wrong_usage(folder: CaptureFolder) -> None:
+    for arguments in (["captur"], ["capture"], ["capture", "capture.yaml", "--nonsense"], ["tail", "shop.log"]):
+        done = folder.run(*arguments)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+    failed(folder.run("capture", "none.yaml"), 2, "TM-CFG-001")
+
+
+def test_an_unforeseen_error_is_told_without_a_traceback(captured: CaptureFolder) -> None:
+    (captured.path / "sitecustomize.py").write_text("import json, orjson\norjson.dumps = None\n")
+    environment = {"PYTHONPATH": f"{captured.path}{os.pathsep}{Path.cwd()}"}
+    done = captured.run("status", "shop.log", "--json", environment=environment)
+    assert "TypeError" in failed(done, 1, "TM-RUN-014")
+
+
+def test_version_and_help(folder: CaptureFolder) -> None:
+    assert re.fullmatch(r"tidemark \d+\.\d+\.\d+\n", folder.run("--version").stdout)
+    told = folder.run("--help").stdout
+    for command in ("demo", "init", "check", "discover", "capture", "materialize", "status", "tail", "log"):
+        assert command in told
+    assert "--until-caught-up" in folder.run("capture", "--help").stdout
+
+
+# Looking.
+
+
+def test_status(captured: CaptureFolder) -> None:
+    for place in ("capture.yaml", "shop.log"):
+        report = json.loads(captured.run("status", place, "--json").stdout)
+        assert (report["capture"], report["commit"], report["events"]) == ("shop", 2, 5)
+        assert report["tables"]["public.t"]["events"] == 5
+    told = captured.run("status", "capture.yaml").stdout
+    assert "capture  shop" in told
+    assert re.search(r"public\.t +5 ", told)
+
+
+def test_status_where_there_is_nothing(folder: CaptureFolder) -> None:
+    failed(folder.run("status", "capture.yaml"), 1, "TM-LOG-001")
+    failed(folder.run("status", "none"), 2, "TM-CFG-001")
+
+
+def test_log_ls(captured: CaptureFolder) -> None:
+    rows = [json.loads(line) for line in captured.run("log", "ls", "shop.log", "--json").stdout.splitlines()]
+    assert [(row["commit"], row["first_offset"], row["events"], row["checkpoints"]) for row in rows] == [
+        (0, 0, 0, 0),
+        (1, 0, 3, 1),
+        (2, 3, 2, 1),
+    ]
+    told = captured.run("log", "ls", "shop.log").stdout.splitlines()
+    assert len(told) == 4
+    assert told[2].endswith("public.t")
+
+
+def tailed(folder: CaptureFolder, *arguments: str) -> list[int]:
+    done = folder.run("tail", "shop.log", "--table", "public.t", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line)["id"] for line in done.stdout.splitlines()]
+
+
+def test_tail_by_offset_and_time(captured: CaptureFolder) -> None:
+    second = ChangeLog(captured.log_path).commit(2).time
+    assert tailed(captured) == [1, 2, 3, 4, 5]
+    assert tailed(captured, "--limit", "2") == [1, 2]
+    assert tailed(captured, "--from", "2") == [3, 4, 5]
+    assert tailed(captured, "--from", second.isoformat()) == [4, 5]
+    assert tailed(captured, "--from", second.replace(tzinfo=None).isoformat()) == [4, 5]
+    assert tailed(captured, "--from", "2000-01-01") == [1, 2, 3, 4, 5]
+    assert tailed(captured, "--from", "2900-01-01") == []
+    assert tailed(captured, "--from", "latest") == []
+    assert tailed(captured, "--from", "99") == []
+
+
+def test_tail_prints_whole_events(captured: CaptureFolder) -> None:
+    done = captured.run("tail", "shop.log", "-t", "public/t", "--limit", "1")
+    event = json.loads(done.stdout)
+    assert (event["id"], event["text"], event["_op"], event["_offset"], event["_loc"]) == (1, "xxxx", "c", 0, [1, 0, 0])
+
+
+def test_tail_of_what_is_not_there(captured: CaptureFolder) -> None:
+    message = failed(captured.run("tail", "shop.log", "-t", "public.tt"), 2, "TM-CFG-007")
+    assert "did you mean public.t?" in message
+    failed(captured.run("tail", "shop.log", "-t", "public.t", "--from", "yesterday"), 2, "TM-CFG-007")
+
+
+def test_tail_follows_the_log(captured: CaptureFolder) -> None:
+    with captured.start("tail", "shop.log", "-t", "public.t", "--follow", "--from", "3") as tail:
+        assert tail.stdout is not None
+        assert [json.loads(tail.stdout.readline())["id"] for _ in range(2)] == [4, 5]
+        assert captured.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+        assert [json.loads(tail.stdout.readline())["id"] for _ in range(5)] == [1, 2, 3, 4, 5]
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(20) == 130
+    assert captured.stderr == ""
+
+
+def test_a_damaged_segment_is_named(captured: CaptureFolder) -> None:
+    segment = captured.log.commit(1).segments[0].path
+    (captured.log_path / segment).write_bytes(b"not parquet")
+    assert segment in failed(captured.run("tail", "shop.log", "-t", "public.t"), 1, "TM-LOG-009")
+
+
+# Before a capture.
+
+
+def test_check_of_a_good_file(folder: CaptureFolder) -> None:
+    folder.script(SESSION)
+    done = folder.run("check", "capture.yaml")
+    assert done.returncode == 0
+    assert [line[:4] for line in done.stdout.splitlines()] == ["ok  "] * 5
+    assert not folder.log_path.exists()
+    assert folder.requests("apply") == []
+
+
+def test_check_names_every_failure_at_once(folder: CaptureFolder) -> None:
+    reasons = [
+        '{"level":"error","message":"wal_level is replica","fields":{"code":"TM-PRO-003","remedy":"ALTER SYSTEM"}}',
+        '{"level":"error","message":"no such slot","fields":{"code":"TM-PRO-004","remedy":"make one"}}',
+    ]
+    folder.script(SESSION, validate=[*({"stderr": reason} for reason in reasons), {"exit": 1}])
+    LogWriter.open(folder.log_path, "another").close()
+    done = folder.run("check", "capture.yaml", "--json")
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["ok"] is False
+    bad = [finding for finding in report["findings"] if not finding["ok"]]
+    assert [(one["code"], one["remedy"]) for one in bad[1:]] == [
+        ("TM-PRO-003", "ALTER SYSTEM"),
+        ("TM-PRO-004", "make one"),
+    ]
+    assert bad[0]["code"] == "TM-LOG-005"
+    told = folder.run("check", "capture.yaml").stdout
+    assert "FAIL  TM-PRO-004: no such slot" in told
+    assert "what to do: make one" in told
+
+
+def test_discover_lists_what_is_chosen(folder: CaptureFolder) -> None:
+    tables: list[Step] = [{"name": "public/t"}, {"name": "public/u"}, {"name": "public/v", "disable": True}]
+    folder.script(SESSION, tables=tables)
+    folder.write_file(tables=["public.t"])
+    rows = [json.loads(line) for line in folder.run("discover", "capture.yaml", "--json").stdout.splitlines()]
+    assert [(row["table"], row["captured"], row["disabled"]) for row in rows] == [
+        ("public.t", True, False),
+        ("public.u", False, False),
+        ("public.v", False, True),
+    ]
+    assert rows[0]["columns"] == ["id", "text"]
+    folder.write_file(tables=["public.w"])
+    done = folder.run("discover", "capture.yaml")
+    assert "public.u" in done.stdout
+    failed(done, 2, "TM-CFG-004")
+
+
+def test_init_writes_a_file_that_is_well_formed(folder: CaptureFolder) -> None:
+    assert folder.run("init", "new.yaml").returncode == 0
+    failed(folder.run("init", "new.yaml"), 2, "TM-CFG-006")
+    failed(folder.run("init", "none/new.yaml"), 1, "TM-RUN-013")
+    done = folder.run("check", "new.yaml", environment={"PGPASSWORD": "x", "PGCONNECT_TIMEOUT": "2"})
+    assert done.stdout.startswith("ok    the capture file is well-formed: capture shop")
+
+
+def test_materialize_needs_a_spark_entry(folder: CaptureFolder) -> None:
+    assert "has no spark entry" in failed(folder.run("materialize", "capture.yaml"), 2, "TM-CFG-002")

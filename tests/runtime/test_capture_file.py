@@ -1,0 +1,152 @@
+"""The capture file: what it accepts, and that every mistake is named with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import UsageError
+from runtime.capture_file import TableEntry, read_capture_file
+
+WHOLE = """\
+capture: shop
+connector:
+  image: tidemark/postgres
+  network: host
+  config: {host: db, password: {env: PGPASSWORD}}
+tables:
+  - public.orders
+  - "sales.*"
+  - {table: public.users, exclude: [ssn], scan: key, key: [id], where: "id > 3", priority: 2, text: [price],
+     backfill: 1}
+log: ./shop.log
+commit: {interval: 250ms, bytes: 64MiB}
+spark:
+  format: delta
+  warehouse: ./lake
+  tables: {"*": current, public.orders: [current, history, scd2]}
+"""
+
+LEAST = "capture: shop\nconnector: {command: [x]}\nlog: l\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "capture.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_every_entry_is_read(tmp_path: Path) -> None:
+    file = read_capture_file(write(tmp_path, WHOLE))
+    assert (file.capture, file.connector.image, file.connector.network) == ("shop", "tidemark/postgres", "host")
+    assert file.connector.config["password"] == {"env": "PGPASSWORD"}
+    assert file.tables is not None
+    assert file.tables[:2] == [TableEntry(table="public.orders"), TableEntry(table="sales.*")]
+    assert file.tables[2].options == {
+        "exclude": ["ssn"],
+        "scan": "key",
+        "key": ["id"],
+        "where": "id > 3",
+        "priority": 2,
+    }
+    assert (file.tables[2].text, file.tables[2].backfill) == (["price"], 1)
+    assert (file.commit.interval, file.commit.bytes) == (0.25, 64 * 2**20)
+    assert file.spark is not None
+    assert file.spark.tables == {"*": ["current"], "public.orders": ["current", "history", "scd2"]}
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    file = read_capture_file(write(tmp_path, LEAST))
+    assert file.tables is None
+    assert file.spark is None
+    assert (file.commit.interval, file.commit.bytes) == (1.0, 128_000_000)
+
+
+def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "a shop"
+    place.mkdir()
+    write(place, LEAST)
+    monkeypatch.chdir(tmp_path)
+    assert read_capture_file(Path("a shop/capture.yaml")).log_path == place / "l"
+    write(place, LEAST.replace("log: l", f"log: {tmp_path}/elsewhere"))
+    assert read_capture_file(Path("a shop/capture.yaml")).log_path == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("captur: shop\nconnector: {command: [x]}\nlog: l\n", ["line 1: captur: unknown key (did you mean capture?)"]),
+        ("connector: {command: [x]}\nlog: l\n", ["capture: missing"]),
+        (LEAST + "commit:\n  intervall: 1s\n", ["line 5: commit.intervall: unknown key (did you mean interval?)"]),
+        (LEAST + "commit:\n  interval: soon\n", ["line 5: commit.interval: a duration is a number with a unit"]),
+        (LEAST + "commit: {interval: 0s}\n", ["line 4: commit.interval: Input should be greater than 0"]),
+        (LEAST + "commit: {bytes: 12 parsecs}\n", ["line 4: commit.bytes: a size is a number with a unit"]),
+        (LEAST.replace("command: [x]", "image: i, command: [x]"), ["line 2: connector: give exactly one of image and"]),
+        (LEAST.replace("command: [x]", "config: {}"), ["line 2: connector: give exactly one of image and command"]),
+        (LEAST.replace("command: [x]", "command: []"), ["line 2: connector.command: List should have at least 1 item"]),
+        (LEAST.replace("command: [x]", "command: x y"), ["line 2: connector.command: Input should be a valid list"]),
+        (LEAST.replace("command: [x]", "command: [x], network: host"), ["line 2: connector: network is for an image"]),
+        (LEAST + "tables:\n  - a.b\n  - {table: a.c, exclud: [x]}\n", ["line 6: tables.1.exclud: unknown key"]),
+        (LEAST + "tables:\n  - {table: a.c, scan: slow}\n", ["line 5: tables.0.scan: Input should be 'key'"]),
+        (LEAST + "tables: public.orders\n", ["line 4: tables: Input should be a valid list"]),
+        (LEAST.replace("log: l", "log: s3://bucket/x"), ["line 3: log: object stores are not supported yet"]),
+        (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.0: Input should"]),
+        (LEAST + "capture: again\n", ["line 4: capture: stands twice"]),
+        (LEAST + "folder: x\n", ["line 4: folder: unknown key"]),
+        (LEAST + "commit: {interval: x}\nspark: {format: csv}\n", ["line 5: spark.warehouse: missing"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, told: list[str]) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read_capture_file(path)
+    assert caught.value.code == "TM-CFG-002"
+    assert caught.value.exit_status == 2
+    for words in told:
+        assert words in caught.value.message
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "capture: shop\nconnector: {comand: [x]}\nlogg: l\ncommit: {interval: x}\n"
+    with pytest.raises(UsageError) as caught:
+        read_capture_file(write(tmp_path, text))
+    lines = caught.value.message.splitlines()
+    assert lines[0].endswith("has 4 mistakes:")
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["line 1", "line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("capture: [shop\nlog: l\n", "is not YAML: line 2, column"),
+        ("a: b: c\n", "is not YAML: line 1, column 5"),
+        ("a: \x01\n", "is not YAML"),
+        ("", "holds no entries"),
+        ("- a\n", "holds no entries"),
+        ("? [a]\n: b\n", "is not YAML"),
+        ("[" * 2000, "is nested too deep"),
+    ],
+)
+def test_what_is_not_a_capture_file_at_all(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_capture_file(write(tmp_path, text))
+    assert caught.value.code == "TM-CFG-001"
+    assert told in caught.value.message
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_capture_file(tmp_path / "none.yaml")
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_capture_file(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"capture: caf\xe9\n")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_capture_file(tmp_path / "latin.yaml")
+
+
+def test_values_are_never_repeated_in_a_message(tmp_path: Path) -> None:
+    text = LEAST.replace("command: [x]", "command: [x], config: hunter2, network: hunter3") + "log2: hunter4\n"
+    with pytest.raises(UsageError) as caught:
+        read_capture_file(write(tmp_path, text))
+    assert "hunter" not in str(caught.value) + caught.value.remedy

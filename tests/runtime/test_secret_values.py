@@ -1,0 +1,65 @@
+"""Secrets: resolved late, missed clearly, blanked everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import UsageError
+from protocol.logs import LogLine, read_log_line
+from runtime.connector.secrets import Redactor
+from runtime.secret_values import resolve
+
+
+def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "from the environment")
+    (tmp_path / "key").write_text("from a file\n")
+    config = {"host": "db", "password": {"env": "SHOP_PASSWORD"}, "tls": {"keys": [{"file": "key"}]}}
+    resolved, secrets = resolve(config, tmp_path)
+    assert resolved == {"host": "db", "password": "from the environment", "tls": {"keys": ["from a file"]}}
+    assert secrets == {"from the environment", "from a file"}
+    assert config["password"] == {"env": "SHOP_PASSWORD"}
+
+
+def test_every_secret_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    with pytest.raises(UsageError) as caught:
+        resolve({"password": {"env": "SHOP_PASSWORD"}, "ca": [{"file": "none.pem"}]}, tmp_path)
+    assert caught.value.code == "TM-CFG-003"
+    assert "config.password: the environment variable SHOP_PASSWORD is not set" in caught.value.message
+    assert "config.ca.0: the file none.pem cannot be read" in caught.value.message
+
+
+def test_what_only_looks_like_a_secret_stays(tmp_path: Path) -> None:
+    config = {"a": {"env": 3}, "b": {"env": "X", "more": 1}, "c": {"file": None}}
+    assert resolve(config, tmp_path)[0] == config
+
+
+def test_a_password_in_the_file_itself_is_a_secret_too(tmp_path: Path) -> None:
+    assert resolve({"user": "cdc", "password": "hunter2", "api_key": "k1"}, tmp_path)[1] == {"hunter2", "k1"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"level":"error","message":"FATAL: bad password hunter2 for user"}',
+        '{"level":"info","msg":"connecting","dsn":"postgres://cdc:hunter2@db/shop"}',
+        '{"level":"info","message":"x","fields":{"a":[{"hunter2":"hunter2"}]}}',
+        'Traceback: OperationalError("hunter2")',
+        '{"level":"info","message":"quoted \\u0068unter2 in JSON"}',
+    ],
+)
+def test_secrets_are_blanked_wherever_they_stand_in_a_log_line(line: str) -> None:
+    blanked = Redactor({"hunter2", ""}).line(read_log_line(line))
+    assert "hunter2" not in blanked.model_dump_json()
+    assert "***" in blanked.model_dump_json()
+
+
+def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
+    assert Redactor({"hunter", "hunter2"}).text("it is hunter2") == "it is ***"
+
+
+def test_without_secrets_a_line_stays_as_it_is() -> None:
+    line = LogLine(level="info", message="a.*")
+    assert Redactor(()).line(line) == line

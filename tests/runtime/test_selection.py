@@ -1,0 +1,171 @@
+"""Which of the discovered tables are captured, and under which options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.errors import UsageError
+from protocol.messages import DiscoveredBinding, SpecResponse
+from runtime.capture_file import TableEntry
+from runtime.selection import column_of, select, state_key
+
+OPTIONS: dict[str, Any] = {"schema": {}, "table": {}, "exclude": {}, "key": {}, "where": {}, "priority": {}, "scan": {}}
+
+
+def spec(options: dict[str, Any] | None = OPTIONS) -> SpecResponse:
+    return SpecResponse(
+        config_schema={},
+        resource_config_schema={} if options is None else {"properties": options},
+        documentation_url="https://example.test",
+        resource_path_pointers=["/schema", "/table"],
+    )
+
+
+def table(name: str, *, disable: bool = False) -> DiscoveredBinding:
+    schema, _, short = name.partition(".")
+    return DiscoveredBinding(
+        recommended_name=f"{schema}/{short}",
+        resource_config={"schema": schema, "table": short},
+        document_schema={
+            "properties": {"_meta": {}, "id": {}, "name": {}, "ssn": {}},
+            "required": ["id", "ssn"],
+            "additionalProperties": False,
+        },
+        key=["/id"],
+        disable=disable,
+    )
+
+
+FOUND = [table(name) for name in ("public.orders", "public.users", "sales.emea", "sales.apac")]
+
+
+def names(*entries: TableEntry) -> list[str]:
+    return [chosen.name for chosen in select(spec(), FOUND, entries).tables]
+
+
+def test_all_are_chosen_where_nothing_is_said() -> None:
+    everything = [chosen.name for chosen in select(spec(), FOUND, None).tables]
+    assert everything == ["public.orders", "public.users", "sales.apac", "sales.emea"]
+
+
+def test_tables_and_patterns() -> None:
+    assert names(TableEntry(table="public.users")) == ["public.users"]
+    assert names(TableEntry(table="sales.*"), TableEntry(table="public.users")) == [
+        "public.users",
+        "sales.apac",
+        "sales.emea",
+    ]
+    assert names(TableEntry(table="*.orders")) == ["public.orders"]
+
+
+def test_a_named_table_wins_over_a_pattern_wherever_it_stands() -> None:
+    options = TableEntry(table="public.users", exclude=["ssn"])
+    for entries in ([TableEntry(table="public.*"), options], [options, TableEntry(table="public.*")]):
+        chosen = {one.name: one for one in select(spec(), FOUND, entries).tables}
+        assert chosen["public.users"].binding.resource_config["exclude"] == ["ssn"]
+        assert "exclude" not in chosen["public.orders"].binding.resource_config
+
+
+def test_a_binding_holds_the_options_and_the_schema_without_excluded_columns() -> None:
+    entry = TableEntry(table="public.users", exclude=["ssn"], key=["name"], priority=3, text=["name"], backfill=2)
+    (chosen,) = select(spec(), FOUND, [entry]).tables
+    binding = chosen.binding
+    assert binding.resource_config == {
+        "schema": "public",
+        "table": "users",
+        "exclude": ["ssn"],
+        "key": ["name"],
+        "priority": 3,
+    }
+    assert binding.resource_path == ["public", "users"]
+    assert (binding.collection.name, binding.collection.key) == ("public/users", ["/name"])
+    assert list(binding.collection.write_schema["properties"]) == ["_meta", "id", "name"]
+    assert binding.collection.write_schema["required"] == ["id"]
+    assert binding.state_key == "public%2Fusers.v2"
+    assert chosen.text == ("name",)
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ([TableEntry(table="public.order")], ["no table public.order (did you mean public.orders"]),
+        ([TableEntry(table="Public.Users")], ["no table Public.Users"]),
+        ([TableEntry(table="crm.*")], ["the pattern crm.* covers no table"]),
+        ([TableEntry(table="public.users"), TableEntry(table="public.users")], ["public.users stands twice"]),
+        ([TableEntry(table="a.b"), TableEntry(table="c.*")], ["no table a.b", "the pattern c.* covers"]),
+    ],
+)
+def test_entries_without_a_table_are_named_all_at_once(entries: list[TableEntry], told: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(spec(), FOUND, entries)
+    assert caught.value.code == "TM-CFG-004"
+    for words in told:
+        assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (TableEntry(table="public.users", exclude=["sns"]), "exclude: there is no column sns (did you mean ssn?)"),
+        (TableEntry(table="public.users", text=["nam"]), "text: there is no column nam"),
+        (TableEntry(table="public.users", exclude=["id"]), "exclude: id belongs to the key"),
+        (TableEntry(table="public.*", exclude=["id"]), "public.orders: exclude: id belongs to the key"),
+    ],
+)
+def test_options_that_do_not_fit_the_table(entry: TableEntry, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(spec(), FOUND, [entry])
+    assert caught.value.code == "TM-CFG-005"
+    assert told in caught.value.message
+
+
+def test_options_that_the_connector_does_not_have() -> None:
+    entry = TableEntry(table="public.users", where="id > 1")
+    with pytest.raises(UsageError, match="the connector knows no option where"):
+        select(spec({"schema": {}, "table": {}}), FOUND, [entry])
+    assert select(spec(None), FOUND, [entry]).tables[0].binding.resource_config["where"] == "id > 1"
+
+
+def test_a_disabled_table_is_left_out_of_a_pattern_and_refused_by_name() -> None:
+    found = [*FOUND, table("public.view", disable=True)]
+    selection = select(spec(), found, [TableEntry(table="public.*")])
+    assert [one.name for one in selection.tables] == ["public.orders", "public.users"]
+    assert selection.warnings == ["public.view is left out: the connector discovered it as disabled"]
+    with pytest.raises(UsageError, match=r"cannot capture public\.view"):
+        select(spec(), found, [TableEntry(table="public.view")])
+
+
+def test_nothing_to_capture_is_an_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        select(spec(), [], None)
+    assert caught.value.code == "TM-CFG-004"
+
+
+def test_a_path_the_connector_gives_goes_before_its_pointers() -> None:
+    found = table("public.users").model_copy(update={"resource_path": ["db", "public", "users"]})
+    (chosen,) = select(spec(), [found], [TableEntry(table="db.public.users")]).tables
+    assert chosen.binding.state_key == "db%2Fpublic%2Fusers"
+
+
+@pytest.mark.parametrize(
+    ("path", "backfill", "key"),
+    [
+        (["public", "users"], 0, "public%2Fusers"),
+        (["public", "users"], 1, "public%2Fusers.v1"),
+        (["a-b_c+d.e=f", "1"], 0, "a-b_c+d.e=f%2F1"),
+        (["~tilde", "sp ace"], 0, "%7Etilde%2Fsp%20ace"),
+        (["grüße"], 0, "gr%C3%BC%C3%9Fe"),
+    ],
+)
+def test_state_keys(path: list[str], backfill: int, key: str) -> None:
+    assert state_key(path, backfill) == key
+
+
+@pytest.mark.parametrize(
+    ("pointer", "column"),
+    [("/id", "id"), ("/a~1b~0c", "a/b~c"), ("/_meta/source/loc", None), ("", None), ("/", None), ("id", None)],
+)
+def test_the_column_of_a_pointer(pointer: str, column: str | None) -> None:
+    assert column_of(pointer) == column

