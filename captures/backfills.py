@@ -130,31 +130,33 @@ class Backfills:
         Returns:
             Whether there were any: the state is another then, even if no row was to be written.
         """
-        any_ready = False
-        for backfill in self.tables:
-            chunk = backfill.chunk
-            if chunk is None or not backfill.scan.ready(position):
-                continue
-            any_ready = True
-            emission = backfill.scan.emit()
+        ready = [
+            (backfill, chunk, backfill.scan.emit())
+            for backfill in self.tables
+            if (chunk := backfill.chunk) is not None and backfill.scan.ready(position)
+        ]
+        for backfill, chunk, emission in ready:
+            backfill.chunk = backfill.request = None
+            if emission.progressed:
+                backfill.size.measured(len(chunk.tails), chunk.seconds)
+            else:
+                backfill.size.failed()
+        if ready:
+            self.start(position)  # The server is not idle while these rows go down the pipe.
+        for backfill, chunk, emission in ready:
             head = self._source.chunk_head(backfill.table.binding, position)
             rereads = [chunk.reread_tails[i] for i in emission.keep_rereads]
             rows = chunk.tails
             if emission.keep is not None:
                 rows = [tail for kept in emission.keep for tail in chunk.tails[kept]]
-            if emission.progressed:
-                backfill.size.measured(len(chunk.tails), chunk.seconds)
-            else:
-                backfill.size.failed()
-            backfill.chunk = backfill.request = None
             for lines in (rereads, rows):
                 for start in range(0, len(lines), EMIT_ROWS):
                     write(head + head.join(lines[start : start + EMIT_ROWS]))
             if backfill.scan.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
-        if any_ready and self.done:
+        if ready and self.done:
             self._readers.close()
-        return any_ready
+        return bool(ready)
 
     @property
     def waiting(self) -> bool:

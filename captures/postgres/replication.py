@@ -124,7 +124,7 @@ class ReplicationConnection:
         text = text or error_text(self._connection)
         code = {
             "55006": "TM-PG-014",  # object_in_use
-            "42704": "TM-PG-012",  # undefined_object
-            "55000": "TM-PG-015",  # object_not_in_prerequisite_state: invalidated
+            "42704": "TM-PG-011" if "publication" in text else "TM-PG-012",  # undefined_object
+            "55000": "TM-PG-005" if "wal_level" in text else "TM-PG-015",  # object_not_in_prerequisite_state
         }.get(state, "TM-PG-020")
         return SourceError(code, f"streaming from slot {self._slot}: {text}")

@@ -7,6 +7,8 @@ is not visible to a snapshot taken afterwards is in the slot's log.
 
 from __future__ import annotations
 
+import logging
+import select
 from collections.abc import Sequence
 
 import psycopg
@@ -16,6 +18,11 @@ from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig
 from captures.postgres.session import connect_pq, error_text, query_failure
 from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 5.0
+"""While a slot is being made, who holds it up is said this often."""
 
 
 def table_identifier(table: Table) -> sql.Identifier:
@@ -114,8 +121,14 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
     replication = connect_pq(config, replication=True)
     try:
         command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput NOEXPORT_SNAPSHOT")
-        result = replication.exec_(command.format(sql.Identifier(config.slot)).as_bytes(None))
-        if result.status != pq.ExecStatus.TUPLES_OK:
+        replication.send_query(command.format(sql.Identifier(config.slot)).as_bytes(None))
+        while replication.is_busy():
+            if not select.select([replication.socket], [], [], PATIENCE_SECONDS)[0]:
+                _say_who_is_waited_for(session, config)
+                continue
+            replication.consume_input()
+        result = replication.get_result()
+        if result is None or result.status != pq.ExecStatus.TUPLES_OK:
             raise _slot_refused(config, result, error_text(replication))
     finally:
         replication.finish()
@@ -129,7 +142,19 @@ def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | 
         raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
 
 
-def _slot_refused(config: EndpointConfig, result: pq.abc.PGresult, text: str) -> SourceError:
-    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+def _say_who_is_waited_for(session: psycopg.Connection, config: EndpointConfig) -> None:
+    pids = session.execute(
+        "SELECT coalesce(string_agg(pid::text, ', ' ORDER BY xact_start), 'prepared ones')"
+        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
+    ).fetchone()
+    logger.warning(
+        "replication slot %s is made once the transactions that are running now have ended: those of processes %s",
+        config.slot,
+        pids[0] if pids else "unknown",
+    )
+
+
+def _slot_refused(config: EndpointConfig, result: pq.abc.PGresult | None, text: str) -> SourceError:
+    state = ((result and result.error_field(pq.DiagnosticField.SQLSTATE)) or b"").decode()
     code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
     return SourceError(code, f"making replication slot {config.slot}: {text}")

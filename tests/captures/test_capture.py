@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from captures.postgres.lsn import parse_lsn
@@ -415,3 +416,30 @@ def test_the_password_is_nowhere(database: Database) -> None:
         assert "secret-word" not in str(capture.logs) + str(capture.state)
         arguments = capture.process.args
         assert "secret-word" not in str(arguments)
+
+
+def test_making_a_slot_says_which_transactions_it_waits_for(database: Database) -> None:
+    _prepare(database, USERS)
+    config = _config(database)
+    with database.connect(autocommit=False) as writer:
+        writer.execute("INSERT INTO users VALUES (1, 'in a long transaction')")
+        pid = writer.info.backend_pid
+        request = {"apply": {"capture": {"name": "test", "config": config, "bindings": BOUND}}}
+        with ThreadPoolExecutor(1) as threads:
+            applying = threads.submit(unary, request)
+            with database.connect() as admin:
+                making = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
+                wait_until(lambda: admin.execute(making, [config["slot"]]).fetchone() is not None, 20, "a slot begins")
+                # The connector asks who holds it up, on its other session, whenever it has waited for some time.
+                asked = (
+                    "SELECT FROM pg_stat_activity WHERE query LIKE '%string_agg(pid::text%' AND pid <> pg_backend_pid()"
+                )
+                wait_until(lambda: admin.execute(asked).fetchone() is not None, 20, "it asks who holds it up")
+            assert not applying.done()
+            writer.commit()
+            status, _, logs = applying.result(timeout=30)
+    assert status == 0
+    assert any(str(pid) in line["message"] for line in logs if line["level"] == "warning")
+    with session(config, BOUND, stop=True) as capture:
+        assert capture.finish() == 0
+        assert capture.rows() == _table(database)
