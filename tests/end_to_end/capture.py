@@ -1,0 +1,124 @@
+"""A capture as a user has it: a file in a folder, and the ``tidemark`` commands on it, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runtime.demo.measurements import LogProgress
+from runtime.demo.processes import TIDEMARK, Command
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Postgres
+from tests.workload.replay import compare_with_source
+
+SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "15"))
+"""How long a test that goes on at random does so; the issue asks for 60."""
+
+LOCAL = {"command": ["python", "-m", "connectors.postgres"]}
+
+COMMAND_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it said on both of its outputs."""
+
+    status: int
+    said: str
+
+
+@dataclass
+class Capture:
+    """A capture file and its folder.
+
+    Attributes:
+        folder: Where the file, the change log, the lake and the outputs are.
+        postgres: The source.
+        config: The connector's configuration, on top of where the source is.
+        connector: How the connector is run.
+        tables: The entry ``tables``.
+        entries: Other entries of the file, over the usual ones.
+    """
+
+    folder: Path
+    postgres: Postgres
+    config: dict[str, Any] = field(default_factory=dict)
+    connector: dict[str, Any] = field(default_factory=lambda: dict(LOCAL))
+    tables: list[Any] = field(default_factory=lambda: ["public.*"])
+    entries: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.write()
+        self.progress = LogProgress(self.log)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "capture.yaml"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "change.log"
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output.log"
+
+    def write(self) -> None:
+        """Writes the capture file; JSON is YAML."""
+        content = {
+            "capture": "test",
+            "connector": {**self.connector, "config": {**self.postgres.config(), **self.config}},
+            "tables": self.tables,
+            "log": str(self.log),
+            "commit": {"interval": "100ms"},
+            "spark": {"warehouse": str(self.lake), "tables": {"*": "current"}},
+            **self.entries,
+        }
+        self.file.write_text(json.dumps(content, indent=2))
+
+    def start(self, command: str = "capture", *options: str) -> Command:
+        """Starts a command on the file; as a context, it and all it started end with the context."""
+        return Command([command, str(self.file), *options], self.output)
+
+    def run(self, command: str, *options: str) -> Ended:
+        """Runs a command on the file to its end."""
+        ended = subprocess.run(
+            [*TIDEMARK, command, str(self.file), *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        return Ended(ended.returncode, ended.stdout + ended.stderr)
+
+    def catch_up(self) -> None:
+        """Captures everything there is."""
+        ended = self.run("capture", "--until-caught-up")
+        assert ended.status == 0, ended.said
+
+    def wait_for_events(self, running: Command) -> None:
+        """Waits until the command has committed more events than there are now."""
+        size = self.progress.update().size
+
+        def more() -> bool:
+            assert running.running, self.output.read_text()[-2000:]
+            return self.progress.update().size > size
+
+        wait_until(more, 90, "more events")
+
+    def snapshot_rows(self) -> int:
+        """Rows of backfills that are committed."""
+        return self.progress.update().snapshot_rows.total()
+
+    def differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
+        """Between the replayed change log and the source; empty when they are equal."""
+        return compare_with_source(self.log, self.postgres, tables)

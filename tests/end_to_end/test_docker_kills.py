@@ -1,0 +1,61 @@
+"""The kill test with the connector's image in place of the command, and ``docker kill`` as the killer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runtime.demo.processes import Command
+from tests.end_to_end.capture import SECONDS, Capture
+from tests.end_to_end.test_kills import CONFIG, ROWS, kill_now_and_then
+from tests.servers.postgres import Database
+from tests.workload.tables import create_tables
+from tests.workload.writers import Workload
+
+IMAGE = "tidemark/postgres"
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(SECONDS + 400)]
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def image() -> str:
+    if not shutil.which("docker"):
+        pytest.skip("there is no docker command")
+    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no Docker engine answers")
+    if not docker("image", "ls", "--quiet", IMAGE):
+        pytest.skip(f"there is no image {IMAGE}: make images builds it")
+    return IMAGE
+
+
+def containers() -> list[str]:
+    return docker("container", "ls", "--quiet", "--filter", f"label=tidemark.connector={IMAGE}").split()
+
+
+def test_container_killed_again_and_again(database: Database, tmp_path: Path, image: str) -> None:
+    with database.connect() as connection:
+        create_tables(connection, ROWS)
+    others = set(containers())
+    # The engine's host network: the test's server listens on 127.0.0.1 only.
+    capture = Capture(tmp_path, database, CONFIG, connector={"image": image, "network": "host"})
+
+    def kill_container(running: Command) -> Command | None:
+        ours = [container for container in containers() if container not in others]
+        for container in ours:
+            docker("kill", container)
+        return running if ours else None
+
+    with Workload(database, seed=6, keys=ROWS, rate=100) as workload:
+        kills = kill_now_and_then(capture, capture.start(), kill_container, 6)
+        workload.stop()
+    capture.catch_up()
+    assert kills >= SECONDS / 10
+    assert capture.differences() == []
+    assert set(containers()) <= others, "a container was left behind"

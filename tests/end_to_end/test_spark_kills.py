@@ -1,0 +1,67 @@
+"""Spark killed in the middle of ``materialize``: the tables end up equal to the source all the same."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from runtime.demo.comparison import compare, json_columns, source_rows
+from runtime.demo.lake import lake_rows
+from runtime.demo.processes import Command
+from tests.end_to_end.capture import SECONDS, Capture
+from tests.servers.deadline import let_pass, wait_until
+from tests.servers.postgres import Database
+from tests.workload.tables import TABLES, create_tables
+from tests.workload.writers import Workload
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
+
+
+def differences(capture: Capture) -> list[str]:
+    """Between the lake's tables and the source."""
+    found: list[str] = []
+    for table, key in TABLES.items():
+        with capture.postgres.connect() as connection:
+            cursor = connection.execute(f"SELECT * FROM {table} LIMIT 0")
+            columns = [column.name for column in cursor.description or ()]
+            as_json = json_columns(connection, table)
+            source = sorted((tuple(map(str, at)), row) for at, row in source_rows(connection, table, columns, key))
+        copy = lake_rows(capture.lake / table.replace(".", "/") / "current", columns, key, as_json)
+        target = sorted((tuple(map(str, at)), row) for at, row in copy)
+        found += [f"{table} {example}" for example in compare(source, target, columns).examples]
+    return found
+
+
+def lake_commits(capture: Capture) -> int:
+    return len(list(capture.lake.glob("**/_delta_log/*.json")))
+
+
+def begun(capture: Capture, commits: int, spark: Command) -> bool:
+    return lake_commits(capture) > commits or not spark.running
+
+
+def test_spark_killed_in_the_middle_of_materialize(database: Database, tmp_path: Path) -> None:
+    with database.connect() as connection:
+        create_tables(connection, 5000)
+    capture = Capture(tmp_path, database)
+    random = Random(4)
+    end = time.monotonic() + SECONDS
+    kills = 0
+    while kills < 2 or time.monotonic() < end:
+        with Workload(database, seed=kills, keys=5000, transactions=150):
+            capture.catch_up()
+        capture.catch_up()
+        commits = lake_commits(capture)
+        with capture.start("materialize", "--available-now") as spark:
+            # Once some tables have a new version and others may not have one.
+            wait_until(partial(begun, capture, commits, spark), 120, "a table's new version")
+            let_pass(random.choice([0.0, 0.0, 0.1, 0.5]))
+            kills += spark.running
+            spark.kill()
+    ended = capture.run("materialize", "--available-now")
+    assert ended.status == 0, ended.said
+    assert differences(capture) == []
