@@ -1,0 +1,9 @@
+"""Makes ``.format("tidemark")`` known to every Spark session in whose Python environment tidemark is installed.
+
+PySpark imports the top-level modules named ``pyspark_…`` when it first looks for a data source, and registers their
+``DefaultSource``.
+"""
+
+from spark_sink.source import TidemarkSource as DefaultSource
+
+__all__ = ["DefaultSource"]

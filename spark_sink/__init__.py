@@ -1,0 +1,35 @@
+"""Change logs in Spark: the ``tidemark`` data source, and tables kept from a log.
+
+::
+
+    from spark_sink import register
+
+    register(spark)
+    spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes ``.format("tidemark")`` known to a session, classic or Connect.
+
+    Needed only where ``pyspark_tidemark`` is not found by itself, as with ``--py-files``; harmless elsewhere.
+    """
+    from pyspark.errors import AnalysisException
+
+    from spark_sink.source import TidemarkSource
+
+    try:
+        spark.dataSource.register(TidemarkSource)
+    except AnalysisException as error:
+        # PySpark 4.0 and 4.1 refuse to replace what they found by themselves, which is the same.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -1,0 +1,128 @@
+"""Reduces a table's events to one change per key: what a merge into the table's current state needs.
+
+Of a key's events, in offset order, only those after the table's last TRUNCATE and the key's last delete say anything
+about its row. The newest of them decides, except for columns that it left unchanged: their value is that of the newest
+event that carried them, and, where none did and nothing was deleted in between, the value in the target.
+
+All of it is Arrow, in one process, as the merge after it is: a batch fits in memory, and reducing a million events
+takes a fraction of a second, less than it would take to send them anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    Values = pa.Array[Any] | pa.ChunkedArray[Any]
+
+DELETED = "__tidemark_deleted"
+"""Name of a boolean column: the key is gone."""
+
+_KEPT = "__tidemark_kept_"
+_INDEX = "__tidemark_index"
+_NEWEST, _MEMBERS = f"{_INDEX}_max", f"{_INDEX}_list"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialColumn:
+    """A column that some events did not carry.
+
+    Attributes:
+        name: Of the column.
+        kept: Name of a boolean column: the target's value stays.
+    """
+
+    name: str
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetChanges:
+    """What a batch of events comes down to.
+
+    Attributes:
+        rows: One per key: the columns asked for, ``DELETED``, and a flag for each partial column.
+        partial: The partial columns.
+        truncated: The table was emptied before all this.
+    """
+
+    rows: pa.Table
+    partial: tuple[PartialColumn, ...]
+    truncated: bool
+
+
+def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) -> NetChanges:
+    """Reduces events, which are in offset order.
+
+    Args:
+        events: Of one table, with ``_op``, ``_unchanged`` and ``columns``.
+        key: Names of the key's columns.
+        columns: To carry over, the key's among them. ``_offset`` becomes that of the key's newest event.
+    """
+    truncates = pc.indices_nonzero(pc.equal(events["_op"], pa.scalar("t")))
+    if len(truncates):
+        events = events.slice(truncates[-1].as_py() + 1)
+    lacked = set(pc.list_flatten(events["_unchanged"]).unique().to_pylist())
+    names = [name for name in columns if name in lacked and name not in key]
+    numbered = events.select(list(key)).append_column(_INDEX, _numbers(events.num_rows))
+    grouping = numbered.group_by(list(key), use_threads=not names)
+    groups = grouping.aggregate([(_INDEX, "max"), (_INDEX, "list")] if names else [(_INDEX, "max")])
+    if not names and groups.num_rows == events.num_rows:
+        newest = events  # no key twice, as in a backfill
+    else:
+        # In one chunk, as an index into the events is then one into each column's memory. The rows stay in the order
+        # of the events where they can: neighbours in the source are neighbours in the target's files.
+        events = events.combine_chunks()
+        newest = events.take(groups[_NEWEST] if names else groups[_NEWEST].sort())
+    rows = newest.select(list(columns)).append_column(DELETED, pc.equal(newest["_op"], pa.scalar("d")))
+    partial = tuple(PartialColumn(name, f"{_KEPT}{number}") for number, name in enumerate(names))
+    if partial:
+        history = _KeyHistory(events, groups)
+        for column in partial:
+            value, kept = history.last_carried(column.name)
+            rows = rows.set_column(rows.schema.get_field_index(column.name), column.name, value)
+            rows = rows.append_column(column.kept, kept)
+    return NetChanges(rows, partial, bool(len(truncates)))
+
+
+class _KeyHistory:
+    """Looks back in each key's events. A group is a key, by its place in ``groups``."""
+
+    def __init__(self, events: pa.Table, groups: pa.Table) -> None:
+        self._events = events
+        self._groups = _numbers(groups.num_rows)
+        members = groups[_MEMBERS].combine_chunks()
+        of_group = pc.list_parent_indices(members).take(pc.sort_indices(pc.list_flatten(members)))
+        self._index = pa.table({"group": of_group, "index": _numbers(events.num_rows)})
+        self._deletes = pc.equal(events["_op"], pa.scalar("d"))
+        self._deleted = self._newest(self._deletes)
+        unchanged = events["_unchanged"].combine_chunks()
+        self._lacked_names = pc.list_flatten(unchanged)
+        self._lacked_at = pc.list_parent_indices(unchanged)
+
+    def last_carried(self, name: str) -> tuple[Values, Values]:
+        """For each key, the column's newest value since its last delete, and whether there is none and no delete."""
+        lacking = self._lacked_at.filter(pc.equal(self._lacked_names, pa.scalar(name)))
+        carrying = pc.invert(pc.or_(self._deletes, pc.is_in(self._index["index"], value_set=lacking)))
+        carried = self._newest(carrying)
+        # Comparing with nothing gives null: nothing carried, or nothing deleted.
+        outdated = pc.less(carried, self._deleted)
+        carried = pc.if_else(pc.fill_null(outdated, pa.scalar(False)), pa.scalar(None, pa.int64()), carried)
+        kept = pc.and_(pc.is_null(carried), pc.is_null(self._deleted))
+        return self._events[name].take(carried), kept
+
+    def _newest(self, where: Values) -> Values:
+        """For each group the index of its newest event among some, null where there is none."""
+        found = self._index.filter(where).group_by("group").aggregate([("index", "max")]).combine_chunks()
+        places = pc.index_in(self._groups, value_set=found["group"])
+        return found["index_max"].take(places)
+
+
+def _numbers(count: int) -> pa.Int64Array:
+    """0, 1, 2, …"""
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=pa.scalar(-1, pa.int64()))

@@ -1,0 +1,126 @@
+"""Writes change logs for tests: real files, through nothing but the format's models and Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from protocol.changelog import Column, Commit, LogHeader, Segment, TableSchema, layout
+from protocol.changelog.models import META_COLUMNS
+from spark_sink.column_types import arrow_schema
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time of commit 0; every commit is a second later than the one before."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its operation, the columns it carries, and what it leaves as it was."""
+
+    op: str
+    row: Mapping[str, Any] = field(default_factory=dict)
+    unchanged: tuple[str, ...] = ()
+    snapshot: bool = False
+    table: str = "public/items"
+
+
+def schema(collection: str = "public/items", key: Sequence[str] = ("id",), **columns: str) -> TableSchema:
+    """A table's schema; ``id bigint, name string, note string`` by default."""
+    own = columns or {"id": "bigint", "name": "string", "note": "string"}
+    return TableSchema(collection=collection, columns=[Column(name=n, type=t) for n, t in own.items()], key=list(key))
+
+
+class LogBuilder:
+    """Appends commits to a change log. Every commit's events go to one segment per table.
+
+    Args:
+        root: Where the log is made.
+        schemas: Of the tables; ``change_schema`` replaces one from the next commit on.
+    """
+
+    def __init__(self, root: Path, *schemas: TableSchema, log_id: str = "log-1") -> None:
+        self.root = root
+        self.schemas = {s.collection: s for s in schemas or (schema(),)}
+        self.introduced: set[str] = set()
+        self.number = 0
+        self.offset = 0
+        self.events: list[tuple[int, Event]] = []
+        (root / layout.COMMITS).mkdir(parents=True)
+        header = LogHeader(log_id=log_id, capture="test", created=EPOCH)
+        (root / layout.HEADER).write_text(header.model_dump_json())
+
+    def change_schema(self, new: TableSchema) -> None:
+        self.schemas[new.collection] = new
+
+    def commit(self, *events: Event) -> Commit:
+        """Writes one commit of these events, in this order."""
+        first = self.offset
+        by_table: dict[str, list[tuple[int, Event]]] = {}
+        for event in events:
+            by_table.setdefault(event.table, []).append((self.offset, event))
+            self.offset += 1
+        self.events += [pair for pairs in by_table.values() for pair in pairs]
+        time = EPOCH + timedelta(seconds=self.number)
+        segments = [self._segment(i, table, pairs, time) for i, (table, pairs) in enumerate(by_table.items())]
+        used = {self.schemas[table].fingerprint: self.schemas[table] for table in by_table}
+        commit = Commit(
+            number=self.number,
+            epoch=1,
+            time=time,
+            first_offset=first,
+            next_offset=self.offset,
+            schemas={f: s for f, s in used.items() if f not in self.introduced},
+            segments=segments,
+        )
+        self.introduced |= used.keys()
+        unfinished = self.root / "unfinished"
+        unfinished.write_text(commit.model_dump_json())
+        unfinished.rename(self.root / layout.COMMITS / layout.commit_name(self.number))
+        self.number += 1
+        return commit
+
+    def _segment(self, index: int, table: str, pairs: Sequence[tuple[int, Event]], time: datetime) -> Segment:
+        of = self.schemas[table]
+        own = {column.name: column.type for column in of.columns}
+        path = layout.segment_path(table, self.number, 1, index)
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        rows = [
+            {
+                **event.row,
+                "_op": event.op,
+                "_offset": offset,
+                "_commit_ts": None if event.snapshot else time,
+                "_loc": f"[{offset}]",
+                "_txid": str(self.number),
+                "_snapshot": event.snapshot,
+                "_before": None,
+                "_unchanged": list(event.unchanged) or None,
+            }
+            for offset, event in pairs
+        ]
+        pq.write_table(
+            pa.Table.from_pylist(rows, arrow_schema({**own, **META_COLUMNS})),
+            self.root / path,
+            compression="zstd",
+            write_page_checksum=True,
+        )
+        return Segment(
+            collection=table,
+            path=path,
+            rows=len(rows),
+            size=(self.root / path).stat().st_size,
+            first_offset=pairs[0][0],
+            last_offset=pairs[-1][0],
+            fingerprint=of.fingerprint,
+            snapshot_rows=sum(event.snapshot for _, event in pairs),
+        )
+
+
+def create(id: int, name: str | None = None, note: str | None = None, **more: Any) -> Event:
+    return Event("c", {"id": id, "name": name, "note": note}, **more)
