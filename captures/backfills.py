@@ -140,7 +140,9 @@ class Backfills:
             if emission.progressed:
                 backfill.size.measured(len(chunk.tails), chunk.seconds)
             else:
+                # What the log touches all the time does not come through now: give it a moment.
                 backfill.size.failed()
+                backfill.not_before = self._clock() + HELD_SECONDS
         if ready:
             self.start(position)  # The server is not idle while these rows go down the pipe.
         for backfill, chunk, emission in ready:

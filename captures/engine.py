@@ -18,6 +18,7 @@ from captures.readers import ReaderPool
 from captures.requests import Acknowledgements, Wakeup
 from captures.state import CaptureState
 from captures.status import StatusReports
+from protocol.codec import encode
 from protocol.errors import ProtocolError
 from protocol.messages import Checkpoint, ConnectorState, SourcedSchema
 
@@ -84,7 +85,6 @@ class Capture:
         self._status = StatusReports(source, self._backfills, clock)
         self._unacknowledged: deque[int] = deque()
         self._output_bytes = 0
-        self._changed = False
         self._checkpoint_at = clock()
         self._stop_at: int | None = None
         self._finished_at: float | None = None
@@ -131,8 +131,8 @@ class Capture:
 
     def _announce(self) -> None:
         for table in self._source.tables:
-            self._output.message(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
-        self._changed = True
+            line = encode(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
+            self._write([line], len(line))
         self._checkpoint()
 
     # Checkpoints and acknowledgements.
@@ -158,12 +158,12 @@ class Capture:
             {backfill.table.state_key: backfill.to_state() for backfill in self._backfills.tables},
         )
         self._checkpoint_at = self._clock()
-        if change is None and not self._changed:
-            return
+        self._changed = False
+        if change is None and not self._output_bytes:
+            return  # A chunk that brought nothing, say: there is nothing to commit.
         self._output.message(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True)))
         self._unacknowledged.append(self._position)
         self._output_bytes = 0
-        self._changed = False
 
     def _acknowledge(self, log: LogStream) -> None:
         count = self._acknowledgements.take()

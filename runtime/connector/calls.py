@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TypeVar
 
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
+
 from protocol.codec import decode_response
 from protocol.errors import ConnectorError, ProtocolError
 from protocol.messages import (
@@ -33,6 +35,14 @@ CALL_SECONDS = 600.0
 """How long a call may take. Discovering a hundred thousand tables of a slow catalog takes minutes, not more."""
 
 READ_BYTES = 1024 * 1024
+
+KILLED = "TM-RUN-003"
+"""The error of a connector that something ended from outside."""
+
+MOST_KILLS = 5
+"""A call that kills its connector as often as this (by its need of memory, say) is given up."""
+
+AGAIN_SECONDS = 0.5
 
 M = TypeVar("M", bound=Message)
 
@@ -101,6 +111,17 @@ class Caller:
         return self._call(Apply(capture=capture, version=version), Applied)
 
     def _call(self, request: Request, answer: type[M]) -> M:
+        """Makes the call again when the connector is killed over it: every one of the four can be repeated."""
+        attempts = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, ConnectorError) and error.code == KILLED),
+            stop=stop_after_attempt(MOST_KILLS),
+            wait=wait_fixed(AGAIN_SECONDS),
+            reraise=True,
+        )
+        answered: M = attempts(self._call_once, request, answer)
+        return answered
+
+    def _call_once(self, request: Request, answer: type[M]) -> M:
         running = self._connector.start(self._environment)
         with Conversation(self._connector.name, running, self._redactor, self._log) as talk:
             talk.send(request)

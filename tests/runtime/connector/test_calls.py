@@ -102,6 +102,15 @@ def test_a_connector_that_does_not_answer_is_ended(folder: CaptureFolder) -> Non
     assert not is_running(folder.requests("spec")[0]["pid"])
 
 
+def test_a_call_is_made_again_when_its_connector_is_killed(folder: CaptureFolder) -> None:
+    (folder.path / "once.sh").write_text("#!/bin/sh\nif mkdir killed; then kill -9 $$; fi\ncat spec.json\n")
+    (folder.path / "spec.json").write_text(json.dumps(SPEC) + "\n")
+    (folder.path / "once.sh").chmod(0o755)
+    calls = Caller(ProcessConnector(["./once.sh"], folder.path), {}, Redactor(()), lambda _: None, 30)
+    assert calls.spec().protocol == 3032023
+    assert (folder.path / "killed").is_dir()
+
+
 def test_validated_tables_must_be_the_ones_that_were_asked(folder: CaptureFolder) -> None:
     folder.script(validate=[{"message": {"validated": {"bindings": []}}}])
     with pytest.raises(ConnectorError) as caught:
