@@ -43,7 +43,8 @@ def materialize(file: CaptureFileArgument, available_now: AvailableNowOption = F
             remedy="pip install 'tidemark[spark]'",
         ) from None
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # tells of every call it makes
+    # It tells of every call, and prints the trace of each exception that passes it, which is raised here as well.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with Interruption():
         report = job.materialize(
             settings.log_path,
