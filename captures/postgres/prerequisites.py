@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import psycopg
+from psycopg import sql
 
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
@@ -111,18 +112,8 @@ def _table(
 def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> Iterator[SourceError]:
     if not tables:
         return
+    yield from _published_in_part(session, config, tables)
     missing = unpublished(session, config.publication, tables)
-    partial = session.execute(
-        "SELECT FROM pg_publication WHERE pubname = %s AND NOT (pubinsert AND pubupdate AND pubdelete)",
-        [config.publication],
-    ).fetchone()
-    if partial is not None:
-        yield SourceError(
-            "TM-PG-011",
-            f"publication {config.publication} does not publish all of insert, update and delete",
-            remedy=f'Run: ALTER PUBLICATION "{config.publication}" '
-            "SET (publish = 'insert, update, delete, truncate');",
-        )
     if missing == []:
         return
     wanted = missing if missing is not None else tables
@@ -145,6 +136,48 @@ def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Se
     may_create, owns_publication, foreign = row
     if foreign or not owns_publication or (missing is None and not may_create):
         yield SourceError("TM-PG-011", f"user {config.user} may not publish {len(wanted)} tables", remedy=remedy)
+
+
+def _published_in_part(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[SourceError]:
+    """What a publication that someone else made leaves out: those changes would be missing without a word."""
+    name = sql.Identifier(config.publication).as_string(session)
+    found = session.execute(
+        "SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s",
+        [config.publication],
+    ).fetchone()
+    if found is None:
+        return
+    changes, truncates, through_root = found
+    if not changes or (config.truncate == "emit" and not truncates):
+        yield SourceError(
+            "TM-PG-011",
+            f"publication {config.publication} does not publish every kind of change",
+            remedy=f"Run: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+        )
+    if not through_root and (roots := [table.qualified_name for table in tables if table.partitioned]):
+        yield SourceError(
+            "TM-PG-011",
+            f"publication {config.publication} publishes partitions by their own names, not as {', '.join(roots)}",
+            remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
+        )
+    if session.info.server_version < 150000:
+        return  # Row filters and column lists came with version 15.
+    limited = session.execute(
+        "SELECT r.prrelid FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
+        " WHERE p.pubname = %s AND r.prrelid = ANY(%s) AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)",
+        [config.publication, [table.oid for table in tables]],
+    ).fetchall()
+    for table in tables:
+        if (table.oid,) in limited:
+            identifier = table_identifier(table).as_string(session)
+            yield SourceError(
+                "TM-PG-011",
+                f"publication {config.publication} publishes only some rows or columns of {table.qualified_name}",
+                remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
+                f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",
+            )
 
 
 def _slot(session: psycopg.Connection, config: EndpointConfig) -> Iterator[SourceError]:

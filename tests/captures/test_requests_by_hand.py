@@ -139,3 +139,28 @@ def test_a_role_without_privileges_gets_the_statements_it_needs(database: Databa
     finally:
         with database.connect() as connection:
             connection.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize(
+    ("publication", "told"),
+    [
+        ("FOR TABLE users WITH (publish = 'insert, update')", "every kind of change"),
+        ("FOR TABLE users WITH (publish = 'insert, update, delete')", "every kind of change"),
+        ("FOR TABLE users (id)", "only some rows or columns of public.users"),
+        ("FOR TABLE users WHERE (id > 5)", "only some rows or columns of public.users"),
+        ("FOR TABLE parts", "not as public.parts"),
+    ],
+)
+def test_a_publication_that_leaves_something_out_is_refused(database: Database, publication: str, told: str) -> None:
+    if database.version < 15 and ("(id" in publication):
+        pytest.skip("row filters and column lists came with version 15")
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE users (id int PRIMARY KEY, name text)")
+        connection.execute("CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+        connection.execute(f"CREATE PUBLICATION tidemark {publication}")
+    bound = bindings("public.parts" if "parts" in publication else "public.users")
+    status, _, logs = unary({"validate": {"config": database.config(), "bindings": bound}})
+    assert status == 1
+    assert _error(logs)["code"] == "TM-PG-011"
+    assert told in logs[-1]["message"]
+    assert "ALTER PUBLICATION" in logs[-1]["fields"]["remedy"]

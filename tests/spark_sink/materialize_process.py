@@ -9,4 +9,4 @@ from spark_sink.followed_log import Limits
 from spark_sink.materialize import materialize
 
 if __name__ == "__main__":
-    materialize(Path(sys.argv[1]), Path(sys.argv[2]), {"*": ["current", "history"]}, batch=Limits(events=60))
+    materialize(Path(sys.argv[1]), Path(sys.argv[2]), {"*": ["current", "history"]}, batch=Limits(events=80))

@@ -1,0 +1,38 @@
+"""What a warehouse holds, and what it should hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from tests.spark_sink.log_builder import LogBuilder
+from tests.spark_sink.replay import Row, replay
+
+ITEMS = "public/items"
+
+
+class Lake:
+    """A warehouse kept from one log."""
+
+    def __init__(self, log: LogBuilder, warehouse: Path) -> None:
+        self.log = log
+        self.warehouse = warehouse
+
+    def delta(self, kind: str, collection: str = ITEMS) -> DeltaTable:
+        return DeltaTable(str(self.warehouse / collection / kind))
+
+    def rows(self, kind: str, collection: str = ITEMS) -> list[Row]:
+        """A table's rows, by offset."""
+        rows: list[Row] = self.delta(kind, collection).to_pyarrow_table().to_pylist()
+        return sorted(rows, key=lambda row: row["_offset"])
+
+    def assert_true(self, collection: str = ITEMS) -> None:
+        """The current table is what replaying the events gives, and the history has each of them once."""
+        events = [(offset, event) for offset, event in self.log.events if event.table == collection]
+        current: list[Any] = [
+            {n: v for n, v in r.items() if n != "_commit_ts"} for r in self.rows("current", collection)
+        ]
+        assert current == sorted(replay(events).values(), key=lambda row: row["_offset"])
+        assert [row["_offset"] for row in self.rows("history", collection)] == [offset for offset, _ in events]
