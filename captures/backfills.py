@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from backfill.chunk_size import ChunkSize
 from backfill.hidden import HiddenSet
 from backfill.scan import TableScan
-from captures.interface import BackfillOptions, Chunk, ChunkRequest, LogBatch, OpenedTable, Source
+from captures.interface import Chunk, ChunkRequest, LogBatch, OpenedTable, Source
 from captures.readers import ChunkFailure, ReaderPool, must_stop
 from captures.state import CaptureState
 from protocol.errors import TidemarkError
@@ -34,12 +34,13 @@ HELD_SECONDS = 0.1
 
 @dataclass(slots=True)
 class TableBackfill:
-    """One table's backfill in this session."""
+    """One table's backfill in this session. ``anew``: what earlier sessions emitted of the table no longer holds."""
 
     table: OpenedTable
     scan: TableScan
     size: ChunkSize
     barrier: int | None
+    anew: bool = False
     failures: int = 0
     not_before: float = 0.0
     last_served: int = 0
@@ -74,7 +75,7 @@ class Backfills:
         self._clock = clock
         self._served = 0
         self._names = _TableNames()
-        self.tables = [_backfill(source, table, state, source.options) for table in source.tables]
+        self.tables = [_backfill(source, table, state) for table in source.tables]
 
     @property
     def unfinished(self) -> list[TableBackfill]:
@@ -229,16 +230,19 @@ class _TableNames(dict[frozenset[int], frozenset[str]]):
         return names
 
 
-def _backfill(source: Source, table: OpenedTable, state: CaptureState, options: BackfillOptions) -> TableBackfill:
+def _backfill(source: Source, table: OpenedTable, state: CaptureState) -> TableBackfill:
     name = str(table.binding)
     stored = state.binding(table.state_key)
-    size = ChunkSize(options.chunk_seconds, fixed=options.chunk_rows)
+    size = ChunkSize(source.options.chunk_seconds, fixed=source.options.chunk_rows)
     if stored is None:
-        scan = TableScan(name)
-        if table.scan == "none":
-            scan = TableScan.from_state(name, {"scanned": True, "done": True})
+        scan = _new_scan(table)
         return TableBackfill(table, scan, size, None if scan.done else source.horizon())
     if stored.get("identity") != table.identity:
-        logger.warning("%s was dropped and made again; it is read anew", table.name)
-        return TableBackfill(table, TableScan(name), size, source.horizon())
+        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+        return TableBackfill(table, _new_scan(table), size, source.horizon(), anew=True)
     return TableBackfill(table, TableScan.from_state(name, stored.get("scan") or {}), size, stored.get("barrier"))
+
+
+def _new_scan(table: OpenedTable) -> TableScan:
+    name = str(table.binding)
+    return TableScan.from_state(name, {"scanned": True, "done": True}) if table.scan == "none" else TableScan(name)

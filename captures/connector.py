@@ -19,6 +19,7 @@ from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import log_failure, log_to_stderr
 from protocol.messages import (
+    STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,
@@ -36,8 +37,6 @@ from protocol.messages import (
 )
 
 logger = logging.getLogger(__name__)
-
-STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 
 
 class Stopped(BaseException):

@@ -6,7 +6,6 @@ log has passed their fence (see docs/backfill.md).
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -21,8 +20,6 @@ from captures.status import StatusReports
 from protocol.codec import encode
 from protocol.errors import ProtocolError
 from protocol.messages import Checkpoint, ConnectorState, SourcedSchema
-
-logger = logging.getLogger(__name__)
 
 READ_BYTES = 1024 * 1024
 """Log that is decoded before the loop looks at chunks, acknowledgements and its output again."""
@@ -133,6 +130,10 @@ class Capture:
         for table in self._source.tables:
             line = encode(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
             self._write([line], len(line))
+        for backfill in self._backfills.tables:
+            if backfill.anew:
+                line = self._source.truncation(backfill.table.binding, self._position)
+                self._write([line], len(line))
         self._checkpoint()
 
     # Checkpoints and acknowledgements.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from backfill.fence import Fence
 from backfill.keys import Key, TouchedKeys
@@ -148,7 +148,7 @@ class OpenedTable:
         name: For people, ``schema.table``.
         state_key: Its identity in the state.
         document_schema: The closed JSON Schema of its documents.
-        identity: Changes when the table was dropped and made again.
+        identity: Changes when the table was dropped and made again, and with its key.
         key: Names of the key columns; empty when rows cannot be told apart.
         scan: ``key``, or ``none`` when the table follows the log only.
         priority: Tables of higher priority are read first.
@@ -212,6 +212,9 @@ class Source(Protocol):
     def chunk_head(self, binding: int, position: int) -> bytes:
         """What stands before a chunk row's tail in its captured line, for rows emitted at ``position``."""
 
+    def truncation(self, binding: int, position: int) -> bytes:
+        """A captured line that empties the table downstream; nothing where the configuration wants none."""
+
     def close(self) -> None: ...
 
 
@@ -235,4 +238,4 @@ class Database(Protocol):
 
 
 DatabaseFactory = Callable[[], Database]
-AnyConfig = dict[str, Any]
+"""Makes the database of a connector process."""

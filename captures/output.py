@@ -33,6 +33,7 @@ class Output:
         self.flush()
 
     def flush(self) -> None:
+        """Hands everything queued to the pipe; waits while the other side does not read."""
         self._drain()
         self._stream.flush()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from captures.interface import Chunk, ChunkReader, ChunkRequest
 from captures.requests import Wakeup
+from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
 
 CLOSE_SECONDS = 10.0
@@ -47,6 +48,7 @@ class ReaderPool:
         return self._size - self._in_flight
 
     def submit(self, request: ChunkRequest) -> None:
+        """Hands a chunk to a reader. Only while some are ``free``."""
         self._in_flight += 1
         if len(self._threads) < self._in_flight:
             thread = threading.Thread(target=self._run, name=f"chunks-{len(self._threads)}", daemon=True)
@@ -103,4 +105,4 @@ class ReaderPool:
 
 def must_stop(failure: ChunkFailure) -> bool:
     """Whether trying again cannot help."""
-    return not isinstance(failure.error, TidemarkError) or failure.error.entry.policy != "retry"
+    return not isinstance(failure.error, TidemarkError) or failure.error.entry.policy is not Policy.RETRY

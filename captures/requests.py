@@ -106,6 +106,7 @@ class Acknowledgements:
         return total
 
     def close(self) -> None:
+        """Ends the thread. What it has not read of stdin stays there."""
         self._stop.set()
         self._thread.join()
         self._stop.close()
@@ -133,12 +134,14 @@ class Wakeup:
         os.set_blocking(self._write, False)
 
     def set(self) -> None:
+        """Makes ``descriptor`` readable. From any thread."""
         try:
             os.write(self._write, b"\0")
         except BlockingIOError:
             return  # The pipe is full of wake-ups already.
 
     def clear(self) -> None:
+        """Makes ``descriptor`` unreadable again."""
         try:
             while os.read(self.descriptor, 4096):
                 pass

@@ -6,7 +6,7 @@
      "source": {"system": "7412…", …},         which server that is a position of
      "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
      "bindings": {"public%2Fusers": {          by stateKey
-         "identity": "16402",                  the table, should it be dropped and made again
+         "identity": "16402 id",               the table and its key: with others it is read anew
          "barrier": 751,                       no chunk before all transactions below this are over
          "scan": {"cursor": ["4711"], …}}}}    see backfill.scan
 """
@@ -15,14 +15,45 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from protocol.errors import ProtocolError
 from protocol.messages import ConnectorState, JsonObject
 from protocol.state import merge_patch
 
 
+class _StoredBinding(BaseModel):
+    model_config = ConfigDict(strict=True)
+    identity: str | None = None
+    barrier: int | None = None
+    scan: JsonObject | None = None  # See backfill.scan, which looks at it closely.
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True)
+    cursor: str | None = None
+    source: JsonObject | None = None
+    hidden: list[int] | None = None
+    bindings: dict[str, _StoredBinding] | None = None
+
+
 class CaptureState:
-    """The state as of the last checkpoint, and the patch that the next one will carry."""
+    """The state as of the last checkpoint, and the patch that the next one will carry.
+
+    Raises:
+        ProtocolError: ``TM-PRO-003`` a member of the state is not what this connector writes.
+    """
 
     def __init__(self, state: JsonObject) -> None:
+        try:
+            _Stored.model_validate(state)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+            raise ProtocolError(
+                "TM-PRO-003",
+                f"open.state: {wrong}",
+                remedy="Something other than this connector wrote the state. Restore it, or start a new change log.",
+            ) from None
         self._stored: JsonObject = dict(state)
 
     @property

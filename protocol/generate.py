@@ -166,7 +166,7 @@ def _file(model: type[BaseModel]) -> JsonObject:
 
 def _errors() -> Iterator[str]:
     yield "# Errors\n\n"
-    yield "<!-- Generated from protocol/error_codes.py by `python -m protocol.generate`. -->\n\n"
+    yield "<!-- Generated from protocol/error_codes/ by `python -m protocol.generate`. -->\n\n"
     yield "Every error that tidemark raises has one of these codes. A code may be retired and is never reused. "
     yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
     rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}

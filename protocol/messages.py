@@ -28,6 +28,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_UINT32 = 0xFFFFFFFF
 """Every number of the protocol is a uint32."""
 
+STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
+"""Environment variable: a connector ends once every backfill is done and the log is read to where the server was."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 
@@ -110,6 +113,8 @@ class DiscoveredBinding(Message):
 
 
 class ValidatedBinding(Message):
+    """The path by which the connector identifies a binding's resource from here on."""
+
     resource_path: list[str]
 
 
@@ -182,6 +187,8 @@ class Acknowledge(Message):
 
 
 class SpecResponse(Message):
+    """What the connector is: the JSON Schemas of its configuration and of a resource's."""
+
     kind: ClassVar[str] = "spec"
     protocol: int = PROTOCOL_VERSION
     config_schema: JsonObject
@@ -191,16 +198,22 @@ class SpecResponse(Message):
 
 
 class Discovered(Message):
+    """The tables there are."""
+
     kind: ClassVar[str] = "discovered"
     bindings: Annotated[list[DiscoveredBinding], _zero(list)] = []
 
 
 class Validated(Message):
+    """The bindings can be captured; in the order of the request."""
+
     kind: ClassVar[str] = "validated"
     bindings: Annotated[list[ValidatedBinding], _zero(list)] = []
 
 
 class Applied(Message):
+    """What was made at the source, in words; nothing when there was nothing to do."""
+
     kind: ClassVar[str] = "applied"
     action_description: Text = ""
 

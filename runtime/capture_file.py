@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import difflib
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from protocol.errors import UsageError
 
@@ -39,7 +49,7 @@ def _bytes(value: object) -> object:
         match = _SIZE.fullmatch(value.strip())
         if match is None:
             raise ValueError("a size is a number with a unit, such as 64MB or 128MiB")
-        return int(float(match[1]) * _BYTES[match[2] or ""])
+        return int(Decimal(match[1]) * _BYTES[match[2] or ""])
     return value
 
 
@@ -52,9 +62,16 @@ def _modes(value: object) -> object:
 
 
 def _local_path(value: object) -> object:
-    if isinstance(value, str) and re.match(r"[a-z][a-z0-9+]+://", value):
+    if not isinstance(value, str):
+        return value
+    if re.match(r"[a-z][a-z0-9+]+://", value):
         raise ValueError("object stores are not supported yet: give a local path")
-    return value
+    if not value or "\0" in value:
+        raise ValueError("a path is not empty and holds no NUL")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError("there is no home directory of this user") from None
 
 
 class Part(BaseModel):
@@ -71,7 +88,7 @@ class ConnectorEntry(Part):
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     network: str = ""
-    config: dict[str, Any] = {}
+    config: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")
     def _one_way_to_run(self) -> ConnectorEntry:
@@ -118,7 +135,7 @@ class TableEntry(Part):
 class CommitEntry(Part):
     """``commit``: when a commit is due. ``interval`` in seconds, ``bytes`` of documents."""
 
-    interval: Annotated[float, BeforeValidator(_seconds), Field(gt=0)] = 1.0
+    interval: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=86_400)] = 1.0
     bytes: Annotated[int, BeforeValidator(_bytes), Field(gt=0)] = 128 * 10**6
 
 
@@ -147,7 +164,7 @@ class CaptureFile(Part):
 
     @property
     def log_path(self) -> Path:
-        return self._folder / self.log.expanduser()
+        return self._folder / self.log
 
 
 def read_capture_file(path: Path) -> CaptureFile:
@@ -165,6 +182,7 @@ def read_capture_file(path: Path) -> CaptureFile:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
+        mistakes = _repeated_keys(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
@@ -173,9 +191,12 @@ def read_capture_file(path: Path) -> CaptureFile:
         raise UsageError("TM-CFG-001", f"{path} is not YAML: it holds characters that YAML does not allow") from None
     except RecursionError:
         raise UsageError("TM-CFG-001", f"{path} is nested too deep") from None
+    except ValueError:  # of a date or number; YAML's reader does not say which
+        raise UsageError(
+            "TM-CFG-001", f"{path} is not YAML: a value looks like a date or a number, and there is none such"
+        ) from None
     if root is None or not isinstance(content, dict):
         raise UsageError("TM-CFG-001", f"{path} holds no entries such as capture, connector and log")
-    mistakes = _repeated_keys(root)
     checked = None
     try:
         checked = CaptureFile.model_validate(content)
@@ -246,7 +267,7 @@ def _line(root: yaml.Node, loc: Loc) -> int:
     return line + 1
 
 
-def _repeated_keys(node: yaml.Node) -> list[tuple[int, str]]:
+def _repeated_keys(node: yaml.Node | None) -> list[tuple[int, str]]:
     """Keys that stand twice in a mapping: YAML readers take the last one without a word."""
     found: list[tuple[int, str]] = []
     if isinstance(node, yaml.MappingNode):

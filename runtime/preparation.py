@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from protocol.messages import Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
 from runtime.capture_file import CaptureFile
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
@@ -16,8 +16,6 @@ from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from runtime.secret_values import resolve
 from runtime.selection import SelectedTable, Selection, select, state_key
-
-STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 
 
 @dataclass(frozen=True, slots=True)

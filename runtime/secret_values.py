@@ -44,7 +44,7 @@ class _Resolver:
             case {"env": str(name)} if len(value) == 1:
                 return self._found(os.environ.get(name), f"{place}: the environment variable {name} is not set")
             case {"file": str(name)} if len(value) == 1:
-                return self._found(*self._read(Path(name).expanduser(), place))
+                return self._found(*self._read(name, place))
             case dict():
                 return {
                     name: self.value(part, f"{place}.{name}", secret=bool(_SECRET_NAME.search(str(name))))
@@ -63,11 +63,13 @@ class _Resolver:
         self.secrets.add(secret)
         return secret
 
-    def _read(self, path: Path, place: str) -> tuple[str | None, str]:
+    def _read(self, name: str, place: str) -> tuple[str | None, str]:
         try:
-            text = (self._folder / path).read_text("utf-8")
+            text = (self._folder / Path(name).expanduser()).read_text("utf-8")
         except OSError as error:
-            return None, f"{place}: the file {path} cannot be read ({error.strerror})"
+            return None, f"{place}: the file {name} cannot be read ({error.strerror})"
         except UnicodeDecodeError:
-            return None, f"{place}: the file {path} is not UTF-8 text"
+            return None, f"{place}: the file {name} is not UTF-8 text"
+        except (RuntimeError, ValueError):  # no such home directory; a NUL
+            return None, f"{place}: {name!r} is not the path of a file"
         return text.removesuffix("\n").removesuffix("\r"), ""

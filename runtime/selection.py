@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,8 +42,8 @@ def select(
 ) -> Selection:
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
-    An entry that names a table wins over a pattern that covers it. Tables that the connector disabled are skipped with
-    a warning when a pattern covers them, and are an error when named.
+    An entry that names a table wins over a pattern that covers it. A table that the connector disabled is skipped with
+    a warning when a pattern covers it; an entry that names it must say how it is captured: by which key, or scan.
 
     Raises:
         UsageError: ``TM-CFG-004`` naming every entry without a table, ``TM-CFG-005`` an option that does not fit.
@@ -63,8 +64,8 @@ def select(
             problems.append(f"{entry.table} stands twice")
         elif entry.table not in found:
             problems.append(f"there is no table {entry.table}{near(entry.table, list(found))}")
-        elif found[entry.table].disable:
-            problems.append(f"the connector cannot capture {entry.table}: it discovered it as disabled")
+        elif found[entry.table].disable and not (entry.key or entry.scan):
+            problems.append(f"the connector cannot capture {entry.table} unless its entry gives a key or a scan")
         else:
             named[entry.table] = entry
     if problems:
@@ -75,6 +76,7 @@ def select(
     chosen = {name: entry for name, entry in covered.items() if not found[name].disable} | named
     if not chosen:
         raise UsageError("TM-CFG-004", "tables: the connector discovered no table that can be captured")
+    _tell_apart(spec, [binding for binding in discovered if ".".join(resource_path(spec, binding)) in chosen])
     tables = [_selected(spec, name, found[name], chosen[name]) for name in sorted(chosen)]
     return Selection(tables, warnings)
 
@@ -86,6 +88,18 @@ def resource_path(spec: SpecResponse, binding: DiscoveredBinding) -> list[str]:
     parts = [binding.resource_config.get(column_of(pointer) or "") for pointer in spec.resource_path_pointers]
     present = [str(part) for part in parts if part is not None]
     return present or binding.recommended_name.split("/")
+
+
+def _tell_apart(spec: SpecResponse, chosen: Sequence[DiscoveredBinding]) -> None:
+    """Refuses two tables under one name, as ``a.b`` in schema ``c`` and ``b`` in schema ``c.a``: one would be lost."""
+    names = Counter(".".join(resource_path(spec, binding)) for binding in chosen)
+    collections = Counter(binding.recommended_name for binding in chosen)
+    if several := sorted(name for name, count in [*names.items(), *collections.items()] if count > 1):
+        raise UsageError(
+            "TM-CFG-004",
+            f"tables: more than one table is called {', '.join(several)}",
+            remedy="Rename one of them in the source, or name other tables in the capture file's tables.",
+        )
 
 
 def state_key(path: Sequence[str], backfill: int = 0) -> str:

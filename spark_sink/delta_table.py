@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -145,12 +145,9 @@ class PositionedTable:
                 return False
         return True
 
-    def _write(self, rows: pa.Table, position: int, mode: str) -> None:
+    def _write(self, rows: pa.Table, position: int, mode: Literal["append", "overwrite"]) -> None:
         with self._answering():
-            if mode == "append":
-                write_deltalake(self._opened, rows, mode="append", commit_properties=self._properties(position))
-            else:
-                write_deltalake(self._opened, rows, mode="overwrite", commit_properties=self._properties(position))
+            write_deltalake(self._opened, rows, mode=mode, commit_properties=self._properties(position))
 
     @property
     def _opened(self) -> DeltaTable:

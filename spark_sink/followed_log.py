@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-from protocol.changelog import ChangeLog, Commit, Segment, TableSchema, layout
+from protocol.changelog import ChangeLog, Commit
 
 _COMMITS_KEPT = 4096
 
@@ -28,27 +26,16 @@ class Limits:
     size: int | None = None
 
     def exceeded_by(self, events: int, size: int) -> bool:
+        """Whether this much is more than a batch may hold."""
         return (self.events is not None and events > self.events) or (self.size is not None and size > self.size)
 
 
 class FollowedLog(ChangeLog):
-    """A change log read by a process that lives as long as a query.
-
-    The directory is listed once; after that the newest commit is found by asking for the next. Commits are kept.
-    """
+    """A change log read by a process that lives as long as a query: it keeps the newest commits that it has read."""
 
     def __init__(self, root: Path | str) -> None:
         super().__init__(root)
-        self._newest: int | None = None
         self._kept: dict[int, Commit] = {}
-        self._schemas: dict[str, TableSchema] = {}
-
-    def latest(self) -> int:
-        newest = super().latest() if self._newest is None else self._newest
-        while (self.root / layout.COMMITS / layout.commit_name(newest + 1)).exists():
-            newest += 1
-        self._newest = newest
-        return newest
 
     def commit(self, number: int) -> Commit:
         kept = self._kept.get(number)
@@ -58,27 +45,6 @@ class FollowedLog(ChangeLog):
                 del self._kept[next(iter(self._kept))]
             self._kept[number] = kept
         return kept
-
-    def schema(self, fingerprint: str) -> TableSchema:
-        if fingerprint not in self._schemas:
-            self._schemas[fingerprint] = super().schema(fingerprint)
-        return self._schemas[fingerprint]
-
-    def end(self) -> int:
-        """One past the offset of the newest event."""
-        newest = self.latest()
-        return self.commit(newest).next_offset if newest >= 0 else 0
-
-    def offset_at(self, instant: datetime) -> int:
-        """The offset of the first event that reached the log at ``instant`` or later; the end when there is none."""
-        low, high = 0, self.latest() + 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.commit(middle).time >= instant:
-                high = middle
-            else:
-                low = middle + 1
-        return self.commit(low).first_offset if low <= self.latest() else self.end()
 
     def cut(self, start: int, limits: Limits, ceiling: int, collection: str | None = None) -> int:
         """Where the batch that starts at ``start`` ends: a commit boundary within the limits, at most ``ceiling``.
@@ -105,12 +71,3 @@ class FollowedLog(ChangeLog):
             quiet += not segments
             position = commit.next_offset
         return max(position, start) if events or quiet >= QUIET_COMMITS else start
-
-    def segments_of_all(self, start: int, end: int) -> Iterator[tuple[int, Segment]]:
-        """Segments of every collection with events in ``[start, end)``, with the numbers of their commits."""
-        for commit in self.commits(self.commit_with_offset(start)):
-            if commit.first_offset >= end:
-                return
-            for segment in commit.segments:
-                if segment.last_offset >= start and segment.first_offset < end:
-                    yield commit.number, segment

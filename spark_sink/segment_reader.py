@@ -56,7 +56,7 @@ def read_segments(
         threads: Decode columns in parallel. Spark's executors have one task a core already.
 
     Raises:
-        ChangeLogError: ``TM-LOG-004`` for a missing file, ``TM-LOG-002`` for a damaged one. It names the file.
+        ChangeLogError: ``TM-LOG-009`` for a missing or damaged file, which it names.
     """
     schema = arrow_schema(columns)
     for file in files:
@@ -65,9 +65,9 @@ def read_segments(
         try:
             yield from _read(path, file, schema, None if whole else (start, end), threads)
         except FileNotFoundError:
-            raise ChangeLogError("TM-LOG-004", f"{path} is missing") from None
+            raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
         except (pa.ArrowException, OSError) as error:
-            raise ChangeLogError("TM-LOG-002", f"{path} is damaged: {str(error).splitlines()[0]}") from None
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def _read(
@@ -76,11 +76,11 @@ def _read(
     with path.open("rb") as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
         if parquet.metadata.num_rows != file.rows:
             raise ChangeLogError(
-                "TM-LOG-002", f"{path} is damaged: {parquet.metadata.num_rows} rows where the log has {file.rows}"
+                "TM-LOG-009", f"{path} is damaged: {parquet.metadata.num_rows} rows where the log has {file.rows}"
             )
         stored = set(parquet.schema_arrow.names)
         if lost := META_COLUMNS.keys() - stored:
-            raise ChangeLogError("TM-LOG-002", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
         wanted = [name for name in schema.names if name in stored]
         if bounds and "_offset" not in wanted:
             wanted.append("_offset")

@@ -97,7 +97,7 @@ WITH RECURSIVE reached (oid) AS (
         WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
     ) AS part (oid)
 )
-SELECT t.oid, pg_catalog.format_type(t.oid, NULL), t.typtype::text, t.typdelim::text,
+SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::text,
        t.typbasetype, t.typtypmod, t.typndims,
        CASE WHEN t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc THEN t.typelem ELSE 0 END,
        (SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)),

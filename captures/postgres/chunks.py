@@ -19,7 +19,7 @@ from captures.interface import Chunk, ChunkRequest
 from captures.postgres.config import EndpointConfig
 from captures.postgres.fence import FenceTaker
 from captures.postgres.rows import ChunkDecoder
-from captures.postgres.session import connect, connect_pq, error_text
+from captures.postgres.session import connect, connect_pq, error_text, refusal
 from captures.postgres.snapshot import Snapshot, SnapshotFence
 from protocol.errors import SourceError
 
@@ -32,14 +32,34 @@ CHUNK_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ScanTarget:
-    """What a chunk of one table selects: quoted SQL for its columns and keys, and the decoder of its rows."""
+    """What a chunk of one table selects: quoted SQL for its columns and keys, and the decoder of its rows.
+
+    ``types`` are the oids that the decoder expects of the columns; a domain counts as what it is based on.
+    """
 
     name: str
+    oid: int
+    table: sql.Composable
     select: sql.Composable
+    types: tuple[int, ...]
     key: tuple[sql.Composable, ...]
     key_types: tuple[str, ...]
     where: str | None
     decode: ChunkDecoder
+
+    def begin(self) -> sql.Composable:
+        """Opens the transaction, with the table locked before its snapshot is taken.
+
+        To a snapshot that is older than an ALTER TABLE which rewrote the table, the table is empty (PostgreSQL docs,
+        13.6 "Caveats"): the scan would take that for its end.
+        """
+        return sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE").format(
+            self.table
+        )
+
+    def shape(self) -> sql.Composable:
+        """A query without rows that has the columns of the others."""
+        return sql.SQL("{} LIMIT 0").format(self.select)
 
     def scan(self, cursor: Key | None, limit: int) -> sql.Composable:
         """The keyset query: rows after ``cursor`` in key order."""
@@ -96,10 +116,11 @@ class CopyChunkReader:
         keys: list[Key] = []
         again: tuple[list[bytes], list[Key]] = ([], [])
         end = False
-        self._execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", target.name)
         try:
+            self._execute(target.begin().as_bytes(self._session), target.name)
             snapshot = Snapshot.parse(self._value(b"SELECT pg_current_snapshot()", target.name))
             fence = SnapshotFence(snapshot, self._fences.high())
+            self._check_shape(target)
             # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
             # is not found counts as deleted, so they are never ended early.
             if request.rereads:
@@ -136,6 +157,13 @@ class CopyChunkReader:
         if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
             raise self._failure(result, name)
         return result
+
+    def _check_shape(self, target: ScanTarget) -> None:
+        """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last."""
+        result = self._execute(target.shape().as_bytes(self._session), target.name)
+        types = tuple(result.ftype(column) for column in range(result.nfields))
+        if types != target.types or result.ftable(0) != target.oid:
+            raise SourceError("TM-PG-030", f"{target.name} was altered or made again, and the log has not shown it yet")
 
     def _value(self, query: bytes, name: str) -> str:
         value = self._execute(query, name).get_value(0, 0)
@@ -211,7 +239,6 @@ class CopyChunkReader:
     def _failure(self, result: pq.abc.PGresult | None, name: str) -> SourceError:
         if result is None or self._connection.status != pq.ConnStatus.OK:
             return SourceError("TM-PG-020", f"reading a chunk of {name}: {error_text(self._connection)}")
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        state, text = refusal(result)
         code = {"42501": "TM-PG-008", "42P01": "TM-PG-007"}.get(state, "TM-PG-019")
         return SourceError(code, f"reading a chunk of {name}: {text} (SQLSTATE {state})")

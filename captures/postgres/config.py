@@ -13,10 +13,14 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Strict(BaseModel):
+    """A part of the configuration; an unknown field is a mistake."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class BackfillConfig(Strict):
+    """How tables are backfilled."""
+
     readers: Annotated[int, Field(ge=1, le=32, description="Tables read at the same time, each on a connection")] = 1
     chunk_seconds: Annotated[float, Field(gt=0, le=60, description="How long a chunk should take to read")] = 1.0
     chunk_rows: Annotated[int | None, Field(ge=1, description="Rows in a chunk; adapts when absent")] = None

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import psycopg
 
-from captures.postgres.bindings import captured_columns
+from captures.postgres.bindings import bound_tables, captured_columns
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, json_schema, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
 from captures.postgres.prerequisites import unmet
-from captures.postgres.session import connect, query_failure
+from captures.postgres.session import asking, connect
 from captures.postgres.setup import ensure_publication, ensure_slot
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
@@ -46,7 +46,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "checking prerequisites") as session:
-            failures = unmet(session, endpoint, resources, _tables(session, resources))
+            failures = unmet(session, endpoint, resources, bound_tables(session, resources))
         if len(failures) == 1:
             raise failures[0]
         if failures:
@@ -60,7 +60,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "preparing the source") as session:
-            tables = [table for table in _tables(session, resources) if table is not None]
+            tables = [table for table in bound_tables(session, resources) if table is not None]
             if not tables:
                 return ""
             done = [ensure_publication(session, endpoint, tables), ensure_slot(session, endpoint)]
@@ -73,16 +73,8 @@ class PostgresDatabase:
 
 @contextlib.contextmanager
 def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection]:
-    with connect(endpoint) as session:
-        try:
-            yield session
-        except psycopg.Error as error:
-            raise query_failure(error, what) from None
-
-
-def _tables(session: psycopg.Connection, resources: Sequence[ResourceConfig]) -> list[Table | None]:
-    found = {(t.schema, t.name): t for t in read_tables(session, [(r.schema_name, r.table) for r in resources])}
-    return [found.get((r.schema_name, r.table)) for r in resources]
+    with connect(endpoint) as session, asking(what):
+        yield session
 
 
 def _discovered(table: Table, *, truncates: bool) -> DiscoveredBinding:

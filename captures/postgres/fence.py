@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from captures.postgres.lsn import parse_lsn
-from captures.postgres.session import query_failure
+from captures.postgres.session import asking
 
 MESSAGE_PREFIX = "tidemark"
 
@@ -24,12 +24,10 @@ class FenceTaker:
 
     def high(self) -> int:
         """Raises SourceError when the server refuses or is gone."""
-        try:
+        with asking("taking a fence"):
             if self._read_only:
                 row = self._session.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
             else:
                 row = self._session.execute("SELECT pg_logical_emit_message(true, %s, '')", [MESSAGE_PREFIX]).fetchone()
-        except psycopg.Error as error:
-            raise query_failure(error, "taking a fence") from None
         assert row is not None
         return parse_lsn(row[0])

@@ -41,14 +41,12 @@ class BoundRelation:
 
     Attributes:
         binding: Index of its binding.
-        name: ``schema.table``.
         decoder: Generated for its columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
     """
 
     binding: int
-    name: str
     decoder: LogDecoder
     origin: bytes
     new_schema: JsonObject | None = None
@@ -59,6 +57,7 @@ class BoundRelation:
 
 
 def origin_members(schema: str, table: str) -> bytes:
+    """The members of ``_meta.source`` that say which table a document is of."""
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
@@ -130,6 +129,7 @@ class PgoutputLog:
             if length == 0:
                 self._connection.consume()
                 length, data = receive(1)
+        self._connection.check_published()
         if length < 0:
             raise self._connection.ended()
         batch.size = sum(map(len, batch.lines))

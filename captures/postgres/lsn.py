@@ -15,4 +15,5 @@ def parse_lsn(text: str) -> int:
 
 
 def format_lsn(position: int) -> str:
+    """The position as PostgreSQL writes it."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"

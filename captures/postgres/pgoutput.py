@@ -45,6 +45,7 @@ class Relation(NamedTuple):
 
 
 def read_begin(message: bytes) -> Begin:
+    """A Begin message."""
     return Begin(*_BEGIN.unpack_from(message, 1))
 
 
@@ -54,6 +55,7 @@ def read_commit_end(message: bytes) -> int:
 
 
 def read_relation(message: bytes) -> Relation:
+    """A Relation message."""
     oid = int.from_bytes(message[1:5], "big")
     schema, offset = _string(message, 5)
     table, offset = _string(message, offset)
@@ -78,6 +80,7 @@ def read_truncate(message: bytes) -> tuple[bytes, ...]:
 
 
 def unknown_message(message: bytes) -> SourceError:
+    """The error for a message that protocol version 1 does not have."""
     kind = chr(message[0]) if message else "empty"
     return SourceError("TM-PG-021", f"pgoutput sent a message of kind {kind!r} that protocol version 1 does not have")
 

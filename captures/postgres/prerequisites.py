@@ -9,7 +9,13 @@ from psycopg import sql
 
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.setup import publication_statement, slot_statement, table_identifier, unpublished
+from captures.postgres.setup import (
+    check_slot_kind,
+    publication_statement,
+    slot_statement,
+    table_identifier,
+    unpublished,
+)
 from protocol.errors import SourceError
 
 MINIMUM_VERSION = 140000
@@ -97,9 +103,19 @@ def _table(
             "TM-PG-032", f"{name}: deletes do not carry the key {', '.join(key)}", remedy=f"Run: {statement}"
         )
     granted = session.execute(
-        "SELECT has_table_privilege(%s::oid, 'SELECT'), has_schema_privilege(%s, 'USAGE')", [table.oid, table.schema]
+        "SELECT has_table_privilege(%s::oid, 'SELECT') AND has_schema_privilege(%s, 'USAGE'),"
+        " row_security_active(%s::oid)",
+        [table.oid, table.schema, table.oid],
     ).fetchone()
-    if granted != (True, True):
+    assert granted is not None
+    may_read, sees_in_part = granted
+    if sees_in_part:
+        yield SourceError(
+            "TM-PG-008",
+            f"row security hides rows of {name} from user {config.user}",
+            remedy=f'Run, as a superuser: ALTER ROLE "{config.user}" BYPASSRLS;',
+        )
+    if not may_read:
         identifier = table_identifier(table).as_string(session)
         yield SourceError(
             "TM-PG-008",
@@ -194,5 +210,8 @@ def _slot(session: psycopg.Connection, config: EndpointConfig) -> Iterator[Sourc
         ).fetchone()
         if row is not None and row[0] <= 0:
             yield SourceError("TM-PG-025", "every replication slot that max_replication_slots allows is taken")
-    elif slot[0] != "pgoutput" or slot[1] != config.database:
-        yield SourceError("TM-PG-013", f"replication slot {config.slot} is for something else")
+        return
+    try:
+        check_slot_kind(config, *slot)
+    except SourceError as error:
+        yield error

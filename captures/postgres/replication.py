@@ -14,7 +14,7 @@ from psycopg import pq, sql
 
 from captures.postgres.config import EndpointConfig
 from captures.postgres.lsn import format_lsn
-from captures.postgres.session import connect_pq, error_text
+from captures.postgres.session import connect_pq, error_text, refusal
 from protocol.errors import SourceError
 
 STATUS_SECONDS = 10.0
@@ -22,6 +22,8 @@ STATUS_SECONDS = 10.0
 
 POSTGRES_EPOCH = 946684800
 """2000-01-01 UTC in seconds since 1970: the server's clock counts microseconds from there."""
+
+_NOT_IN_PREREQUISITE_STATE = "55000"
 
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
 
@@ -39,7 +41,10 @@ class ReplicationConnection:
 
     def __init__(self, config: EndpointConfig, position: int) -> None:
         self._slot = config.slot
+        self._publication = config.publication
+        self._unpublished = False
         self._connection = connect_pq(config, replication=True)
+        self._connection.notice_handler = self._noticed
         self.receive = self._connection.get_copy_data
         self._flushed = position
         self._received = position
@@ -95,6 +100,25 @@ class ReplicationConnection:
         self._flush()
         self._status_due = time.monotonic() + STATUS_SECONDS
 
+    def check_published(self) -> None:
+        """Raises SourceError ``TM-PG-011`` when the server has begun to leave changes out.
+
+        Since version 18 a publication that is not there is only a warning in the stream; what nothing publishes is then
+        passed over, and before it an error. The warning comes before the commit of the first change that is missing.
+        """
+        if self._unpublished:
+            raise SourceError(
+                "TM-PG-011",
+                f"slot {self._slot}: publication {self._publication} was dropped, or is younger than the log",
+                remedy="Make the publication again, drop the slot, and start a new change log: the slot's log does not "
+                "have the changes in between.",
+            )
+
+    def _noticed(self, notice: pq.abc.PGresult) -> None:
+        # "skipped loading publication …": there is no other warning of this state in a stream.
+        state, _ = refusal(notice)
+        self._unpublished = self._unpublished or state == _NOT_IN_PREREQUISITE_STATE
+
     def ended(self) -> SourceError:
         """Why the stream ended, once ``receive`` returned -1 or failed."""
         result = self._connection.get_result()
@@ -119,8 +143,7 @@ class ReplicationConnection:
         return SourceError("TM-PG-020", f"the stream of slot {self._slot} broke: {' '.join(str(error).split())}")
 
     def _refusal(self, result: pq.abc.PGresult) -> SourceError:
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        state, text = refusal(result)
         text = text or error_text(self._connection)
         code = {
             "55006": "TM-PG-014",  # object_in_use

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
@@ -22,6 +25,9 @@ _SETTINGS = {
     "synchronous_commit": "local",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    # Policies would leave rows out of chunks without a word: an error instead.
+    "row_security": "off",
     # A reader that waits for a lock would hold up the queue behind it: give up and try again.
     "lock_timeout": "10s",
     # A parallel plan reads keys out of order and takes workers from the application.
@@ -29,7 +35,7 @@ _SETTINGS = {
 }
 
 # A walsender that hears nothing for this long gives up. We may be held up for long by a slow reader of our stdout.
-_REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s"}
+_REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s", "client_min_messages": "warning"}
 
 APPLICATION_NAME = "tidemark"
 CONNECT_TIMEOUT_SECONDS = 15
@@ -80,7 +86,17 @@ def connect_pq(config: EndpointConfig, *, replication: bool) -> pq.abc.PGconn:
 
 
 def error_text(connection: pq.abc.PGconn) -> str:
+    """What went wrong last, in libpq's words."""
     return connection.error_message.decode("utf-8", "replace").strip()
+
+
+def refusal(result: pq.abc.PGresult | None) -> tuple[str, str]:
+    """SQLSTATE and message of a statement that failed; empty where the server gave none."""
+    if result is None:
+        return "", ""
+    state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+    message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+    return state.decode(), message.decode("utf-8", "replace")
 
 
 def connection_failure(config: EndpointConfig, text: str) -> SourceError:
@@ -97,6 +113,15 @@ def connection_failure(config: EndpointConfig, text: str) -> SourceError:
     if "role" in reason and "does not exist" in reason:
         return SourceError("TM-PG-002", f"{where} has no role {config.user}")
     return SourceError("TM-PG-001", f"no connection to {where}: {reason}")
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Inside, an error of psycopg becomes the SourceError of ``query_failure``."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise query_failure(error, what) from None
 
 
 def query_failure(error: psycopg.Error, what: str) -> SourceError:

@@ -16,7 +16,7 @@ from psycopg import pq, sql
 
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig
-from captures.postgres.session import connect_pq, error_text, query_failure
+from captures.postgres.session import connect_pq, error_text, query_failure, refusal
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,14 @@ PATIENCE_SECONDS = 5.0
 
 
 def table_identifier(table: Table) -> sql.Identifier:
+    """The table's name as SQL, qualified and quoted."""
     return sql.Identifier(table.schema, table.name)
+
+
+def own_rows(table: Table) -> sql.Composable:
+    """The table without those that inherit from it; a partitioned one with its partitions, which hold its rows."""
+    identifier = table_identifier(table)
+    return identifier if table.partitioned else sql.SQL("ONLY {}").format(identifier)
 
 
 def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[Table]) -> list[Table] | None:
@@ -52,7 +59,7 @@ def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[
 
 def publication_statement(publication: str, tables: Sequence[Table], *, exists: bool) -> sql.Composed:
     """The SQL that makes the publication or adds the tables to it."""
-    names = sql.SQL(", ").join(map(table_identifier, tables))
+    names = sql.SQL(", ").join(map(own_rows, tables))
     if exists:
         return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), names)
     return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)").format(
@@ -76,7 +83,7 @@ def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tabl
     if not config.create or config.read_only:
         raise SourceError(
             "TM-PG-011",
-            f"publication {config.publication} lacks " + ", ".join(f"{t.schema}.{t.name}" for t in added),
+            f"publication {config.publication} lacks " + ", ".join(table.qualified_name for table in added),
             remedy=f"Run, as the tables' owner: {text};",
         )
     try:
@@ -155,6 +162,6 @@ def _say_who_is_waited_for(session: psycopg.Connection, config: EndpointConfig) 
 
 
 def _slot_refused(config: EndpointConfig, result: pq.abc.PGresult | None, text: str) -> SourceError:
-    state = ((result and result.error_field(pq.DiagnosticField.SQLSTATE)) or b"").decode()
+    state, _ = refusal(result)
     code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
     return SourceError(code, f"making replication slot {config.slot}: {text}")

@@ -6,11 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-import psycopg
 from psycopg import pq
 
 from captures.interface import BackfillOptions, OpenedTable
-from captures.postgres.bindings import PostgresBinding
+from captures.postgres.bindings import PostgresBinding, bound_tables
 from captures.postgres.catalog import read_tables, read_types
 from captures.postgres.chunks import CopyChunkReader, ScanTarget
 from captures.postgres.columns import Column, Table
@@ -21,7 +20,7 @@ from captures.postgres.lsn import format_lsn, parse_lsn
 from captures.postgres.pgoutput import Relation
 from captures.postgres.replication import ReplicationConnection
 from captures.postgres.rows import compile_log_decoder
-from captures.postgres.session import connect, connect_pq, error_text, query_failure
+from captures.postgres.session import asking, connect, connect_pq, error_text
 from captures.postgres.setup import check_slot_kind
 from captures.postgres.snapshot import Snapshot, SnapshotFence
 from protocol.errors import SourceError
@@ -44,22 +43,29 @@ class PostgresSource:
         self._config = config
         self._session = connect(config)
         self._fences = FenceTaker(self._session, read_only=config.read_only)
-        found = {
-            (t.schema, t.name): t for t in read_tables(self._session, [(r.schema_name, r.table) for r in resources])
-        }
-        self._bindings: list[PostgresBinding] = []
-        for index, (binding, resource) in enumerate(zip(bindings, resources, strict=True)):
-            table = found.get((resource.schema_name, resource.table))
-            if table is None:
-                raise SourceError("TM-PG-007", f"there is no table {resource.schema_name}.{resource.table}")
-            self._bindings.append(PostgresBinding(index, binding.state_key, resource, table, config.truncate == "emit"))
-        self._by_name = {(b.table.schema, b.table.name): b for b in self._bindings}
-        self._targets: dict[int, ScanTarget] = {}
+        try:
+            self._bindings = self._bound(bindings, resources)
+        except BaseException:
+            self._session.close()
+            raise
+        self._by_oid = {b.table.oid: b for b in self._bindings}
+        self._names = {b.table.path for b in self._bindings}
+        self._targets: dict[int, tuple[Table, ScanTarget]] = {}
         self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
         self.options = BackfillOptions(
             config.backfill.readers, config.backfill.chunk_seconds, config.backfill.chunk_rows
         )
         self.heartbeat_seconds = config.heartbeat_seconds
+
+    def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[PostgresBinding]:
+        with asking("reading the tables' columns"):
+            tables = bound_tables(self._session, resources)
+        bound = []
+        for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+            if table is None:
+                raise SourceError("TM-PG-007", f"there is no table {resource.schema_name}.{resource.table}")
+            bound.append(PostgresBinding(index, binding.state_key, resource, table, self._config.truncate == "emit"))
+        return bound
 
     # Positions.
 
@@ -75,10 +81,12 @@ class PostgresSource:
         return {"system": system, "database": self._config.database, "slot": self._config.slot}
 
     def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
-        slot = self._session.execute(
-            "SELECT plugin, database, confirmed_flush_lsn, wal_status FROM pg_replication_slots WHERE slot_name = %s",
-            [self._config.slot],
-        ).fetchone()
+        with asking("looking for the replication slot"):
+            slot = self._session.execute(
+                "SELECT plugin, database, confirmed_flush_lsn, wal_status"
+                " FROM pg_replication_slots WHERE slot_name = %s",
+                [self._config.slot],
+            ).fetchone()
         if slot is None:
             if cursor is None:
                 raise SourceError("TM-PG-012", f"there is no replication slot {self._config.slot}")
@@ -150,6 +158,9 @@ class PostgresSource:
     def chunk_head(self, binding: int, position: int) -> bytes:
         return self._bindings[binding].chunk_head(position)
 
+    def truncation(self, binding: int, position: int) -> bytes:
+        return self._bindings[binding].truncation(position)
+
     def retained_bytes(self) -> int | None:
         value = self._one(
             "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
@@ -165,15 +176,14 @@ class PostgresSource:
 
     def relation(self, relation: Relation) -> BoundRelation | None:
         """The decoder of a relation's rows; announces a new schema when its columns changed."""
-        binding = self._by_name.get((relation.schema, relation.table))
+        binding = self._by_oid.get(relation.oid)
         if binding is None:
+            self._check_replaced(relation)
             return None
         before = binding.document_schema
         table = self._as_logged(binding, relation)
         if table.columns != binding.table.columns:
-            # Assigned at once: a chunk reader in another thread sees the old columns or the new ones.
             binding.table = table
-            self._targets.pop(binding.index, None)
         emitted = {column.name: column for column in binding.columns}
         decoder = compile_log_decoder(
             binding.index,
@@ -185,9 +195,8 @@ class PostgresSource:
         schema = binding.document_schema
         return BoundRelation(
             binding=binding.index,
-            name=binding.name,
             decoder=decoder,
-            origin=origin_members(relation.schema, relation.table),
+            origin=origin_members(*binding.table.path),
             new_schema=schema if schema != before else None,
         )
 
@@ -196,10 +205,12 @@ class PostgresSource:
         logged = [(c.name, c.type_oid, c.typmod) for c in relation.columns]
         if logged == [_signature(column) for column in binding.table.columns if not column.generated]:
             return binding.table
-        fresh = read_tables(self._session, [(relation.schema, relation.table)])
-        table = fresh[0] if fresh else binding.table
+        with asking(f"reading the columns of {binding.name}"):
+            # By the binding's name, whatever the table was called when the log was written.
+            fresh = read_tables(self._session, [binding.table.path])
+            types = read_types(self._session, [c.type_oid for c in relation.columns])
+        table = fresh[0] if fresh and fresh[0].oid == relation.oid else binding.table
         latest = {_signature(column): column for column in table.columns}
-        types = read_types(self._session, [c.type_oid for c in relation.columns])
         columns = tuple(
             latest.get((c.name, c.type_oid, c.typmod))
             or Column(name=c.name, type=replace(types[c.type_oid], typmod=c.typmod), nullable=True)
@@ -207,19 +218,34 @@ class PostgresSource:
         )
         return replace(table, columns=columns)
 
+    def _check_replaced(self, relation: Relation) -> None:
+        """Raises when another table has a bound one's name now; what only had the name once is passed over."""
+        name = (relation.schema, relation.table)
+        if name not in self._names:
+            return
+        with asking(f"looking for {relation.schema}.{relation.table}"):
+            present = read_tables(self._session, [name])
+        if any(table.oid == relation.oid for table in present):
+            raise SourceError(
+                "TM-PG-030",
+                f"{relation.schema}.{relation.table} was dropped and made again, or another table took its name",
+                remedy="Nothing needs to be done: the connector reads the table anew when it starts again.",
+            )
+
     def _target(self, binding: int) -> ScanTarget:
-        target = self._targets.get(binding)
-        if target is None:
-            target = self._targets[binding] = self._bindings[binding].scan_target()
+        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        bound = replace(self._bindings[binding])  # All of it as of one moment.
+        table, target = self._targets.get(binding, (None, None))
+        if target is None or table is not bound.table:
+            target = bound.scan_target()
+            self._targets[binding] = bound.table, target
         return target
 
     # Queries.
 
     def _one(self, query: str, *parameters: str) -> object:
-        try:
+        with asking("asking the server where it is"):
             row = self._session.execute(query, parameters).fetchone()
-        except psycopg.Error as error:
-            raise query_failure(error, "asking the server where it is") from None
         return row[0] if row is not None else None
 
     def _lsn(self, function: str) -> int:
@@ -228,11 +254,12 @@ class PostgresSource:
     def _name_holder(self, error: SourceError) -> SourceError:
         if error.code != "TM-PG-014":
             return error
-        holder = self._session.execute(
-            "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
-            " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
-            [self._config.slot],
-        ).fetchone()
+        with asking("looking for who reads the replication slot"):
+            holder = self._session.execute(
+                "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
+                " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
+                [self._config.slot],
+            ).fetchone()
         pid, application, address = holder or (None, None, None)
         return SourceError(
             "TM-PG-014",

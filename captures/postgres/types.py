@@ -35,6 +35,8 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
+    """``convert`` is right for every text of a type; ``inline``, where it gains something, for the usual ones."""
+
     convert: Convert
     inline: Inline | None = None
 

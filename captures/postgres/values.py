@@ -45,6 +45,7 @@ def quoted(text: str) -> str:
 
 
 def boolean(text: str) -> str:
+    """``t`` and ``f`` as JSON has them."""
     return TRUTH[text]
 
 
@@ -54,6 +55,7 @@ def floating(text: str) -> str:
 
 
 def date(text: str) -> str:
+    """A string in ISO 8601; the infinities as PostgreSQL writes them."""
     match = _DATE.fullmatch(text)
     if match is None:
         return _ENDLESS[text]
@@ -62,6 +64,7 @@ def date(text: str) -> str:
 
 
 def timestamp(text: str) -> str:
+    """A string in ISO 8601 without a zone; the infinities as PostgreSQL writes them."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return _ENDLESS[text]
@@ -70,6 +73,7 @@ def timestamp(text: str) -> str:
 
 
 def timestamptz(text: str) -> str:
+    """A string in ISO 8601 that ends in ``Z``; the infinities as PostgreSQL writes them."""
     match = _TIMESTAMPTZ.fullmatch(text)
     if match is None:
         return _ENDLESS[text]
@@ -84,6 +88,7 @@ def _year(digits: str, era: str | None) -> str:
 
 
 def bytea(text: str) -> str:
+    """A string in base64."""
     if text[:2] != "\\x":
         raise ValueError("not the hex form of bytea")
     return f'"{b2a_base64(unhexlify(text[2:]), newline=False).decode("ascii")}"'

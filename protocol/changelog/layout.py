@@ -31,10 +31,12 @@ _LONGEST = 200
 
 
 def commit_name(number: int) -> str:
+    """The file name of a commit."""
     return f"{number:020d}.json"
 
 
 def summary_name(number: int) -> str:
+    """The file name of the summary of all commits up to ``number``."""
     return f"checkpoint-{number:020d}.json"
 
 
@@ -45,6 +47,7 @@ def commit_number(name: str) -> int | None:
 
 
 def summary_number(name: str) -> int | None:
+    """The number in a summary's file name; None for any other file."""
     match = _SUMMARY.fullmatch(name)
     return int(match[1]) if match else None
 

@@ -5,7 +5,9 @@ A reader never skips: a commit that is missing or damaged is an error that names
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +30,12 @@ M = TypeVar("M", bound=BaseModel)
 
 CLAIMS_KEPT = 1000
 """How many writers a summary remembers the first commit of, so that it does not grow with every restart."""
+
+
+class _Version(BaseModel):
+    """What the header of every version has."""
+
+    format_version: int
 
 
 class ChangeLog:
@@ -98,28 +106,35 @@ class ChangeLog:
             self._summary = summary
         return summary
 
+    def end(self) -> int:
+        """One past the offset of the newest event."""
+        newest = self.latest()
+        return self.commit(newest).next_offset if newest >= 0 else 0
+
     def commit_with_offset(self, offset: int) -> int:
         """The first commit whose events are not all below ``offset``; one past the newest when there is none."""
-        low, high = 0, self.latest() + 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.commit(middle).next_offset > offset:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        return bisect_right(range(self.latest() + 1), offset, key=lambda number: self.commit(number).next_offset)
+
+    def offset_at(self, instant: datetime) -> int:
+        """The offset of the first event that reached the log at ``instant`` or later; the end when there is none."""
+        number = bisect_left(range(self.latest() + 1), instant, key=lambda number: self.commit(number).time)
+        return self.commit(number).first_offset if number <= self.latest() else self.end()
 
     def segments(self, collection: str, start: int, end: int) -> Iterator[Segment]:
         """Segments of a collection with events in ``[start, end)``, in offset order.
 
         A segment at an edge may hold events outside: filter rows by ``_offset``.
         """
+        return (segment for _, segment in self.segments_of_all(start, end) if segment.collection == collection)
+
+    def segments_of_all(self, start: int, end: int) -> Iterator[tuple[int, Segment]]:
+        """Segments of every collection with events in ``[start, end)``, with the numbers of their commits."""
         for commit in self.commits(self.commit_with_offset(start)):
             if commit.first_offset >= end:
                 return
             for segment in commit.segments:
-                if segment.collection == collection and segment.last_offset >= start and segment.first_offset < end:
-                    yield segment
+                if segment.last_offset >= start and segment.first_offset < end:
+                    yield commit.number, segment
 
     def schema(self, fingerprint: str) -> TableSchema:
         """A schema of this log by fingerprint. Raises ``TM-LOG-002`` when no commit introduced it."""
@@ -131,16 +146,17 @@ class ChangeLog:
     def _header(self) -> LogHeader:
         path = self.root / layout.HEADER
         try:
-            header = self._load(path, LogHeader)
+            # First the version alone: a newer header may have fields that this one does not know.
+            version = self._load(path, _Version).format_version
+            if version > FORMAT_VERSION:
+                raise ChangeLogError(
+                    "TM-LOG-003", f"{self.root} has format version {version}, known is {FORMAT_VERSION}"
+                )
+            return self._load(path, LogHeader)
         except ChangeLogError as error:
             if error.code != "TM-LOG-004":
                 raise
             raise ChangeLogError("TM-LOG-001", f"{self.root} holds no change log (no {layout.HEADER})") from None
-        if header.format_version > FORMAT_VERSION:
-            raise ChangeLogError(
-                "TM-LOG-003", f"{self.root} has format version {header.format_version}, known is {FORMAT_VERSION}"
-            )
-        return header
 
     def _path(self, number: int) -> Path:
         return self.root / layout.COMMITS / layout.commit_name(number)
@@ -198,7 +214,8 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     """
     follows = commit.number == summary.number + 1 and commit.first_offset == summary.next_offset
     if not follows or commit.epoch < summary.epoch:
-        raise ChangeLogError("TM-LOG-002", f"commit {commit.number} does not follow commit {summary.number}")
+        name = layout.commit_name(commit.number)
+        raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} does not follow commit {summary.number}")
     totals = dict(summary.totals)
     for segment in commit.segments:
         before = totals.get(segment.collection, CollectionTotals())
@@ -211,13 +228,17 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     if commit.epoch > summary.epoch:
         claims = dict([*claims.items(), (commit.epoch, commit.number)][-CLAIMS_KEPT:])
     change = commit.state
+    state = merge_patch(summary.state, change.updated) if change.merge_patch else change.updated
+    if not isinstance(state, dict):
+        name = layout.commit_name(commit.number)
+        raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} has a state that is not an object")
     return Summary(
         number=commit.number,
         epoch=commit.epoch,
         time=commit.time,
         next_offset=commit.next_offset,
         claims=claims,
-        state=merge_patch(summary.state, change.updated) if change.merge_patch else change.updated,
+        state=state,
         schemas={**summary.schemas, **commit.schemas},
         totals=totals,
     )

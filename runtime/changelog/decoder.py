@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
@@ -168,10 +168,11 @@ class DocumentDecoder(ABC):
     def _not_json(self, offset: int) -> ProtocolError:
         return ProtocolError(
             "TM-PRO-001",
-            f"{self.schema.collection}: the document at offset {offset} is not JSON, or a text in it holds half of a "
-            "surrogate pair",
-            remedy="Have the connector send one JSON object per line. A column of PostgreSQL's json type may hold such "
-            "an escape (\\ud800 to \\udfff by itself): mend the row, or exclude the column in the capture file.",
+            f"{self.schema.collection}: the document at offset {offset} is not JSON, is nested too deep, or a text in "
+            "it holds half of a surrogate pair",
+            remedy="Have the connector send one JSON object per line. PostgreSQL's json columns may hold such an "
+            "escape (\\ud800 to \\udfff by itself) or such nesting: exclude the column in the capture file. To mend "
+            "the row is enough only while the source's log does not hold it.",
         )
 
 
@@ -266,7 +267,7 @@ def decoder(schema: TableSchema, text: frozenset[str]) -> DocumentDecoder:
     return WholeDocumentDecoder(schema) if is_untyped(schema) else RowDecoder(schema, text)
 
 
-def _first_misfit(attempt: Any, rows: Any) -> int:
+def _first_misfit(attempt: Callable[..., object], rows: Sized) -> int:
     """The first row for which ``attempt(index)`` fails. Called only after all rows together have failed."""
     for index in range(len(rows)):
         try:

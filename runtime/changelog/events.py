@@ -52,7 +52,7 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
     """The events of one segment. Raises as ``events``."""
     path = log.root / segment.path
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if file.metadata.num_rows != segment.rows:
                 raise _corrupt(segment, log, f"it has {file.metadata.num_rows} rows, its commit says {segment.rows}")
             for batch in file.iter_batches(_ROWS_AT_ONCE):
@@ -61,7 +61,7 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
                     yield dict(zip(batch.schema.names, values, strict=True))
     except FileNotFoundError:
         raise _corrupt(segment, log, "it is missing") from None
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
         raise _corrupt(segment, log, str(error).splitlines()[0]) from error
 
 

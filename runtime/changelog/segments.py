@@ -58,6 +58,7 @@ class SegmentWriter:
                 dictionary_pagesize_limit=_DICTIONARY_BYTES,
                 use_dictionary=dictionaries,
                 column_encoding={"_offset": "DELTA_BINARY_PACKED"},
+                write_page_checksum=True,
             )
 
     def write(self, table: pa.Table) -> None:

@@ -87,6 +87,7 @@ def publish(path: Path, data: bytes, epoch: int) -> None:
 
 
 def temporary_name(epoch: int) -> str:
+    """A new name for an unfinished file of a writer."""
     return f".{epoch}-{uuid4().hex}.tmp"
 
 
@@ -145,6 +146,7 @@ class WriterLock:
             os.write(self._file, b"%d\n" % os.getpid())
 
     def release(self) -> None:
+        """Gives the lock back. The file stays: removing it would let two processes lock two files of one name."""
         os.close(self._file)
 
 

@@ -29,7 +29,7 @@ def sweep(root: Path, summary: Summary) -> int:
     for folder in (root, root / layout.COMMITS):
         for path in folder.iterdir():
             epoch = storage.temporary_epoch(path.name)
-            if epoch is not None and epoch < summary.epoch:
+            if epoch is not None and epoch < summary.epoch and path.is_file():
                 leftovers.append(path)
     for path in leftovers:
         storage.remove(path)

@@ -221,6 +221,8 @@ def _claim(log: ChangeLog) -> Summary:
     storage.make_folder(log.root / layout.COMMITS)
     while True:
         summary = log.summary()
+        if summary.number < 0 and any(storage.files(log.root / layout.DATA)):
+            raise ChangeLogError("TM-LOG-004", f"the commits in {log.root / layout.COMMITS} are missing")
         claim = Commit(
             number=summary.number + 1,
             epoch=summary.epoch + 1,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.changelog import ChangeLog
-from protocol.changelog.layout import HEADER
+from protocol.changelog.layout import COMMITS, HEADER
 from protocol.errors import ChangeLogError, TidemarkError
 from protocol.logs import LogLine
 from runtime.capture_file import CaptureFile, read_capture_file
@@ -77,13 +79,24 @@ class Checker:
 
     def _log(self) -> None:
         path = self._file.log_path
-        if not (path / HEADER).exists():
-            self._good(f"the change log will be made at {path}")
+        try:
+            log = ChangeLog(path)
+        except ChangeLogError as error:
+            if error.code != "TM-LOG-001":
+                raise
+            self._new_log(path)
             return
-        log = ChangeLog(path)
         if log.header.capture != self._file.capture:
             raise ChangeLogError("TM-LOG-005", f"{path} is the change log of capture {log.header.capture}")
-        self._good(f"the change log at {path} stands at commit {log.latest()}")
+        self._good(f"the change log at {path} stands at commit {log.summary().number}")
+
+    def _new_log(self, path: Path) -> None:
+        if any((path / COMMITS).glob("*.json")):
+            raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, and {path} holds commits")
+        folder = next(place for place in (path, *path.parents) if os.path.lexists(place))
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise ChangeLogError("TM-LOG-008", f"cannot make {path}: {folder} is not a directory that can be written")
+        self._good(f"the change log will be made at {path}")
 
     def _source(self) -> None:
         preparation = Preparation(self._file, self._collect)
@@ -148,7 +161,7 @@ def _print_tables(rows: list[dict[str, Any]]) -> None:
         table.add_column(column, overflow="fold")
     for row in rows:
         key = "none" if row["fallback_key"] else ", ".join(pointer.removeprefix("/") for pointer in row["key"])
-        captured = "disabled" if row["disabled"] else "yes" if row["captured"] else "no"
+        captured = "yes" if row["captured"] else "disabled" if row["disabled"] else "no"
         table.add_row(row["table"], captured, key, ", ".join(row["columns"]))
     Console().print(table, markup=False) if rows else sys.stdout.write("no tables\n")
 

@@ -10,8 +10,6 @@ import typer
 from protocol.errors import TidemarkError
 
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where to leave everything to look at.")]
-
-
 RowsOption = Annotated[int, typer.Option(min=10, help="Rows of the shop.")]
 
 

@@ -48,7 +48,7 @@ def materialize(file: CaptureFileArgument, available_now: AvailableNowOption = F
     with Interruption():
         report = job.materialize(
             settings.log_path,
-            settings.folder / settings.spark.warehouse.expanduser(),
+            settings.folder / settings.spark.warehouse,
             {table: list(modes) for table, modes in settings.spark.tables.items()},
             settings.spark.format,
             available_now,

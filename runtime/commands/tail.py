@@ -62,14 +62,14 @@ def start_offset(log: ChangeLog, place: str) -> int:
     if place == "earliest":
         return 0
     if place == "latest":
-        return log.summary().next_offset
+        return log.end()
     if place.isdecimal():
         return int(place)
     try:
         moment = datetime.fromisoformat(place)
     except ValueError:
         raise UsageError("TM-CFG-007", f"--from {place} is no offset, no time, not earliest and not latest") from None
-    return _offset_at(log, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return log.offset_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[bytes]:
@@ -89,18 +89,6 @@ def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[b
         if not follow:
             return
         time.sleep(POLL_SECONDS)
-
-
-def _offset_at(log: ChangeLog, moment: datetime) -> int:
-    """The first offset of the first commit at or after a moment; one past the last where there is none."""
-    low, high = 0, log.latest() + 1
-    while low < high:
-        middle = (low + high) // 2
-        if log.commit(middle).time >= moment:
-            high = middle
-        else:
-            low = middle + 1
-    return log.commit(low).first_offset if low <= log.latest() else log.summary().next_offset
 
 
 def _require_table(log: ChangeLog, table: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import docker
 import orjson
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException
 from docker.models.containers import Container
 from requests.exceptions import RequestException
 
@@ -79,10 +79,12 @@ class ContainerConnector:
         """Finds the image, or pulls it, and says which user it is to run as."""
         try:
             image = client.images.get(self._image)
-        except ImageNotFound:
+        except APIError as missing:
+            if missing.status_code not in (400, 404):  # a name that cannot be one; not there
+                raise
             try:
                 image = client.images.pull(self._image)
-            except (APIError, RequestException) as error:
+            except (DockerException, RequestException) as error:
                 raise ConnectorError(
                     "TM-RUN-008", f"image {self._image} is not here and cannot be pulled: {_words(error)}"
                 ) from None
@@ -112,7 +114,8 @@ class ContainerConnector:
         try:
             return _RunningContainer(client, container)
         except BaseException:
-            container.remove(force=True)
+            with suppress(APIError):  # The engine may have removed it already: what failed is the better explanation.
+                container.remove(force=True)
             raise
 
 

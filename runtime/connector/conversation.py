@@ -63,10 +63,6 @@ class Conversation:
         """Ends its stdin once everything queued is written."""
         self._requests.finish()
 
-    def kill(self) -> None:
-        """Ends the connector at once."""
-        self._running.kill()
-
     def end(self) -> Exit:
         """How it ended, after the end of its stdout. One that goes on running all the same is killed."""
         ended = self._running.wait(GRACE_SECONDS) or self._running.stop()

@@ -374,7 +374,7 @@ def test_a_missing_privilege_to_publish_is_an_error_with_the_statement(database:
         status, messages, logs = unary(request)
         assert (status, messages) == (1, [])
         assert logs[-1]["fields"]["code"] == "TM-PG-011"
-        assert 'CREATE PUBLICATION "tidemark" FOR TABLE "public"."users"' in logs[-1]["fields"]["remedy"]
+        assert 'CREATE PUBLICATION "tidemark" FOR TABLE ONLY "public"."users"' in logs[-1]["fields"]["remedy"]
     finally:
         with database.connect() as connection, connection.transaction():
             connection.execute(f"REVOKE ALL ON users FROM {role}")

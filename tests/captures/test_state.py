@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.state import CaptureState
+from protocol.errors import ProtocolError
 from protocol.state import merge_patch
 
 SCANS = st.fixed_dictionaries(
@@ -54,3 +56,23 @@ def test_a_table_that_is_bound_no_more_is_forgotten() -> None:
     change = state.advance("0/1", {"system": "1"}, [], {})
     assert change is not None
     assert change.updated["bindings"] == {"a": None}
+
+
+@pytest.mark.parametrize(
+    ("state", "member"),
+    [
+        ({"cursor": 5}, "cursor"),
+        ({"source": "x"}, "source"),
+        ({"hidden": ["x"]}, "hidden.0"),
+        ({"hidden": 5}, "hidden"),
+        ({"bindings": []}, "bindings"),
+        ({"bindings": {"a": 5}}, "bindings.a"),
+        ({"bindings": {"a": {"identity": 1}}}, "bindings.a.identity"),
+        ({"bindings": {"a": {"barrier": "x"}}}, "bindings.a.barrier"),
+        ({"bindings": {"a": {"scan": 7}}}, "bindings.a.scan"),
+    ],
+)
+def test_a_state_that_something_else_wrote_is_refused(state: dict[str, Any], member: str) -> None:
+    with pytest.raises(ProtocolError, match=rf"open\.state: {member}: ") as refused:
+        CaptureState(state)
+    assert refused.value.code == "TM-PRO-003"

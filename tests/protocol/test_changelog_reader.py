@@ -136,6 +136,24 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     assert error.code == "TM-LOG-003"
 
 
+def test_a_newer_format_is_refused_as_such_whatever_else_its_header_says(tmp_path: Path) -> None:
+    root = make_log(tmp_path / "log", format_version=2)
+    header = json.loads((root / layout.HEADER).read_text())
+    (root / layout.HEADER).write_text(json.dumps(header | {"compacted": True}))
+    assert error_of(lambda: ChangeLog(root)).code == "TM-LOG-003"
+
+
+@pytest.mark.parametrize("state", [None, [1], "text"])
+def test_a_state_that_is_not_an_object_is_damage(tmp_path: Path, state: object) -> None:
+    root = simple_log(tmp_path / "log")
+    path = root / layout.COMMITS / layout.commit_name(3)
+    commit = json.loads(path.read_text())
+    path.write_text(json.dumps(commit | {"state": {"updated": state, "merge_patch": False}}))
+    error = error_of(ChangeLog(root).summary)
+    assert error.code == "TM-LOG-002"
+    assert path.name in error.message
+
+
 def test_something_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     root = simple_log(tmp_path / "log")
     path = root / "commits" / layout.commit_name(3)

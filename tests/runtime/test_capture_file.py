@@ -81,6 +81,10 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST + "commit:\n  intervall: 1s\n", ["line 5: commit.intervall: unknown key (did you mean interval?)"]),
         (LEAST + "commit:\n  interval: soon\n", ["line 5: commit.interval: a duration is a number with a unit"]),
         (LEAST + "commit: {interval: 0s}\n", ["line 4: commit.interval: Input should be greater than 0"]),
+        (LEAST + "commit: {interval: .inf}\n", ["line 4: commit.interval: Input should be less than or equal to"]),
+        (LEAST.replace("[x]", "[x], config: {since: 2024-01-01}"), ["line 2: connector.config.since: input was not a"]),
+        (LEAST.replace("log: l", "log: ''"), ["line 3: log: a path is not empty"]),
+        (LEAST.replace("log: l", "log: ~no-such-user/l"), ["line 3: log: there is no home directory"]),
         (LEAST + "commit: {bytes: 12 parsecs}\n", ["line 4: commit.bytes: a size is a number with a unit"]),
         (LEAST.replace("command: [x]", "image: i, command: [x]"), ["line 2: connector: give exactly one of image and"]),
         (LEAST.replace("command: [x]", "config: {}"), ["line 2: connector: give exactly one of image and command"]),
@@ -126,6 +130,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("- a\n", "holds no entries"),
         ("? [a]\n: b\n", "is not YAML"),
         ("[" * 2000, "is nested too deep"),
+        (LEAST.replace("[x]", "[x], config: &a {b: *a}"), "is nested too deep"),
+        (LEAST + "tables: [2024-13-45]\n", "looks like a date or a number"),
+        (LEAST + "commit: {interval: !!float soon}\n", "looks like a date or a number"),
     ],
 )
 def test_what_is_not_a_capture_file_at_all(tmp_path: Path, text: str, told: str) -> None:

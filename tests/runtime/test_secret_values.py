@@ -31,6 +31,13 @@ def test_every_secret_that_is_missing_is_named(tmp_path: Path, monkeypatch: pyte
     assert "config.ca.0: the file none.pem cannot be read" in caught.value.message
 
 
+@pytest.mark.parametrize("path", ["~no-such-user/password", "a\0b"])
+def test_a_path_that_is_none(tmp_path: Path, path: str) -> None:
+    with pytest.raises(UsageError, match="is not the path of a file") as caught:
+        resolve({"password": {"file": path}}, tmp_path)
+    assert caught.value.code == "TM-CFG-003"
+
+
 def test_what_only_looks_like_a_secret_stays(tmp_path: Path) -> None:
     config = {"a": {"env": 3}, "b": {"env": "X", "more": 1}, "c": {"file": None}}
     assert resolve(config, tmp_path)[0] == config

@@ -137,6 +137,15 @@ def test_a_disabled_table_is_left_out_of_a_pattern_and_refused_by_name() -> None
         select(spec(), found, [TableEntry(table="public.view")])
 
 
+@pytest.mark.parametrize(
+    "entry", [TableEntry(table="public.view", scan="none"), TableEntry(table="public.view", key=["id"])]
+)
+def test_a_disabled_table_is_captured_by_an_entry_that_says_how(entry: TableEntry) -> None:
+    (chosen,) = select(spec(), [*FOUND, table("public.view", disable=True)], [entry]).tables
+    assert chosen.name == "public.view"
+    assert chosen.binding.resource_config.items() >= entry.options.items()
+
+
 def test_nothing_to_capture_is_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         select(spec(), [], None)
@@ -169,3 +178,12 @@ def test_state_keys(path: list[str], backfill: int, key: str) -> None:
 )
 def test_the_column_of_a_pointer(pointer: str, column: str | None) -> None:
     assert column_of(pointer) == column
+
+
+def test_two_tables_of_one_name_are_refused_and_not_one_of_them_lost() -> None:
+    twins = [table("public.a.b"), table("public.c")]
+    twins.append(twins[0].model_copy(update={"resource_config": {"schema": "public.a", "table": "b"}}))
+    with pytest.raises(UsageError, match=r"more than one table is called public\.a\.b") as caught:
+        select(spec(), twins, None)
+    assert caught.value.code == "TM-CFG-004"
+    assert [chosen.name for chosen in select(spec(), twins, [TableEntry(table="public.c")]).tables] == ["public.c"]

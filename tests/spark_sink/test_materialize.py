@@ -93,7 +93,7 @@ def test_a_lost_table_is_built_again(lake: SparkLake) -> None:
 def test_an_error_of_a_table_is_the_errors_own(lake: SparkLake) -> None:
     (lake.log.root / lake.log.commit(create(1)).segments[0].path).unlink()
 
-    with pytest.raises(ChangeLogError, match=r"TM-LOG-004: .*\.parquet is missing"):
+    with pytest.raises(ChangeLogError, match=r"TM-LOG-009: .*\.parquet is missing"):
         lake.materialize()
 
 

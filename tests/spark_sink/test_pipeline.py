@@ -299,7 +299,7 @@ def remove_segment(lake: Lake, stream: Stream) -> None:
         (change_key, SparkError, r"TM-SPK-012: public\.items has had the keys \(id\), \(name\)"),
         (clash_names, SparkError, r"TM-SPK-011: public\.items has columns note and Note"),
         (put_foreign_table, SparkError, r"TM-SPK-009: .*current"),
-        (remove_segment, ChangeLogError, r"TM-LOG-004: .*\.parquet is missing"),
+        (remove_segment, ChangeLogError, r"TM-LOG-009: .*\.parquet is missing"),
     ],
 )
 def test_what_must_not_be_is_an_error_that_says_where(

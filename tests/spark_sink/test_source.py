@@ -166,10 +166,8 @@ def test_a_column_of_another_type_is_an_error_that_names_it(spark: SparkSession,
     assert failure(spark, log).startswith("TM-SPK-005: column code of public.items is stored as string")
 
 
-@pytest.mark.parametrize(
-    ("harm", "code"), [("remove", "TM-LOG-004"), ("cut", "TM-LOG-002"), ("flip", "TM-LOG-002"), ("swap", "TM-LOG-002")]
-)
-def test_a_harmed_segment_is_an_error_that_names_it(spark: SparkSession, log: LogBuilder, harm: str, code: str) -> None:
+@pytest.mark.parametrize("harm", ["remove", "cut", "flip", "swap"])
+def test_a_harmed_segment_is_an_error_that_names_it(spark: SparkSession, log: LogBuilder, harm: str) -> None:
     log.commit(create(1, "name of the first"))
     segment = log.root / log.commit(create(2), create(3)).segments[0].path
     match harm:
@@ -186,5 +184,5 @@ def test_a_harmed_segment_is_an_error_that_names_it(spark: SparkSession, log: Lo
 
     said = failure(spark, log)
 
-    assert said.startswith(code)
+    assert said.startswith("TM-LOG-009")
     assert segment.name in said

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,7 +65,9 @@ def first_segment(log: ChangeLog) -> Segment:
     return next(log.segments(ORDERS, 0, 100))
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "no footer", "other rows", "scrambled", "a directory"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "empty", "cut", "no footer", "other rows", "scrambled", "not text", "a directory"]
+)
 def test_a_segment_that_is_not_whole_is_named(log: ChangeLog, damage: str) -> None:
     segment = first_segment(log)
     path = log.root / segment.path
@@ -82,6 +85,10 @@ def test_a_segment_that_is_not_whole_is_named(log: ChangeLog, damage: str) -> No
             pq.write_table(pq.read_table(path).slice(1), path)
         case "scrambled":
             path.write_bytes(whole[:8] + bytes(reversed(whole[8:1200])) + whole[1200:])
+        case "not text":
+            table = pq.read_table(path)
+            note: Any = pa.array([b"\xff"] * len(table)).view(pa.string())
+            pq.write_table(table.set_column(table.schema.get_field_index("note"), "note", note), path)
         case "a directory":
             path.unlink()
             path.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.changelog import ChangeLog
+from protocol.changelog import ChangeLog, layout
 from protocol.changelog.layout import SUMMARY_EVERY
 from protocol.errors import ChangeLogError
 from runtime.changelog import LogWriter
@@ -345,3 +346,15 @@ def test_a_summary_that_was_never_written_is_done_without(root: Path) -> None:
         whole = log.summary
     (root / "commits" / f"checkpoint-{SUMMARY_EVERY:020d}.json").unlink()
     assert ChangeLog(root).summary() == whole
+
+
+def test_a_log_that_lost_all_its_commits_is_not_begun_anew(root: Path) -> None:
+    with LogWriter.open(root, "shop") as log:
+        batch = log.begin()
+        batch.add(log.bind(ORDERS, ORDER_SCHEMA, ["id"]), [order(1)])
+        log.commit(batch, {}, checkpoints=1)
+    shutil.rmtree(root / layout.COMMITS)
+    with pytest.raises(ChangeLogError) as caught:
+        LogWriter.open(root, "shop")
+    assert caught.value.code == "TM-LOG-004"
+    assert len(data_files(root)) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from protocol.changelog import ChangeLog
+from protocol.changelog.layout import COMMITS, HEADER
 from runtime.changelog import LogWriter
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.servers.deadline import wait_until
@@ -297,3 +299,21 @@ def test_init_writes_a_file_that_is_well_formed(folder: CaptureFolder) -> None:
 
 def test_materialize_needs_a_spark_entry(folder: CaptureFolder) -> None:
     assert "has no spark entry" in failed(folder.run("materialize", "capture.yaml"), 2, "TM-CFG-002")
+
+
+def test_check_tells_of_a_log_that_cannot_be_written_or_read(captured: CaptureFolder) -> None:
+    log = captured.log_path
+
+    def fault() -> str:
+        done = captured.run("check", "capture.yaml", "--json")
+        assert done.returncode == 1, done.stdout
+        return next(str(finding["code"]) for finding in json.loads(done.stdout)["findings"] if not finding["ok"])
+
+    newest = max((log / COMMITS).glob("0*.json"))
+    newest.write_bytes(newest.read_bytes()[:-20])
+    assert fault() == "TM-LOG-002"
+    (log / HEADER).unlink()
+    assert fault() == "TM-LOG-004"
+    shutil.rmtree(log)
+    log.write_text("a file")
+    assert fault() == "TM-LOG-008"

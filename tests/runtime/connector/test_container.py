@@ -230,6 +230,17 @@ def test_an_image_that_is_not_there() -> None:
         ContainerConnector("localhost:1/tidemark/none").start({})
     assert caught.value.code == "TM-RUN-008"
     assert "localhost:1/tidemark/none" in caught.value.message
+    with pytest.raises(ConnectorError) as caught:
+        ContainerConnector("Not A/Name::").start({})
+    assert caught.value.code == "TM-RUN-008"
+
+
+def test_a_network_that_is_not_there_is_named(engine: docker.DockerClient) -> None:
+    with build(engine, "tidemark-test-network", "") as tag:
+        with pytest.raises(ConnectorError, match="tidemark-no-such-network") as caught:
+            ContainerConnector(tag, "tidemark-no-such-network").start({})
+        assert caught.value.code == "TM-RUN-009"
+        assert ours(engine, tag) == []
 
 
 def test_an_image_for_something_else(engine: docker.DockerClient) -> None:

@@ -1,0 +1,30 @@
+"""Every error code, with its retry policy and its remedy: one table, a module for each room.
+
+A code is stable: it may be retired, never reused. ``docs/errors.md`` is generated from this table
+(``python -m protocol.generate``), and a test keeps the two, and the codes that the sources raise, in step.
+"""
+
+from __future__ import annotations
+
+from protocol.error_codes import captures, changelog, demo, postgres, protocol, runtime, spark
+from protocol.error_codes.model import ErrorCode, Policy
+
+__all__ = ["CODES", "ErrorCode", "Policy"]
+
+
+def _table(*rows: ErrorCode) -> dict[str, ErrorCode]:
+    table = {row.code: row for row in rows}
+    if len(table) != len(rows):
+        raise ValueError("an error code stands twice in the table")
+    return table
+
+
+CODES: dict[str, ErrorCode] = _table(
+    *protocol.CODES,
+    *captures.CODES,
+    *postgres.CODES,
+    *changelog.CODES,
+    *runtime.CODES,
+    *spark.CODES,
+    *demo.CODES,
+)

@@ -1,0 +1,33 @@
+"""What a row of the table of error codes is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Policy(StrEnum):
+    """What a supervisor does about an error."""
+
+    RETRY = "retry"
+    """Start again with exponential backoff: the cause passes by itself."""
+
+    MANUAL = "manual"
+    """Stop and say so: a person must change something first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One row of the table.
+
+    Attributes:
+        code: ``TM-<room>-<number>``.
+        title: What went wrong, as a heading.
+        policy: Whether a supervisor tries again.
+        remedy: What a person does about it, when the error itself does not say it more exactly.
+    """
+
+    code: str
+    title: str
+    policy: Policy
+    remedy: str

@@ -1,0 +1,180 @@
+"""Codes of PostgreSQL: the server, its privileges, its log, its rows and values."""
+
+from __future__ import annotations
+
+from protocol.error_codes.model import ErrorCode, Policy
+
+CODES = (
+    ErrorCode(
+        "TM-PG-001",
+        "No connection to the server",
+        Policy.RETRY,
+        "Check host and port, that the server listens there (listen_addresses), and that firewalls let the connection through.",
+    ),
+    ErrorCode(
+        "TM-PG-002",
+        "The server refuses user or password",
+        Policy.MANUAL,
+        "Check user and password, and the server's pg_hba.conf: it needs a line for this user, database and address.",
+    ),
+    ErrorCode(
+        "TM-PG-003",
+        "The database does not exist",
+        Policy.MANUAL,
+        "Check the database's name in the configuration; `psql -l` lists the server's databases.",
+    ),
+    ErrorCode("TM-PG-004", "The server is too old", Policy.MANUAL, "Upgrade the server to PostgreSQL 14 or later."),
+    ErrorCode(
+        "TM-PG-005",
+        "Logical decoding is off",
+        Policy.MANUAL,
+        "Run ALTER SYSTEM SET wal_level = logical; and restart the server. On RDS set rds.logical_replication = 1; on Cloud SQL set cloudsql.logical_decoding = on.",
+    ),
+    ErrorCode(
+        "TM-PG-006",
+        "The role may not replicate",
+        Policy.MANUAL,
+        "Run ALTER ROLE … REPLICATION; for the configured user; on RDS run GRANT rds_replication TO …;",
+    ),
+    ErrorCode(
+        "TM-PG-007",
+        "A table does not exist",
+        Policy.MANUAL,
+        "Check the table's name, case included; `tidemark discover` lists the tables that can be captured.",
+    ),
+    ErrorCode(
+        "TM-PG-008",
+        "The role lacks a privilege",
+        Policy.MANUAL,
+        "Run GRANT USAGE ON SCHEMA … and GRANT SELECT ON … for the configured user.",
+    ),
+    ErrorCode(
+        "TM-PG-009",
+        "A table has no key",
+        Policy.MANUAL,
+        "Add a primary key, name the columns that identify a row in the table's `key`, or follow only its log with `scan: none`.",
+    ),
+    ErrorCode(
+        "TM-PG-010",
+        "Several prerequisites are not met",
+        Policy.MANUAL,
+        "Mend each of those listed; every one has a log line of its own with what to do.",
+    ),
+    ErrorCode(
+        "TM-PG-011",
+        "The publication lacks tables or operations",
+        Policy.MANUAL,
+        "Run the statement that the error gives as the owner of the tables.",
+    ),
+    ErrorCode(
+        "TM-PG-012",
+        "The replication slot does not exist",
+        Policy.MANUAL,
+        "Set `create: true`, or make the slot: SELECT pg_create_logical_replication_slot('tidemark', 'pgoutput');",
+    ),
+    ErrorCode(
+        "TM-PG-013",
+        "The replication slot is for something else",
+        Policy.MANUAL,
+        "Choose another `slot` in the configuration, or drop the one that is there if nothing needs it.",
+    ),
+    ErrorCode(
+        "TM-PG-014",
+        "The replication slot is in use",
+        Policy.RETRY,
+        "Stop the other process that reads the slot, or give this capture a slot of its own.",
+    ),
+    ErrorCode(
+        "TM-PG-015",
+        "The server no longer has the log that the capture needs",
+        Policy.MANUAL,
+        "Changes are lost between the capture's position and the server's. Capture into a new change log, which reads the tables again; raise max_slot_wal_keep_size if the slot was invalidated.",
+    ),
+    ErrorCode(
+        "TM-PG-016",
+        "The position belongs to another server or a later time",
+        Policy.MANUAL,
+        "Point the capture at the server it read before, or capture into a new change log.",
+    ),
+    ErrorCode(
+        "TM-PG-017",
+        "A column has a reserved name",
+        Policy.MANUAL,
+        "Leave the column out with `exclude: [_meta]`, or rename it.",
+    ),
+    ErrorCode(
+        "TM-PG-018",
+        "The table's REPLICA IDENTITY cannot tell rows apart",
+        Policy.MANUAL,
+        "Run ALTER TABLE … REPLICA IDENTITY DEFAULT; where there is a primary key, FULL where there is none.",
+    ),
+    ErrorCode(
+        "TM-PG-019",
+        "The server refused a statement",
+        Policy.RETRY,
+        "Look at the server's message; if it persists, mend the cause it names.",
+    ),
+    ErrorCode(
+        "TM-PG-020",
+        "The connection to the server was lost",
+        Policy.RETRY,
+        "Nothing needs to be done if it passes; otherwise look at the server's log.",
+    ),
+    ErrorCode(
+        "TM-PG-021",
+        "The server sent an unknown replication message",
+        Policy.MANUAL,
+        "Check that the server is PostgreSQL 14 or later and not a compatible product with a pgoutput of its own.",
+    ),
+    ErrorCode(
+        "TM-PG-022",
+        "A table's options do not fit its columns",
+        Policy.MANUAL,
+        "Correct the column names in `key` and `exclude`; they are case-sensitive.",
+    ),
+    ErrorCode(
+        "TM-PG-023",
+        "The connector's configuration is wrong",
+        Policy.MANUAL,
+        'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/postgres.md explains them.',
+    ),
+    ErrorCode(
+        "TM-PG-024",
+        "A stored position is not a log sequence number",
+        Policy.MANUAL,
+        "The state was changed by hand or comes from another connector: restore it.",
+    ),
+    ErrorCode(
+        "TM-PG-025",
+        "All replication slots are taken",
+        Policy.MANUAL,
+        "Drop slots that nothing reads, or raise max_replication_slots and restart the server.",
+    ),
+    ErrorCode(
+        "TM-PG-026",
+        "The database's encoding is not known",
+        Policy.MANUAL,
+        "The server does not check what is stored in a SQL_ASCII database, so it may not be text at all: move the data to a database with encoding UTF8.",
+    ),
+    ErrorCode(
+        "TM-PG-030",
+        "A row does not match the table's columns",
+        Policy.RETRY,
+        "The table was probably altered a moment ago: the connector reads its columns again when it starts. If it goes "
+        "on, backfill the table again.",
+    ),
+    ErrorCode(
+        "TM-PG-031",
+        "A value cannot be represented",
+        Policy.MANUAL,
+        "Exclude the named column, or report its type. Something in between (a pooler, a setting of the server) may "
+        "also have changed how values are printed: connect to the server itself.",
+    ),
+    ErrorCode(
+        "TM-PG-032",
+        "The replica identity lacks the key",
+        Policy.MANUAL,
+        "The log of an update or delete would not say which row it was. Run: ALTER TABLE ... REPLICA IDENTITY DEFAULT "
+        "(or FULL), or choose the columns of the replica identity as the binding's key.",
+    ),
+)

@@ -1,0 +1,52 @@
+"""Codes of the capture protocol: messages on stdin and stdout."""
+
+from __future__ import annotations
+
+from protocol.error_codes.model import ErrorCode, Policy
+
+CODES = (
+    ErrorCode(
+        "TM-PRO-001",
+        "A line is not JSON",
+        Policy.MANUAL,
+        "Send one JSON object per line, UTF-8, ended by a newline.",
+    ),
+    ErrorCode(
+        "TM-PRO-002",
+        "A message has no known kind",
+        Policy.MANUAL,
+        "A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; "
+        "a response with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, "
+        "checkpoint.",
+    ),
+    ErrorCode(
+        "TM-PRO-003",
+        "A message has a missing or wrong field",
+        Policy.MANUAL,
+        "Compare the message with its JSON Schema in docs/protocol/.",
+    ),
+    ErrorCode(
+        "TM-PRO-004",
+        "A message is out of order",
+        Policy.MANUAL,
+        "Send one of spec, discover, validate, apply as the only request, or open followed by acknowledge requests.",
+    ),
+    ErrorCode(
+        "TM-PRO-005",
+        "A line is longer than the limit",
+        Policy.MANUAL,
+        "Keep each message under 64 MiB; exclude the column that holds such values.",
+    ),
+    ErrorCode(
+        "TM-PRO-006",
+        "The stream ended in the middle of a line",
+        Policy.RETRY,
+        "The other side stopped while it wrote. Look at its own error; nothing that was acknowledged is lost.",
+    ),
+    ErrorCode(
+        "TM-PRO-007",
+        "An acknowledgement counts more checkpoints than were sent",
+        Policy.MANUAL,
+        "Acknowledge each checkpoint once, in order, in the session that sent it.",
+    ),
+)

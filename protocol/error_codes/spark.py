@@ -1,0 +1,106 @@
+"""Codes of Spark: the source, and the tables kept from a log."""
+
+from __future__ import annotations
+
+from protocol.error_codes.model import ErrorCode, Policy
+
+CODES = (
+    ErrorCode(
+        "TM-SPK-001",
+        "Spark needs Java 17 or later",
+        Policy.MANUAL,
+        "Install a Java 17 or 21 runtime (openjdk-17-jre-headless) and let JAVA_HOME or PATH lead to it.",
+    ),
+    ErrorCode(
+        "TM-SPK-002",
+        "PySpark or deltalake is missing or of an unsupported version",
+        Policy.MANUAL,
+        "Install tidemark[spark], which asks for pyspark 4.0 to 4.3 and deltalake 1.6.6 or later.",
+    ),
+    ErrorCode(
+        "TM-SPK-003",
+        "An option of the Spark source is missing or wrong",
+        Policy.MANUAL,
+        "Options: path, table, startingOffset (earliest, latest, an offset, a time), endingOffset, "
+        "maxEventsPerBatch, maxBytesPerBatch.",
+    ),
+    ErrorCode(
+        "TM-SPK-004",
+        "The change log has no such table",
+        Policy.MANUAL,
+        "Write the table as schema.table, case as in the source. A table appears in the log with its first event:"
+        " tidemark status shows those that are there.",
+    ),
+    ErrorCode(
+        "TM-SPK-005",
+        "A column changed to a type its values cannot be cast to",
+        Policy.MANUAL,
+        "For a read, give the reader a schema with a type that both have, or read the two parts by offsets. For a"
+        " kept table, move its directory away: it is built again under the newest schema.",
+    ),
+    ErrorCode(
+        "TM-SPK-006",
+        "An offset is not in the change log",
+        Policy.MANUAL,
+        "The log was replaced, or is not the one this query read before. Give the right path, or start with a new"
+        " checkpoint.",
+    ),
+    ErrorCode(
+        "TM-SPK-007",
+        "A table without a key has no current state",
+        Policy.MANUAL,
+        "Keep its history instead, or give it a key: a primary key in the source, or key in its resource config.",
+    ),
+    ErrorCode(
+        "TM-SPK-008",
+        "This kind or format of table is not in this version",
+        Policy.MANUAL,
+        "Kinds: current, history. Format: delta.",
+    ),
+    ErrorCode(
+        "TM-SPK-009",
+        "There is a table that was not kept from this change log",
+        Policy.MANUAL,
+        "Choose another warehouse, or move the named directory away.",
+    ),
+    ErrorCode(
+        "TM-SPK-010",
+        "Another process writes the same table",
+        Policy.RETRY,
+        "Run one materialize for a warehouse at a time. Nothing was lost or applied twice.",
+    ),
+    ErrorCode(
+        "TM-SPK-011",
+        "A table format cannot hold these column names",
+        Policy.MANUAL,
+        "Rename one of the columns in the source, or exclude it from the capture.",
+    ),
+    ErrorCode(
+        "TM-SPK-012",
+        "The key of a table changed",
+        Policy.MANUAL,
+        "Old events are told apart by the old key. Start a new change log for the table and backfill it under the"
+        " new key.",
+    ),
+    ErrorCode(
+        "TM-SPK-013",
+        "Spark failed",
+        Policy.RETRY,
+        "The message holds Spark's own first line; its log says more. What was applied stays applied, and the "
+        "next run goes on from there.",
+    ),
+    ErrorCode(
+        "TM-SPK-014",
+        "materialize needs a classic Spark session",
+        Policy.MANUAL,
+        "Run it where the driver runs (spark-submit, a local session), not through Spark Connect. The tidemark "
+        "source works on both.",
+    ),
+    ErrorCode(
+        "TM-SPK-015",
+        "A Delta table cannot be read or written",
+        Policy.MANUAL,
+        "See to the named directory: its space, permissions and files. If the table is damaged, move the directory "
+        "away; the next run builds it again from the log.",
+    ),
+)
