@@ -17,8 +17,8 @@ from protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
-EMIT_ROWS = 5000
-"""Rows of a chunk that are joined into one piece of output."""
+EMIT_BYTES = 1024 * 1024
+"""Rows of a chunk are joined into pieces of output of about this size."""
 
 MAX_FAILURES = 8
 """Chunks of a table that may fail in a row before the capture stops with the error."""
@@ -153,8 +153,9 @@ class Backfills:
             if emission.keep is not None:
                 rows = [tail for kept in emission.keep for tail in chunk.tails[kept]]
             for lines in (rereads, rows):
-                for start in range(0, len(lines), EMIT_ROWS):
-                    write(head + head.join(lines[start : start + EMIT_ROWS]))
+                step = max(1, EMIT_BYTES * len(lines) // max(1, sum(map(len, lines))))
+                for start in range(0, len(lines), step):
+                    write(head + head.join(lines[start : start + step]))
             if backfill.scan.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
         if ready and self.done:

@@ -83,7 +83,7 @@ class PostgresBinding:
         )
 
     def scan_target(self) -> ScanTarget:
-        types = {column.name: column.type.name for column in self.table.columns}
+        types = {column.name: column.type for column in self.table.columns}
         columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in self.columns)
         # The log has the rows of tables that inherit from this one under their own names.
         table = own_rows(self.table)
@@ -94,7 +94,8 @@ class PostgresBinding:
             select=sql.SQL("SELECT {} FROM {}").format(columns, table),
             types=tuple(_shown_type(column.type) for column in self.columns),
             key=tuple(sql.Identifier(name) for name in self.key),
-            key_types=tuple(types[name] for name in self.key),
+            key_types=tuple(types[name].name for name in self.key),
+            key_oids=tuple(_shown_type(types[name]) for name in self.key),
             where=self.resource.where,
             decode=compile_chunk_decoder(self.columns, self.key, table=self.name),
         )

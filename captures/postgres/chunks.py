@@ -26,6 +26,9 @@ from protocol.errors import SourceError
 DECODE_ROWS = 2000
 """Rows handed to the decoder at once: enough to make the call cheap, few enough to let the log's thread in."""
 
+FIRST_NORMAL_OID = 16384
+"""Types below are the server's own (transam.h)."""
+
 CHUNK_BYTES = 16 * 1024 * 1024
 """A chunk that grows over this is ended early: memory must not follow the width of rows."""
 
@@ -44,6 +47,7 @@ class ScanTarget:
     types: tuple[int, ...]
     key: tuple[sql.Composable, ...]
     key_types: tuple[str, ...]
+    key_oids: tuple[int, ...]
     where: str | None
     decode: ChunkDecoder
 
@@ -56,6 +60,20 @@ class ScanTarget:
         return sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE {} IN ACCESS SHARE MODE").format(
             self.table
         )
+
+    def operators(self) -> sql.Composable | None:
+        """Lets the transaction find the operators by which keys of types that extensions brought are ordered.
+
+        Without those of citext, say, keys would be compared as text, and sorted as citext: rows would be left out.
+        """
+        oids = [oid for oid in self.key_oids if oid >= FIRST_NORMAL_OID]
+        if not oids:
+            return None
+        return sql.SQL(
+            "SELECT set_config('search_path', "
+            "'pg_catalog, ' || string_agg(DISTINCT quote_ident(n.nspname), ', '), true)"
+            " FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN ({})"
+        ).format(sql.SQL(", ").join(map(sql.Literal, oids)))
 
     def shape(self) -> sql.Composable:
         """A query without rows that has the columns of the others."""
@@ -118,6 +136,8 @@ class CopyChunkReader:
         end = False
         try:
             self._execute(target.begin().as_bytes(self._session), target.name)
+            if (operators := target.operators()) is not None:
+                self._execute(operators.as_bytes(self._session), target.name)
             snapshot = Snapshot.parse(self._value(b"SELECT pg_current_snapshot()", target.name))
             fence = SnapshotFence(snapshot, self._fences.high())
             self._check_shape(target)

@@ -130,7 +130,11 @@ class PostgresSource:
         return SnapshotFence(self._snapshot(), 0)
 
     def horizon(self) -> int:
-        return self._snapshot().xmax
+        # Not the snapshot's xmax: that is above what has ended, and a transaction that runs may lie beyond it.
+        # age() counts from the next id to be given out, and gives out none.
+        snapshot = self._snapshot()
+        ahead = self._one("SELECT age(%s::text::xid)", str(snapshot.xmin % (1 << 32)))
+        return snapshot.xmin + int(str(ahead))
 
     def oldest_running(self) -> int:
         return self._snapshot().xmin

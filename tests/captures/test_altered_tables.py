@@ -1,8 +1,10 @@
-"""Tables that are altered, renamed, made again, hidden in part or published no more while they are captured."""
+"""Tables that are altered, renamed, made again, hidden in part, published no more, or have keys of unusual types."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from captures.postgres.lsn import parse_lsn
 from tests.captures.session import Session, apply, bindings, session, unary
@@ -105,7 +107,7 @@ def test_rows_that_a_policy_hides_are_not_left_out_in_silence(database: Database
         f"GRANT SELECT ON users TO {role}",
         "CREATE PUBLICATION tidemark FOR TABLE users",
         "ALTER TABLE users ENABLE ROW LEVEL SECURITY",
-        "CREATE POLICY some ON users USING (id < 10)",
+        "CREATE POLICY few ON users USING (id < 10)",
     )
     try:
         config = _config(database, user=role, password="x")
@@ -197,3 +199,36 @@ def test_a_publication_that_is_dropped_ends_the_capture(any_database: Database) 
         assert again.finish() == 1
         assert again.logs[-1]["fields"]["code"] == "TM-PG-011"
         assert parse_lsn(again.state["cursor"]) >= parse_lsn(position)
+
+
+def test_keys_of_a_type_whose_operators_an_extension_brought(any_database: Database) -> None:
+    with any_database.connect() as connection:
+        if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'citext'").fetchone() is None:
+            pytest.skip(f"{any_database.version} here has no extension citext")
+    _run(
+        any_database,
+        "CREATE EXTENSION citext",
+        "CREATE TABLE users (id citext PRIMARY KEY, name text)",
+        "INSERT INTO users SELECT CASE i % 2 WHEN 0 THEN 'a' ELSE 'B' END || i, 'x' FROM generate_series(1, 100) i",
+    )
+    config = _config(any_database, backfill={"chunk_rows": 7})
+    apply(config, BOUND)
+    with session(config, BOUND, stop=True) as capture:
+        assert capture.finish() == 0
+        assert capture.rows() == _source(any_database)
+
+
+def test_a_table_that_is_added_waits_for_the_transaction_that_began_last(database: Database) -> None:
+    """What it wrote before the table was published is in no log, and no snapshot's xmax is above its id."""
+    _run(database, USERS, FILL, "CREATE TABLE other (id int PRIMARY KEY)")
+    config = _config(database)
+    apply(config, bindings("public.other"))
+    both = bindings("public.other", "public.users")
+    with database.connect(autocommit=False) as writer:
+        writer.execute("INSERT INTO other VALUES (1)")
+        with session(config, both) as capture:
+            capture.until(lambda c: any("waits for transactions" in line["message"] for line in c.logs))
+            assert capture.documents == []
+            writer.commit()
+            capture.until(Session.done)
+            assert capture.rows(1) == _source(database)

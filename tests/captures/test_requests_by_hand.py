@@ -135,7 +135,7 @@ def test_a_role_without_privileges_gets_the_statements_it_needs(database: Databa
         errors = {line["fields"]["code"]: line["fields"]["remedy"] for line in logs if line["level"] == "error"}
         assert f'ALTER ROLE "{role}" REPLICATION' in errors["TM-PG-006"]
         assert 'GRANT SELECT ON "private"."users"' in errors["TM-PG-008"]
-        assert 'CREATE PUBLICATION "tidemark" FOR TABLE "private"."users"' in errors["TM-PG-011"]
+        assert 'CREATE PUBLICATION "tidemark" FOR TABLE ONLY "private"."users"' in errors["TM-PG-011"]
     finally:
         with database.connect() as connection:
             connection.execute(f"DROP ROLE {role}")
