@@ -8,36 +8,13 @@ import pytest
 
 from captures.postgres.lsn import parse_lsn
 from tests.captures.session import Session, apply, bindings, session, unary
+from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
 
-Json = dict[str, Any]
-
-USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
-FILL = "INSERT INTO users SELECT i, 'name ' || i FROM generate_series(1, 300) i"
-BOUND = bindings("public.users")
-
-
-def _run(database: Database, *statements: str) -> None:
-    with database.connect() as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def _config(database: Database, **more: Any) -> Json:
-    return {**database.config(), "slot": f"{database.name}_slot"[-60:], **more}
-
-
-def _source(database: Database, query: str = "SELECT id, name FROM ONLY users") -> dict[tuple[Any, ...], Json]:
-    with database.connect() as connection:
-        return {(i,): {"id": i, "name": name} for i, name in connection.execute(query)}
-
 
 def _until_the_log_is_read(capture: Session, database: Database) -> None:
-    with database.connect() as connection:
-        row = connection.execute("SELECT pg_logical_emit_message(true, 'test', '')").fetchone()
-    assert row is not None
-    end = parse_lsn(row[0])
+    end = end_of_log(database)
     capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
 
 
@@ -57,8 +34,8 @@ def _altered_before_the_first_chunk(capture: Session, database: Database, blocke
 
 def test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty(database: Database) -> None:
     """To a snapshot older than the rewrite it is."""
-    _run(database, USERS, FILL)
-    config = _config(database)
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
     apply(config, BOUND)
     with database.connect(autocommit=False) as blocker:
         blocker.execute("SELECT pg_current_xact_id()")
@@ -66,13 +43,13 @@ def test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty(database
             alter = "ALTER TABLE users ALTER name TYPE text USING upper(name)"
             _altered_before_the_first_chunk(capture, database, blocker, alter)
             capture.until(Session.done)
-            assert capture.rows() == _source(database)
+            assert capture.rows() == table_rows(database)
 
 
 def test_a_column_that_changes_its_type_before_a_chunk_reads_it(database: Database) -> None:
     """What the chunk would read as the old type, the log shows later: such a chunk is read again."""
-    _run(database, "CREATE TABLE users (id int PRIMARY KEY, name int)", "INSERT INTO users VALUES (1, 1), (2, 2)")
-    config = _config(database)
+    prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name int)", "INSERT INTO users VALUES (1, 1), (2, 2)")
+    config = endpoint(database)
     apply(config, BOUND)
     with database.connect(autocommit=False) as blocker:
         blocker.execute("SELECT pg_current_xact_id()")
@@ -81,25 +58,29 @@ def test_a_column_that_changes_its_type_before_a_chunk_reads_it(database: Databa
             _altered_before_the_first_chunk(capture, database, blocker, alter)
             capture.until(lambda c: any(line["fields"].get("code") == "TM-PG-030" for line in c.logs))
             assert capture.documents == []
-            _run(database, "UPDATE users SET id = 3 WHERE id = 2")
+            prepare(database, "UPDATE users SET id = 3 WHERE id = 2")
             capture.until(Session.done)
-            assert capture.rows() == _source(database)
+            assert capture.rows() == table_rows(database)
 
 
 def test_rows_of_tables_that_inherit_are_their_own(database: Database) -> None:
-    _run(database, USERS, FILL, "CREATE TABLE clients () INHERITS (users)", "INSERT INTO clients VALUES (-1, 'client')")
-    config = _config(database)
+    prepare(
+        database, USERS, FILL, "CREATE TABLE clients () INHERITS (users)", "INSERT INTO clients VALUES (-1, 'client')"
+    )
+    config = endpoint(database)
     apply(config, BOUND)
     with session(config, BOUND) as capture:
         capture.until(Session.done)
-        _run(database, "UPDATE users SET name = 'changed' WHERE id < 10")  # The child has no key, and is not published.
+        prepare(
+            database, "UPDATE users SET name = 'changed' WHERE id < 10"
+        )  # The child has no key, and is not published.
         _until_the_log_is_read(capture, database)
-        assert capture.rows() == _source(database)
+        assert capture.rows() == table_rows(database)
 
 
 def test_rows_that_a_policy_hides_are_not_left_out_in_silence(database: Database) -> None:
     role = f"{database.name}_cdc"
-    _run(
+    prepare(
         database,
         USERS,
         FILL,
@@ -110,7 +91,7 @@ def test_rows_that_a_policy_hides_are_not_left_out_in_silence(database: Database
         "CREATE POLICY few ON users USING (id < 10)",
     )
     try:
-        config = _config(database, user=role, password="x")
+        config = endpoint(database, user=role, password="x")
         status, _, logs = unary({"validate": {"config": config, "bindings": BOUND}})
         assert status == 1
         assert logs[-1]["fields"]["code"] == "TM-PG-008"
@@ -121,12 +102,12 @@ def test_rows_that_a_policy_hides_are_not_left_out_in_silence(database: Database
             assert capture.logs[-1]["fields"]["code"] == "TM-PG-008"
             assert capture.documents == []
     finally:
-        _run(database, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+        prepare(database, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 def test_a_table_that_is_bound_twice(database: Database) -> None:
-    _run(database, USERS)
-    config = _config(database)
+    prepare(database, USERS)
+    config = endpoint(database)
     apply(config, BOUND)
     twice = [*BOUND, {**BOUND[0], "stateKey": "other"}]
     status, _, logs = unary({"validate": {"config": config, "bindings": twice}})
@@ -137,12 +118,12 @@ def test_a_table_that_is_bound_twice(database: Database) -> None:
 
 
 def test_a_table_is_followed_under_another_name(database: Database) -> None:
-    _run(database, USERS, FILL)
-    config = _config(database)
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
     apply(config, BOUND)
     with session(config, BOUND) as capture:
         capture.until(Session.done)
-        _run(
+        prepare(
             database,
             "ALTER TABLE users RENAME TO people",
             "UPDATE people SET name = 'renamed' WHERE id < 10",
@@ -150,17 +131,17 @@ def test_a_table_is_followed_under_another_name(database: Database) -> None:
             "UPDATE users SET name = 'back' WHERE id = 10",
         )
         _until_the_log_is_read(capture, database)
-        assert capture.rows() == _source(database)
+        assert capture.rows() == table_rows(database)
         assert {doc["_meta"]["source"]["table"] for _, doc in capture.documents} == {"users"}
 
 
 def test_a_table_that_is_made_again_while_it_is_captured(database: Database) -> None:
-    _run(database, USERS, FILL, "CREATE PUBLICATION tidemark FOR ALL TABLES")
-    config = _config(database)
+    prepare(database, USERS, FILL, "CREATE PUBLICATION tidemark FOR ALL TABLES")
+    config = endpoint(database)
     apply(config, BOUND)
     with session(config, BOUND) as first:
         first.until(Session.done)
-        _run(
+        prepare(
             database, "UPDATE users SET name = 'old'", "DROP TABLE users", USERS, "INSERT INTO users VALUES (1, 'new')"
         )
         assert first.finish() == 1
@@ -168,31 +149,31 @@ def test_a_table_that_is_made_again_while_it_is_captured(database: Database) -> 
     with session(config, BOUND, first.state) as second:
         _until_the_log_is_read(second, database)
         second.documents[:0] = first.documents
-        assert second.rows() == _source(database) == {(1,): {"id": 1, "name": "new"}}
+        assert second.rows() == table_rows(database) == {(1,): {"id": 1, "name": "new"}}
 
 
 def test_a_table_with_another_key_is_read_anew(database: Database) -> None:
     """The cursor of the scan, which is a place in the order of the old key, says nothing about the new one."""
-    _run(database, USERS, FILL)
-    config = _config(database, backfill={"chunk_rows": 20})
+    prepare(database, USERS, FILL)
+    config = endpoint(database, backfill={"chunk_rows": 20})
     apply(config, BOUND)
     with session(config, BOUND) as first:
         first.until(lambda c: len(c.documents) >= 100)
-    _run(database, "ALTER TABLE users DROP CONSTRAINT users_pkey", "ALTER TABLE users ADD PRIMARY KEY (name, id)")
+    prepare(database, "ALTER TABLE users DROP CONSTRAINT users_pkey", "ALTER TABLE users ADD PRIMARY KEY (name, id)")
     with session(config, BOUND, first.state, stop=True) as second:
         assert second.finish() == 0
         assert second.documents[0][1]["_meta"]["op"] == "t"
-        assert second.rows() == _source(database)
+        assert second.rows() == table_rows(database)
 
 
 def test_a_publication_that_is_dropped_ends_the_capture(any_database: Database) -> None:
-    _run(any_database, USERS, FILL)
-    config = _config(any_database)
+    prepare(any_database, USERS, FILL)
+    config = endpoint(any_database)
     apply(config, BOUND)
     with session(config, BOUND) as capture:
         capture.until(Session.done)
         position = capture.state["cursor"]
-        _run(any_database, "DROP PUBLICATION tidemark", "UPDATE users SET name = 'unpublished'")
+        prepare(any_database, "DROP PUBLICATION tidemark", "UPDATE users SET name = 'unpublished'")
         assert capture.finish() == 1
         assert capture.logs[-1]["fields"]["code"] == "TM-PG-011"
     with session(config, BOUND, capture.state) as again:
@@ -205,23 +186,23 @@ def test_keys_of_a_type_whose_operators_an_extension_brought(any_database: Datab
     with any_database.connect() as connection:
         if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'citext'").fetchone() is None:
             pytest.skip(f"{any_database.version} here has no extension citext")
-    _run(
+    prepare(
         any_database,
         "CREATE EXTENSION citext",
         "CREATE TABLE users (id citext PRIMARY KEY, name text)",
         "INSERT INTO users SELECT CASE i % 2 WHEN 0 THEN 'a' ELSE 'B' END || i, 'x' FROM generate_series(1, 100) i",
     )
-    config = _config(any_database, backfill={"chunk_rows": 7})
+    config = endpoint(any_database, backfill={"chunk_rows": 7})
     apply(config, BOUND)
     with session(config, BOUND, stop=True) as capture:
         assert capture.finish() == 0
-        assert capture.rows() == _source(any_database)
+        assert capture.rows() == table_rows(any_database)
 
 
 def test_a_table_that_is_added_waits_for_the_transaction_that_began_last(database: Database) -> None:
     """What it wrote before the table was published is in no log, and no snapshot's xmax is above its id."""
-    _run(database, USERS, FILL, "CREATE TABLE other (id int PRIMARY KEY)")
-    config = _config(database)
+    prepare(database, USERS, FILL, "CREATE TABLE other (id int PRIMARY KEY)")
+    config = endpoint(database)
     apply(config, bindings("public.other"))
     both = bindings("public.other", "public.users")
     with database.connect(autocommit=False) as writer:
@@ -231,4 +212,4 @@ def test_a_table_that_is_added_waits_for_the_transaction_that_began_last(databas
             assert capture.documents == []
             writer.commit()
             capture.until(Session.done)
-            assert capture.rows(1) == _source(database)
+            assert capture.rows(1) == table_rows(database)
