@@ -23,7 +23,7 @@ from captures.postgres.session import connect, connect_pq, error_text, refusal
 from captures.postgres.snapshot import Snapshot, SnapshotFence
 from protocol.errors import SourceError
 
-DECODE_ROWS = 2000
+DECODE_ROWS = 500
 """Rows handed to the decoder at once: enough to make the call cheap, few enough to let the log's thread in."""
 
 FIRST_NORMAL_OID = 16384

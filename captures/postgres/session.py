@@ -32,6 +32,9 @@ _SETTINGS = {
     "lock_timeout": "10s",
     # A parallel plan reads keys out of order and takes workers from the application.
     "max_parallel_workers_per_gather": "0",
+    # Chunks are read along the key's index. A sort would read the rest of the table for each of them.
+    "enable_sort": "off",
+    "jit": "off",
 }
 
 # A walsender that hears nothing for this long gives up. We may be held up for long by a slow reader of our stdout.

@@ -18,7 +18,7 @@ from typing import Self
 from uuid import uuid4
 
 from protocol.changelog import layout
-from protocol.changelog.models import Commit, LogHeader, StateChange, Summary
+from protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary
 from protocol.changelog.reader import ChangeLog, advance
 from protocol.errors import ChangeLogError
 from protocol.messages import JsonObject
@@ -138,13 +138,24 @@ class LogWriter:
         try:
             segments = batch.finish()
             storage.sync([self.root / segment.path for segment in segments])
+            commit = self._commit_of(batch, segments, state, checkpoints)
+            summary = _write_commit(self.root, commit, self.summary)
+        except FileExistsError:
+            raise self._fenced(batch.number) from None
         except ChangeLogError as error:
             # A newer writer sweeps our files away under us: then it is not the disk that fails.
-            if (self.root / layout.COMMITS / layout.commit_name(batch.number)).exists():
+            if self._taken(batch.number):
                 raise self._fenced(batch.number) from error
             raise
+        with self._order:
+            self.summary = summary
+            self._batches.remove(batch)
+        self._failed = False
+        return commit
+
+    def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
         change = difference(self.summary.state, state)
-        commit = Commit(
+        return Commit(
             number=batch.number,
             epoch=self.epoch,
             time=datetime.now(UTC),
@@ -155,15 +166,6 @@ class LogWriter:
             schemas={name: schema for name, schema in batch.schemas.items() if name not in self.summary.schemas},
             segments=segments,
         )
-        try:
-            summary = _write_commit(self.root, commit, self.summary)
-        except FileExistsError:
-            raise self._fenced(commit.number) from None
-        with self._order:
-            self.summary = summary
-            self._batches.remove(batch)
-        self._failed = False
-        return commit
 
     def close(self) -> None:
         """Discards what is not committed and gives the log free."""
@@ -172,6 +174,11 @@ class LogWriter:
         self._batches.clear()
         self._writing_thread.shutdown()
         self._lock.release()
+
+    def _taken(self, number: int) -> bool:
+        """Whether another writer made this commit."""
+        made = (self.root / layout.COMMITS / layout.commit_name(number)).exists()
+        return made and ChangeLog(self.root).commit(number).epoch != self.epoch
 
     def _fenced(self, number: int) -> ChangeLogError:
         return ChangeLogError(
