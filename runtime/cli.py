@@ -6,6 +6,7 @@ Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 1
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib.metadata import version
@@ -80,6 +81,8 @@ def show(error: TidemarkError) -> None:
 
 def main() -> NoReturn:
     """Runs the command; every error ends here as a message with a code, never as a traceback."""
+    # A shell starts background jobs with SIGINT ignored, and Python would leave it so: it would leave processes behind.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
         status = 0
