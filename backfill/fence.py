@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+TransactionId = int | str
+"""The source's id of a transaction, such as a PostgreSQL xid or a GTID."""
+
 
 class Fence(Protocol):
     """A chunk's snapshot, seen from the log.
@@ -16,5 +19,5 @@ class Fence(Protocol):
     def high(self) -> int:
         """A log position at or after every transaction that the snapshot sees. Taken after the snapshot was opened."""
 
-    def hides(self, txn: int) -> bool:
+    def hides(self, txn: TransactionId) -> bool:
         """Whether the snapshot does not see transaction ``txn``, which the log has shown; True when unsure."""

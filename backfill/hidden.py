@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from backfill.fence import Fence
+from backfill.fence import Fence, TransactionId
 from backfill.keys import TouchedKeys
 
 HIDDEN_LIMIT = 1_000_000
@@ -23,7 +23,7 @@ class HiddenTransaction:
             is not in ``touched`` was not touched; of any other table nothing is known.
     """
 
-    txn: int
+    txn: TransactionId
     touched: Mapping[str, TouchedKeys]
     tracked: frozenset[str]
 
@@ -49,9 +49,11 @@ class HiddenSet:
     def __init__(self, limit: int = HIDDEN_LIMIT) -> None:
         self._limit = limit
         self._held = 0
-        self._transactions: dict[int, HiddenTransaction] = {}
+        self._transactions: dict[TransactionId, HiddenTransaction] = {}
 
-    def add(self, txn: int, touched: Mapping[str, TouchedKeys] | None, tracked: frozenset[str] = frozenset()) -> None:
+    def add(
+        self, txn: TransactionId, touched: Mapping[str, TouchedKeys] | None, tracked: frozenset[str] = frozenset()
+    ) -> None:
         """Adds a transaction that was just emitted.
 
         Args:
@@ -70,11 +72,11 @@ class HiddenSet:
             del self._transactions[transaction.txn]
             self._held -= _size(transaction.touched)
 
-    def ids(self) -> list[int]:
+    def ids(self) -> list[TransactionId]:
         """The transactions' ids, for the checkpoint."""
         return list(self._transactions)
 
-    def restore(self, ids: Iterable[int]) -> None:
+    def restore(self, ids: Iterable[TransactionId]) -> None:
         """Adds transactions of a checkpoint; the keys they touched are unknown."""
         for txn in ids:
             self.add(txn, None)

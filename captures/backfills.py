@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 from backfill.chunk_size import ChunkSize
 from backfill.hidden import HiddenSet
 from backfill.scan import TableScan
-from captures.interface import Chunk, ChunkRequest, LogBatch, OpenedTable, Source
+from captures.interface import Barrier, Chunk, ChunkRequest, LogBatch, OpenedTable, Source
 from captures.readers import ChunkFailure, ReaderPool, must_stop
 from captures.state import CaptureState
 from protocol.errors import TidemarkError
 from protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
-
-EMIT_BYTES = 1024 * 1024
-"""Rows of a chunk are joined into pieces of output of about this size."""
 
 MAX_FAILURES = 8
 """Chunks of a table that may fail in a row before the capture stops with the error."""
@@ -39,7 +37,7 @@ class TableBackfill:
     table: OpenedTable
     scan: TableScan
     size: ChunkSize
-    barrier: int | None
+    barrier: Barrier | None
     anew: bool = False
     failures: int = 0
     not_before: float = 0.0
@@ -123,7 +121,7 @@ class Backfills:
                 self._hidden.purge(result.fence)
                 backfill.failures = 0
                 backfill.chunk = result
-                backfill.scan.read(result.keys, result.reread_keys, result.end)
+                backfill.scan.read(result.rows.keys, result.rereads.keys, result.end)
 
     def emit_ready(self, position: int, write: Callable[[bytes], None]) -> bool:
         """Writes the chunks whose turn has come, now that the log stands between transactions at ``position``.
@@ -139,7 +137,7 @@ class Backfills:
         for backfill, chunk, emission in ready:
             backfill.chunk = backfill.request = None
             if emission.progressed:
-                backfill.size.measured(len(chunk.tails), chunk.seconds)
+                backfill.size.measured(len(chunk.rows), chunk.seconds)
             else:
                 # What the log touches all the time does not come through now: give it a moment.
                 backfill.size.failed()
@@ -148,14 +146,9 @@ class Backfills:
             self.start(position)  # The server is not idle while these rows go down the pipe.
         for backfill, chunk, emission in ready:
             head = self._source.chunk_head(backfill.table.binding, position)
-            rereads = [chunk.reread_tails[i] for i in emission.keep_rereads]
-            rows = chunk.tails
-            if emission.keep is not None:
-                rows = [tail for kept in emission.keep for tail in chunk.tails[kept]]
-            for lines in (rereads, rows):
-                step = max(1, EMIT_BYTES * len(lines) // max(1, sum(map(len, lines))))
-                for start in range(0, len(lines), step):
-                    write(head + head.join(lines[start : start + step]))
+            again = [slice(index, index + 1) for index in emission.keep_rereads]
+            for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
+                write(piece)
             if backfill.scan.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
         if ready and self.done:
@@ -194,15 +187,14 @@ class Backfills:
     def _barrier_passed(self, backfill: TableBackfill, now: float) -> bool:
         if backfill.barrier is None:
             return True
-        oldest = self._source.oldest_running()
-        if oldest >= backfill.barrier:
+        if self._source.passed(backfill.barrier):
             backfill.barrier = None
             return True
         # Such a transaction may have written to the table before its changes were captured: it must end first.
         logger.info(
             "%s waits for transactions that were running when it was added",
             backfill.table.name,
-            extra={"oldest_running": oldest, "barrier": backfill.barrier},
+            extra={"barrier": backfill.barrier},
         )
         backfill.not_before = now + 1.0
         return False
@@ -237,10 +229,10 @@ def _backfill(source: Source, table: OpenedTable, state: CaptureState) -> TableB
     size = ChunkSize(source.options.chunk_seconds, fixed=source.options.chunk_rows)
     if stored is None:
         scan = _new_scan(table)
-        return TableBackfill(table, scan, size, None if scan.done else source.horizon())
+        return TableBackfill(table, scan, size, None if scan.done else source.barrier())
     if stored.get("identity") != table.identity:
         logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
-        return TableBackfill(table, _new_scan(table), size, source.horizon(), anew=True)
+        return TableBackfill(table, _new_scan(table), size, source.barrier(), anew=True)
     return TableBackfill(table, TableScan.from_state(name, stored.get("scan") or {}), size, stored.get("barrier"))
 
 

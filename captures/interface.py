@@ -1,17 +1,17 @@
 """What the engine asks of a database. The engine owns interleaving, windows, checkpoints, acknowledgement and resuming;
 a database owns SQL, wire formats and types.
 
-Positions are integers that grow with the log (a PostgreSQL LSN). Transaction ids are integers of the source.
-Tables are known to the engine by the index of their binding.
+Positions are integers that grow with the log (a PostgreSQL LSN, a binlog's file number and offset) for as long as a
+source is open; what the state keeps is their text. Tables are known to the engine by the index of their binding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from backfill.fence import Fence
+from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
@@ -36,7 +36,7 @@ class Transaction:
         incomplete: Rows, by binding and key, of bindings not in ``tracked``, that came to a key without all columns.
     """
 
-    txn: int
+    txn: TransactionId
     tracked: frozenset[int]
     touched: dict[int, TouchedKeys] = field(default_factory=dict)
     incomplete: list[tuple[int, Key]] = field(default_factory=list)
@@ -52,6 +52,8 @@ class LogBatch:
         transactions: Those that ended in this batch and changed captured tables.
         drained: Nothing more was waiting to be read.
         changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
+        restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
+            known columns): each is emptied downstream and backfilled anew, after this batch.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -59,6 +61,7 @@ class LogBatch:
     transactions: list[Transaction] = field(default_factory=list)
     drained: bool = False
     changed: set[int] = field(default_factory=set)
+    restarted: set[int] = field(default_factory=set)
 
 
 class LogStream(Protocol):
@@ -89,18 +92,63 @@ class LogStream(Protocol):
     def request_progress(self) -> None:
         """Asks the server to say where it is, so that ``position`` moves although nothing is written."""
 
+    def reconnect(self) -> None:
+        """Opens the connection anew after a retryable error, and goes on where the log was left.
+
+        Lines that were returned before are not returned again, also not those of a transaction that broke off in its
+        middle. Raises SourceError, retryable while the server is away, otherwise when the log cannot be gone on with.
+        """
+
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRequest:
-    """A chunk to read: ``limit`` rows after ``cursor`` when ``scan``, and the rows with the keys in ``rereads``."""
+    """A chunk to read: ``limit`` rows after ``cursor`` when ``scan``, and the rows with the keys in ``rereads``.
+
+    Attributes:
+        cursor: Rows come after this key (in a physical scan: from this page on); None for the first ones.
+        until: And not after this one (before this page); None for the last ones. A key bound may have fewer columns
+            than the key: then it stands for all keys that begin with it.
+        where: SQL that limits this scan besides the configuration's, None for all rows.
+        physical: The scan is by pages, not by key.
+    """
 
     binding: int
     cursor: Key | None
     scan: bool
     rereads: Sequence[Key]
     limit: int
+    until: Key | None = None
+    where: str | None = None
+    physical: bool = False
+
+
+EMIT_BYTES = 1024 * 1024
+"""Rows of a chunk are joined into pieces of output of about this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a chunk, ready to be written once their position is known.
+
+    Attributes:
+        keys: One per row, in scan order.
+        tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
+    """
+
+    keys: Sequence[Key]
+    tails: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.tails)
+
+    def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """Whole captured lines in pieces of about ``EMIT_BYTES``; ``keep`` are the rows wanted, None for all."""
+        tails = self.tails if keep is None else [tail for kept in keep for tail in self.tails[kept]]
+        step = max(1, EMIT_BYTES * len(tails) // max(1, sum(map(len, tails))))
+        for start in range(0, len(tails), step):
+            yield head + head.join(tails[start : start + step])
 
 
 @dataclass(slots=True)
@@ -109,22 +157,20 @@ class Chunk:
 
     Attributes:
         fence: What its snapshot sees.
-        tails: One per scanned row, in scan order: what follows ``head`` in a captured line, newline included.
-        keys: Parallel to ``tails``.
+        rows: Those of the scan.
         end: The scan found no more rows than these.
-        reread_tails: The rows found again by key.
-        reread_keys: Parallel to ``reread_tails``.
+        rereads: The rows found again by key.
         seconds: How long it took.
+        cursor: Where the scan goes on; None for the key of the last row. A physical scan says the page here.
     """
 
     request: ChunkRequest
     fence: Fence
-    tails: list[bytes]
-    keys: list[Key]
+    rows: Rows
     end: bool
-    reread_tails: list[bytes]
-    reread_keys: list[Key]
+    rereads: Rows
     seconds: float
+    cursor: Key | None = None
 
 
 class ChunkReader(Protocol):
@@ -150,7 +196,7 @@ class OpenedTable:
         document_schema: The closed JSON Schema of its documents.
         identity: Changes when the table was dropped and made again, and with its key.
         key: Names of the key columns; empty when rows cannot be told apart.
-        scan: ``key``, or ``none`` when the table follows the log only.
+        scan: ``key``; ``physical``, by pages; or ``none`` when the table follows the log only.
         priority: Tables of higher priority are read first.
         estimated_rows: What the server believes, None when it does not know.
     """
@@ -164,6 +210,10 @@ class OpenedTable:
     scan: str
     priority: int
     estimated_rows: int | None
+
+
+Barrier = int | str
+"""A moment of a source, as the state keeps it."""
 
 
 class Source(Protocol):
@@ -197,11 +247,18 @@ class Source(Protocol):
     def visibility(self) -> Fence:
         """What a snapshot opened now would see. Used by the engine's thread."""
 
-    def horizon(self) -> int:
-        """A transaction id above that of every transaction that has begun."""
+    def barrier(self) -> Barrier:
+        """Now, as ``passed`` understands it: kept in the state of a table that is captured from now on."""
 
-    def oldest_running(self) -> int:
-        """The id of the oldest transaction that has not ended, or ``horizon()`` when there is none."""
+    def passed(self, barrier: Barrier) -> bool:
+        """Whether every transaction that had begun at ``barrier`` is over, and visible to snapshots opened now."""
+
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        """Bounds, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
+
+        From what the server knows (a histogram, least and greatest key, pages), never by reading the table. Fewer than
+        ``parts - 1`` bounds, or none, when the range cannot be cut so.
+        """
 
     def end_of_log(self) -> int:
         """Where the server's log ends now."""

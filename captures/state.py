@@ -17,6 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from backfill.fence import TransactionId
+from captures.interface import Barrier
 from protocol.errors import ProtocolError
 from protocol.messages import ConnectorState, JsonObject
 from protocol.state import merge_patch
@@ -25,7 +27,7 @@ from protocol.state import merge_patch
 class _StoredBinding(BaseModel):
     model_config = ConfigDict(strict=True)
     identity: str | None = None
-    barrier: int | None = None
+    barrier: Barrier | None = None
     scan: JsonObject | None = None  # See backfill.scan, which looks at it closely.
 
 
@@ -33,7 +35,7 @@ class _Stored(BaseModel):
     model_config = ConfigDict(strict=True)
     cursor: str | None = None
     source: JsonObject | None = None
-    hidden: list[int] | None = None
+    hidden: list[TransactionId] | None = None
     bindings: dict[str, _StoredBinding] | None = None
 
 
@@ -65,14 +67,14 @@ class CaptureState:
         return self._stored.get("source")
 
     @property
-    def hidden(self) -> list[int]:
+    def hidden(self) -> list[TransactionId]:
         return list(self._stored.get("hidden") or [])
 
     def binding(self, state_key: str) -> JsonObject | None:
         return (self._stored.get("bindings") or {}).get(state_key)
 
     def advance(
-        self, cursor: str, source: JsonObject, hidden: list[int], bindings: dict[str, JsonObject]
+        self, cursor: str, source: JsonObject, hidden: list[TransactionId], bindings: dict[str, JsonObject]
     ) -> ConnectorState | None:
         """The change from the last checkpoint to this state, None when there is none. ``bindings`` holds them all."""
         patch: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq, sql
 
 from backfill.keys import Key, key_texts
-from captures.interface import Chunk, ChunkRequest
+from captures.interface import Chunk, ChunkRequest, Rows
 from captures.postgres.config import EndpointConfig
 from captures.postgres.fence import FenceTaker
 from captures.postgres.rows import ChunkDecoder
@@ -156,11 +156,9 @@ class CopyChunkReader:
         return Chunk(
             request=request,
             fence=fence,
-            tails=tails,
-            keys=keys,
+            rows=Rows(keys, tails),
             end=end,
-            reread_tails=again[0],
-            reread_keys=again[1],
+            rereads=Rows(again[1], again[0]),
             seconds=time.monotonic() - started,
         )
 

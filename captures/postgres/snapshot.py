@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backfill.fence import TransactionId
+
 _EPOCH = 1 << 32
 _HALF = 1 << 31
 
@@ -46,5 +48,5 @@ class SnapshotFence:
     snapshot: Snapshot
     high: int
 
-    def hides(self, txn: int) -> bool:
-        return self.snapshot.hides(txn)
+    def hides(self, txn: TransactionId) -> bool:
+        return self.snapshot.hides(int(txn))

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from psycopg import pq
 
-from captures.interface import BackfillOptions, OpenedTable
+from backfill.keys import Key
+from captures.interface import BackfillOptions, Barrier, OpenedTable
 from captures.postgres.bindings import PostgresBinding, bound_tables
 from captures.postgres.catalog import read_tables, read_types
 from captures.postgres.chunks import CopyChunkReader, ScanTarget
@@ -129,15 +130,18 @@ class PostgresSource:
     def visibility(self) -> SnapshotFence:
         return SnapshotFence(self._snapshot(), 0)
 
-    def horizon(self) -> int:
-        # Not the snapshot's xmax: that is above what has ended, and a transaction that runs may lie beyond it.
-        # age() counts from the next id to be given out, and gives out none.
+    def barrier(self) -> int:
+        # The next transaction id, not the snapshot's xmax: that is above what has ended, and a transaction that runs
+        # may lie beyond it. age() counts from the next id to be given out, and gives out none.
         snapshot = self._snapshot()
         ahead = self._one("SELECT age(%s::text::xid)", str(snapshot.xmin % (1 << 32)))
         return snapshot.xmin + int(str(ahead))
 
-    def oldest_running(self) -> int:
-        return self._snapshot().xmin
+    def passed(self, barrier: Barrier) -> bool:
+        return self._snapshot().xmin >= int(barrier)
+
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        return []
 
     def _snapshot(self) -> Snapshot:
         return Snapshot.parse(str(self._one("SELECT pg_current_snapshot()::text")))

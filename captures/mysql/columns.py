@@ -1,0 +1,77 @@
+"""Tables and columns as information_schema describes them, and as the binlog's rows need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Case kept.
+        data_type: ``information_schema.columns.data_type``, lower case: ``int``, ``varchar``, ``geometry``, ``inet6``.
+        nullable: It may hold NULL.
+        unsigned: Of a number.
+        charset: The server's name of the character set of a text (``utf8mb4``); None for anything else, also for
+            ``binary``, ``varbinary`` and ``blob``.
+        length: Characters of a text, bytes of a binary, bits of a ``bit``, width of a ``tinyint`` (1 may mean boolean).
+        precision: Digits in all of a decimal.
+        scale: Digits after its point.
+        fraction: Digits of a second that a ``time``, ``datetime`` or ``timestamp`` holds, 0 to 6.
+        labels: Of an enum or set, in their order.
+        json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
+        generated: Empty, ``virtual`` or ``stored``.
+        invisible: ``SELECT *`` leaves it out; the log has it.
+        description: The comment on it.
+    """
+
+    name: str
+    data_type: str
+    nullable: bool = True
+    unsigned: bool = False
+    charset: str | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fraction: int = 0
+    labels: tuple[str, ...] = ()
+    json: bool = False
+    generated: str = ""
+    invisible: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the server.
+
+    Attributes:
+        schema: The database it is in.
+        columns: All of them, in the order of the log's rows (``ordinal_position``).
+        key: Column names: the primary key, else the first unique index without nullable columns; empty when none.
+        key_is_fallback: The key is not the primary key.
+        engine: ``InnoDB``, ``Aria``, ``MyISAM``, …
+        transactional: Whether that engine has transactions.
+        identity: Changes when the table is dropped and made again, or its key changes.
+        description: The comment on it.
+        estimated_rows: What the server believes, None when it does not know.
+        size_bytes: Data and indexes, as the server believes.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    key_is_fallback: bool
+    engine: str
+    transactional: bool
+    identity: str
+    description: str = ""
+    estimated_rows: int | None = None
+    size_bytes: int = 0
+
+    @property
+    def path(self) -> tuple[str, str]:
+        return self.schema, self.name
