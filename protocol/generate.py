@@ -27,6 +27,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 ROOMS: dict[str, str] = {
     "CFG": "The capture file",
     "PG": "PostgreSQL",
+    "MY": "MySQL and MariaDB",
     "CAP": "The capture engine",
     "BKF": "Backfills",
     "RUN": "The runtime",

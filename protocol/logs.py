@@ -19,6 +19,10 @@ from pydantic import BaseModel
 from protocol.errors import TidemarkError
 
 STATUS = "connectorStatus"
+"""``eventType`` of a status line."""
+
+CONTROL = "control"
+"""``eventType`` of the line by which a connector says, when it has opened, that it takes ``control`` requests."""
 
 _LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)

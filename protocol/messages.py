@@ -3,17 +3,19 @@
 A session is newline-delimited JSON. Each line is an object with exactly one key, the kind of the message:
 
 ========  ==================================================================================================
-requests  ``spec`` ``discover`` ``validate`` ``apply`` ``open`` ``acknowledge``
+requests  ``spec`` ``discover`` ``validate`` ``apply`` ``open`` ``acknowledge`` ``control``
 responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``captured`` ``sourcedSchema`` ``checkpoint``
 ========  ==================================================================================================
 
 Reading is lenient: both spellings of a field (``documentSchema``, ``document_schema``), unknown fields, and omitted
-zero values of proto3 are accepted. Writing is strict: camelCase, no field outside the protocol.
+zero values of proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not
+Flow's: a connector that takes it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent any.
 ``captured`` is not here: it never becomes an object (see ``protocol.codec``).
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -183,6 +185,43 @@ class Acknowledge(Message):
     checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32)]
 
 
+class Action(StrEnum):
+    """What ``control`` asks for."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    BACKFILL = "backfill"
+    PRIORITY = "priority"
+
+
+class Control(Message):
+    """Steers the backfills of a capture that runs, after ``open``. Each command is carried out once.
+
+    The connector's state holds, as ``control``, the last sequence that was handled, carried out or refused; a command
+    with that or a lower one was handled before.
+
+    Attributes:
+        sequence: Grows from one command to the next, over all sessions of a capture.
+        tables: Resource paths joined with a dot; none means all tables.
+        priority: With ``priority``: tables of higher priority are read first.
+        where: With ``backfill``: only the rows that meet this SQL condition.
+        from_: With ``backfill``: only rows from this key on. The texts of all its key columns.
+        until: With ``backfill``: only rows up to this key, inclusive. With fewer texts than the key has columns it
+            stands for all keys that begin with them.
+        truncate: With ``backfill`` of all rows: the table is emptied downstream first.
+    """
+
+    kind: ClassVar[str] = "control"
+    sequence: Annotated[int, Field(strict=True, ge=1)]
+    action: Action
+    tables: Texts = []
+    priority: Annotated[int, Field(strict=True)] | None = None
+    where: Text = ""
+    from_: Annotated[Texts, Field(alias="from")] = []
+    until: Texts = []
+    truncate: Flag = False
+
+
 # Responses.
 
 
@@ -240,10 +279,10 @@ class Checkpoint(Message):
     state: ConnectorState | None = None
 
 
-Request = Spec | Discover | Validate | Apply | Open | Acknowledge
+Request = Spec | Discover | Validate | Apply | Open | Acknowledge | Control
 Response = SpecResponse | Discovered | Validated | Applied | Opened | SourcedSchema | Checkpoint
 
-REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge)}
+REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge, Control)}
 RESPONSES: dict[str, type[Message]] = {
     m.kind: m for m in (SpecResponse, Discovered, Validated, Applied, Opened, SourcedSchema, Checkpoint)
 }

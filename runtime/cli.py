@@ -21,6 +21,8 @@ from runtime.commands.demo import demo
 from runtime.commands.init import init
 from runtime.commands.log import log_commands, status
 from runtime.commands.materialize import materialize
+from runtime.commands.plan import plan
+from runtime.commands.steer import backfill, pause, priority, resume
 from runtime.commands.tail import tail
 
 INTERRUPTED = 130
@@ -65,8 +67,13 @@ app.command(rich_help_panel="Begin")(demo)
 app.command(rich_help_panel="Begin")(init)
 app.command(rich_help_panel="Begin")(check)
 app.command(rich_help_panel="Begin")(discover)
+app.command(rich_help_panel="Begin")(plan)
 app.command(rich_help_panel="Run")(capture)
 app.command(rich_help_panel="Run")(materialize)
+app.command(rich_help_panel="Steer")(pause)
+app.command(rich_help_panel="Steer")(resume)
+app.command(rich_help_panel="Steer")(backfill)
+app.command(rich_help_panel="Steer")(priority)
 app.command(rich_help_panel="Look")(status)
 app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")

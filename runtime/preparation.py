@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
 from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.plan import PLAN
 from runtime.capture_file import CaptureFile
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
@@ -43,12 +45,20 @@ class Preparation:
         file: The checked capture file.
         log: Takes the connector's log lines.
         until_caught_up: The connector is to end once it is caught up.
+        variables: More variables for the connector's environment.
 
     Raises:
         UsageError: ``TM-CFG-003`` when a secret cannot be had.
     """
 
-    def __init__(self, file: CaptureFile, log: LogSink, *, until_caught_up: bool = False) -> None:
+    def __init__(
+        self,
+        file: CaptureFile,
+        log: LogSink,
+        *,
+        until_caught_up: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._file = file
         self._config, secrets = resolve(file.connector.config, file.folder)
         self.redactor = Redactor(secrets)
@@ -59,6 +69,8 @@ class Preparation:
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
             # Said in both cases: a variable of the user's own must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
+            PLAN: "",
+            **(variables or {}),
         }
         self._caller = Caller(self.connector, self.environment, self.redactor, log)
 

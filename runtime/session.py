@@ -21,12 +21,18 @@ from runtime.capture_file import CommitEntry
 from runtime.changelog import Batch, BoundCollection, LogWriter
 from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
+from runtime.connector.interface import GRACE_SECONDS
 from runtime.interruption import Interruption
 from runtime.lines import LineCutter
 from runtime.progress.display import Display
 from runtime.selection import SelectedTable, column_of
+from runtime.steering.capture_file_watch import CaptureFileWatch
+from runtime.steering.steering import Steering
 
 READ_BYTES = 1024 * 1024
+
+LOOK_SECONDS = 0.5
+"""The session looks around at least this often: at the orders for it, and at the capture file."""
 
 ENDS = b"}}}"
 """A usual captured line ends with its document. (One that ends with its binding's number has two braces.)"""
@@ -51,6 +57,8 @@ class Session:
         due: When a commit is due.
         interruption: Ends the session between two steps.
         display: Is told of each commit.
+        steering: Orders to pass on.
+        watch: When the capture file was edited, the connector is asked to end; None for a file that is not watched.
 
     Attributes:
         advanced: Something new was committed: documents, or a state that differs from the one before.
@@ -65,6 +73,8 @@ class Session:
         due: CommitEntry,
         interruption: Interruption,
         display: Display,
+        steering: Steering,
+        watch: CaptureFileWatch | None,
     ) -> None:
         self._talk = talk
         self._name = name
@@ -72,6 +82,8 @@ class Session:
         self._due = due
         self._interruption = interruption
         self._display = display
+        self._steering = steering
+        self._watch = watch
         self._bound = [self._bind(table, table.binding.collection.write_schema) for table in tables]
         # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
         self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
@@ -82,7 +94,13 @@ class Session:
         self._checkpoints = 0
         self._begun_at: float | None = None
         self._inside_transaction = False
+        self._outdated_at: float | None = None
         self.advanced = False
+
+    @property
+    def outdated(self) -> bool:
+        """The connector was asked to end, because the capture file says something else now."""
+        return self._outdated_at is not None
 
     def run(self) -> None:
         """Returns when the connector ended cleanly, everything that it said committed.
@@ -95,6 +113,8 @@ class Session:
         with Committer(self._writer) as self._committer, selectors.DefaultSelector() as selector:
             for descriptor in (self._talk.stdout, self._committer.descriptor, self._interruption.descriptor):
                 selector.register(descriptor, selectors.EVENT_READ)
+            if self._watch is not None:
+                selector.register(self._watch.descriptor, selectors.EVENT_READ)
             try:
                 self._listen(selector)
             except TidemarkError:
@@ -108,7 +128,7 @@ class Session:
     def _listen(self, selector: selectors.BaseSelector) -> None:
         cutter = LineCutter()
         while True:
-            ready = {key.fd for key, _ in selector.select(self._seconds_to_commit())}
+            ready = {key.fd for key, _ in selector.select(self._seconds_to_wait())}
             self._interruption.check()
             if self._committer.descriptor in ready:
                 self._take_commit()
@@ -118,7 +138,24 @@ class Session:
                     break
                 self._read(cutter, piece)
             self._commit_if_due()
+            self._look_around(selector, ready)
         self._end(inside_line=cutter.inside_line)
+
+    def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
+        for order in self._steering.due():
+            self._talk.send(order)
+        if self._watch is None:
+            return
+        if self._outdated_at is not None:
+            if time.monotonic() - self._outdated_at > GRACE_SECONDS:
+                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {GRACE_SECONDS:.0f} s after stdin ended")
+            return
+        self._watch.look()
+        if self._watch.descriptor in ready:
+            # It ends between two transactions, everything said; the next session opens what the file says now.
+            self._outdated_at = time.monotonic()
+            selector.unregister(self._watch.descriptor)
+            self._talk.finish()
 
     # What the connector says.
 
@@ -221,11 +258,11 @@ class Session:
         if self._begun_at is None:
             self._begun_at = time.monotonic()
 
-    def _seconds_to_commit(self) -> float | None:
-        """How long to wait for the connector before a commit is due; None where only an event can make it due."""
+    def _seconds_to_wait(self) -> float:
+        """How long to wait for the connector before something else is due: a commit, or a look around."""
         if self._begun_at is None or self._inside_transaction or self._committer.busy:
-            return None
-        return max(0.0, self._begun_at + self._due.interval - time.monotonic())
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.0, self._begun_at + self._due.interval - time.monotonic()))
 
     def _commit_if_due(self) -> None:
         if self._inside_transaction or self._begun_at is None:
@@ -262,6 +299,7 @@ class Session:
             self.advanced = True
         if self._opened is not None and self._opened.explicit_acknowledgements and commit.checkpoints:
             self._talk.acknowledge(commit.checkpoints)
+        self._steering.committed(self._writer.state)
         self._display.committed(commit)
 
     # The end.

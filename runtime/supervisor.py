@@ -9,6 +9,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponent
 
 from protocol.error_codes import Policy
 from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
+from protocol.logs import LogLine
 from protocol.messages import Open
 from runtime.capture_file import CommitEntry
 from runtime.connector.conversation import Conversation
@@ -17,6 +18,8 @@ from runtime.owned_log import OwnedLog
 from runtime.preparation import PreparedCapture
 from runtime.progress.display import Display
 from runtime.session import Session
+from runtime.steering.capture_file_watch import CaptureFileWatch
+from runtime.steering.steering import Steering
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
@@ -39,6 +42,7 @@ class Supervisor:
         log: Opens the log. Every session begins at its state; after it could not be written it is opened again.
         due: When a commit is due.
         until_caught_up: A clean end of the connector is the end; otherwise it is opened again.
+        watch: Says when the capture file was edited; None when it is not watched.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Supervisor:
         display: Display,
         *,
         until_caught_up: bool,
+        watch: CaptureFileWatch | None = None,
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
         reopen_seconds: float = REOPEN_SECONDS,
     ) -> None:
@@ -59,6 +64,8 @@ class Supervisor:
         self._interruption = interruption
         self._display = display
         self._until_caught_up = until_caught_up
+        self._watch = watch
+        self._outdated = False
         self._first_delay = first_delay_seconds
         self._reopen_seconds = reopen_seconds
 
@@ -84,7 +91,7 @@ class Supervisor:
                 retry_error_callback=_give_up,
             )
             opened = time.monotonic()
-            if not attempts(self._open_once):
+            if not attempts(self._open_once) or self._outdated:
                 continue
             if self._until_caught_up:
                 return
@@ -92,12 +99,23 @@ class Supervisor:
 
     def _open_once(self) -> bool:
         """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
+        if self._watch is not None and (edition := self._watch.take()) is not None:
+            self._prepared, self._due = edition.prepared, edition.due
+            self._display.expect(table.name for table in self._prepared.tables)
         prepared, writer = self._prepared, self._log.writer()
         name = prepared.connector.name
         running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
-        with Conversation(name, running, prepared.redactor, self._display.log) as talk:
+        steering = Steering(writer.root, writer.state, self._display)
+
+        def heard(line: LogLine) -> None:
+            steering.heard(line)
+            self._display.log(line)
+
+        with Conversation(name, running, prepared.redactor, heard) as talk:
             talk.send(Open(capture=prepared.spec, version=prepared.version, state=writer.state))
-            session = Session(talk, name, writer, prepared.tables, self._due, self._interruption, self._display)
+            session = Session(
+                talk, name, writer, prepared.tables, self._due, self._interruption, self._display, steering, self._watch
+            )
             try:
                 session.run()
             except TidemarkError as error:
@@ -107,6 +125,7 @@ class Supervisor:
                     raise
                 failure = error
             else:
+                self._outdated = session.outdated
                 return True
         delay = self._first_delay * random.uniform(1, 2)
         self._say(failure, delay)

@@ -6,7 +6,7 @@ A code is stable: it may be retired, never reused. ``docs/errors.md`` is generat
 
 from __future__ import annotations
 
-from protocol.error_codes import captures, changelog, demo, postgres, protocol, runtime, spark
+from protocol.error_codes import captures, changelog, demo, mysql, postgres, protocol, runtime, spark
 from protocol.error_codes.model import ErrorCode, Policy
 
 __all__ = ["CODES", "ErrorCode", "Policy"]
@@ -23,6 +23,7 @@ CODES: dict[str, ErrorCode] = _table(
     *protocol.CODES,
     *captures.CODES,
     *postgres.CODES,
+    *mysql.CODES,
     *changelog.CODES,
     *runtime.CODES,
     *spark.CODES,

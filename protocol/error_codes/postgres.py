@@ -177,4 +177,11 @@ CODES = (
         "The log of an update or delete would not say which row it was. Run: ALTER TABLE ... REPLICA IDENTITY DEFAULT "
         "(or FULL), or choose the columns of the replica identity as the binding's key.",
     ),
+    ErrorCode(
+        "TM-PG-033",
+        "The log changed while it was read",
+        Policy.MANUAL,
+        "The server that took over lacks a transaction that was being read when the connection broke; nothing of it was "
+        "committed. Start the capture again: it compares its position with the server's log.",
+    ),
 )

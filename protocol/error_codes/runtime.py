@@ -137,4 +137,23 @@ CODES = (
         "This is a defect of tidemark. Run the same with LOG_LEVEL=debug to see where it happened, and report it. "
         "Nothing committed is lost.",
     ),
+    ErrorCode(
+        "TM-RUN-016",
+        "The connector takes no orders while it runs",
+        Policy.MANUAL,
+        "Edit the capture file instead: 'backfill: 1' under a table has it read again, and a table that is left out "
+        "is not captured. The order stays until a connector takes it.",
+    ),
+    ErrorCode(
+        "TM-RUN-017",
+        "The connector does not end when it is asked to",
+        Policy.RETRY,
+        "It is ended, and opened again from the last commit. A connector ends its session when its stdin ends.",
+    ),
+    ErrorCode(
+        "TM-RUN-018",
+        "The connector makes no plan",
+        Policy.MANUAL,
+        "A plan needs a connector of this project. 'tidemark discover FILE' lists the tables of any.",
+    ),
 )

@@ -11,15 +11,17 @@ import orjson
 import typer
 from rich.console import Console
 
-from runtime.capture_file import read_capture_file
+from runtime.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
 from runtime.owned_log import OwnedLog
-from runtime.preparation import Preparation
+from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
 from runtime.progress.lines import LineDisplay
 from runtime.progress.live import LiveDisplay
+from runtime.progress.status_file import StatusFile
+from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 from runtime.supervisor import Supervisor
 
 UntilCaughtUpOption = Annotated[
@@ -32,35 +34,52 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     """Capture changes into the change log until you stop it.
 
     Starts where the last run stopped: whatever was committed is never captured twice, whatever was not is read again.
+    An edit of FILE takes effect while it runs: a table that was added is backfilled, the others go on where they are.
     Progress is a live table on a terminal, JSON lines on stderr elsewhere (or with --json). Ctrl-C ends it in order.
     """
+    # Before it is read: an edit in between must not go unnoticed.
+    before = stamp(file)
     settings = read_capture_file(file)
     level = os.environ.get("LOG_LEVEL", "info")
     figures = Figures()
     console = Console(stderr=True)
-    display: Display = (
+    shown: Display = (
         LiveDisplay(figures, level, console) if console.is_terminal and not json else LineDisplay(figures, level)
     )
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     log = OwnedLog(settings.log_path, settings.capture)
+    display = StatusFile(settings.log_path, shown)
+
+    def prepare(settings: CaptureFile) -> PreparedCapture:
+        return _prepare(settings, display, until_caught_up=until_caught_up)
+
     with Interruption() as interruption, display, _LoggingTo(display), log:
-        preparation = Preparation(settings, display.log, until_caught_up=until_caught_up)
-        spec, discovered = preparation.discover()
-        selection = preparation.select(spec, discovered)
-        for warning in selection.warnings:
-            display.notice("warning", warning)
-        prepared = preparation.validate(selection.tables)
-        if done := preparation.apply(prepared):
-            display.notice("info", preparation.redactor.text(done))
+        prepared = prepare(settings)
         display.expect(table.name for table in prepared.tables)
-        Supervisor(prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up).run()
+        with CaptureFileWatch(file, settings, before, prepare, display) as watch:
+            Supervisor(
+                prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up, watch=watch
+            ).run()
     if json:
         sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())
     else:
         sys.stdout.write(
-            f"caught up: {figures.events:,} events of {len(prepared.tables)} tables "
+            f"caught up: {figures.events:,} events of {len(figures.tables)} tables "
             f"in {figures.commits} commits, in {settings.log_path}\n"
         )
+
+
+def _prepare(settings: CaptureFile, display: Display, *, until_caught_up: bool) -> PreparedCapture:
+    """Everything between the capture file and ``open``: discover, choose, validate, apply."""
+    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up)
+    spec, discovered = preparation.discover()
+    selection = preparation.select(spec, discovered)
+    for warning in selection.warnings:
+        display.notice("warning", warning)
+    prepared = preparation.validate(selection.tables)
+    if done := preparation.apply(prepared):
+        display.notice("info", preparation.redactor.text(done))
+    return prepared
 
 
 class _LoggingTo(logging.Handler):

@@ -71,8 +71,10 @@ class Figures:
         """What goes on at this moment, in words."""
 
     def expect(self, tables: Iterable[str]) -> None:
-        """Shows these tables from now on, although nothing came of them yet."""
-        for name in tables:
+        """Shows these tables from now on, although nothing came of them yet, and none that is not captured any more."""
+        names = set(tables)
+        self.tables = {name: figures for name, figures in self.tables.items() if name in names}
+        for name in sorted(names):
             self.tables.setdefault(name, TableFigures())
         self.doing = "capturing"
 

@@ -20,6 +20,7 @@ from runtime.interruption import Interruption
 from runtime.preparation import PreparedCapture
 from runtime.selection import SelectedTable
 from runtime.session import Session
+from runtime.steering.steering import Steering
 from tests.runtime.capture_folder import CaptureFolder
 
 ROW_SCHEMA: dict[str, Any] = {
@@ -98,9 +99,10 @@ def run_session(
     capture = prepared(folder, *tables, secrets=secrets)
     with LogWriter.open(folder.log_path, "shop") as writer, Interruption() as interruption:
         running = capture.connector.start(capture.environment)
+        steering = Steering(writer.root, writer.state, display)
         with Conversation("connector", running, capture.redactor, display.log) as talk:
             talk.send(Open(capture=capture.spec, version=capture.version, state=writer.state))
-            Session(talk, "connector", writer, capture.tables, due, interruption, display).run()
+            Session(talk, "connector", writer, capture.tables, due, interruption, display, steering, None).run()
     return display
 
 

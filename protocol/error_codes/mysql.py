@@ -1,0 +1,128 @@
+"""Codes of MySQL and MariaDB: the server, its privileges, its log, its rows and values."""
+
+from __future__ import annotations
+
+from protocol.error_codes.model import ErrorCode, Policy
+
+CODES = (
+    ErrorCode(
+        "TM-MY-001",
+        "No connection to the server",
+        Policy.RETRY,
+        "Check host and port, that the server listens there (bind_address, skip_networking), and that firewalls let the connection through.",
+    ),
+    ErrorCode(
+        "TM-MY-002",
+        "The server refuses user or password",
+        Policy.MANUAL,
+        "Check user and password, and that the account exists for the host that the connector comes from: SELECT user, host FROM mysql.user;",
+    ),
+    ErrorCode(
+        "TM-MY-003",
+        "No encrypted connection as configured",
+        Policy.MANUAL,
+        "Check ssl_mode and ssl_ca: the server must offer TLS for REQUIRED, its certificate must be signed by an authority of ssl_ca for VERIFY_CA, and name the configured host for VERIFY_IDENTITY.",
+    ),
+    ErrorCode(
+        "TM-MY-004",
+        "The server is too old or not known",
+        Policy.MANUAL,
+        "Upgrade the server to MySQL 5.7 or MariaDB 10.5, or later.",
+    ),
+    ErrorCode(
+        "TM-MY-005",
+        "The binary log is off or not of rows",
+        Policy.MANUAL,
+        "In the server's configuration: log_bin, binlog_format=ROW, binlog_row_image=FULL; then restart it. On RDS and Aurora set binlog_format=ROW in the (cluster) parameter group, with backups switched on; on Cloud SQL enable point-in-time recovery; on Azure set binlog_row_image=FULL among the server parameters.",
+    ),
+    ErrorCode(
+        "TM-MY-006",
+        "The user may not replicate",
+        Policy.MANUAL,
+        "Run the GRANT that the error gives as an administrator.",
+    ),
+    ErrorCode(
+        "TM-MY-007",
+        "A table does not exist",
+        Policy.MANUAL,
+        "Check the table's name, case included, and that the user may see it; `tidemark discover` lists the tables that can be captured.",
+    ),
+    ErrorCode(
+        "TM-MY-008",
+        "The user lacks a privilege",
+        Policy.MANUAL,
+        "Run GRANT SELECT ON … for the configured user.",
+    ),
+    ErrorCode(
+        "TM-MY-009",
+        "A table has no key",
+        Policy.MANUAL,
+        "Add a primary key, name the columns that identify a row in the table's `key`, or follow only its log with `scan: none`.",
+    ),
+    ErrorCode(
+        "TM-MY-010",
+        "Several prerequisites are not met",
+        Policy.MANUAL,
+        "Mend each of those listed; every one has a log line of its own with what to do.",
+    ),
+    ErrorCode(
+        "TM-MY-011",
+        "The server's replication settings do not fit",
+        Policy.MANUAL,
+        "Run the statement, or set the option, that the error gives.",
+    ),
+    ErrorCode(
+        "TM-MY-015",
+        "The server no longer has the log that the capture needs",
+        Policy.MANUAL,
+        "Changes are lost between the capture's position and the server's log. Capture into a new change log, which reads the tables again; keep binary logs longer (binlog_expire_logs_seconds, expire_logs_days).",
+    ),
+    ErrorCode(
+        "TM-MY-016",
+        "The position belongs to another server or another history",
+        Policy.MANUAL,
+        "Point the capture at the server it read before, or at one that has all of its transactions by GTID, or capture into a new change log.",
+    ),
+    ErrorCode(
+        "TM-MY-017",
+        "A column has a reserved name",
+        Policy.MANUAL,
+        "Leave the column out with `exclude: [_meta]`, or rename it.",
+    ),
+    ErrorCode(
+        "TM-MY-019",
+        "The server refused a statement",
+        Policy.RETRY,
+        "Look at the server's message; if it persists, mend the cause it names.",
+    ),
+    ErrorCode(
+        "TM-MY-020",
+        "The connection to the server was lost",
+        Policy.RETRY,
+        "Nothing needs to be done if it passes; otherwise look at the server's log.",
+    ),
+    ErrorCode(
+        "TM-MY-022",
+        "A table's options do not fit its columns",
+        Policy.MANUAL,
+        "Correct the column names in `key` and `exclude`; they are case-sensitive.",
+    ),
+    ErrorCode(
+        "TM-MY-023",
+        "The connector's configuration is wrong",
+        Policy.MANUAL,
+        'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/mysql.md explains them.',
+    ),
+    ErrorCode(
+        "TM-MY-030",
+        "A table is not as the capture knows it",
+        Policy.RETRY,
+        "The table was probably altered a moment ago: the connector reads its columns again when it starts. If it goes on, backfill the table again.",
+    ),
+    ErrorCode(
+        "TM-MY-031",
+        "A value cannot be represented",
+        Policy.MANUAL,
+        "Exclude the named column, or mend the value: a text in a JSON column that is not JSON, for one.",
+    ),
+)

@@ -1,0 +1,42 @@
+"""What a connector would do, before it does anything: the answer to ``validate`` when it is asked for a plan.
+
+With ``TIDEMARK_PLAN=1`` in its environment a connector writes, besides its answer, one log line with ``eventType:
+backfillPlan`` whose fields are a ``Plan``. Nothing is made or written at the source for it.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+PLAN = "TIDEMARK_PLAN"
+"""Environment variable: ``validate`` is answered with a plan besides."""
+
+BACKFILL_PLAN = "backfillPlan"
+"""``eventType`` of a plan's log line."""
+
+
+class TablePlan(BaseModel):
+    """How one table would be backfilled.
+
+    Attributes:
+        scan: ``key``, ``physical`` or ``none``.
+        key: The columns by which it is scanned, and by which its rows are told apart.
+        ranges: Into how many parts it can be cut for several readers; 1 when it cannot.
+        rows_estimated: The server's estimate, None when it has none.
+        bytes_estimated: Its size on the server's disk, None when that is not known.
+        rows_per_second: How fast a first chunk of it was read just now, by one reader, None when none was read.
+    """
+
+    scan: str
+    key: list[str] = []
+    ranges: int = 1
+    rows_estimated: int | None = None
+    bytes_estimated: int | None = None
+    rows_per_second: float | None = None
+
+
+class Plan(BaseModel):
+    """All tables of a capture, by resource path joined with a dot, in the order in which they would be begun."""
+
+    readers: int = 1
+    tables: dict[str, TablePlan] = {}

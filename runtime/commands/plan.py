@@ -1,0 +1,101 @@
+"""``tidemark plan``: what a capture would read, how, and for how long, before anything runs."""
+
+from __future__ import annotations
+
+import sys
+
+import orjson
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from protocol.errors import ConnectorError
+from protocol.logs import LogLine
+from protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
+from runtime.capture_file import read_capture_file
+from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.preparation import Preparation
+from runtime.progress.live import duration, size
+
+
+def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:
+    """Show how each table would be backfilled, and about how long that takes. Nothing is changed anywhere.
+
+    Estimates are the source's own; the speed is that of a first chunk, read just now by one reader from an unloaded
+    pipe. What the source cannot say stays empty.
+    """
+    found: list[LogLine] = []
+    preparation = Preparation(read_capture_file(file), lambda line: _take(line, found), variables={PLAN: "1"})
+    spec, discovered = preparation.discover()
+    selection = preparation.select(spec, discovered)
+    for warning in selection.warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    preparation.validate(selection.tables)
+    if not found:
+        raise ConnectorError("TM-RUN-018", f"{preparation.connector.name} says nothing of how it would read the tables")
+    try:
+        answer = Plan.model_validate(found[-1].fields)
+    except ValidationError as error:
+        raise ConnectorError(
+            "TM-RUN-005", f"the plan of {preparation.connector.name} is malformed: {error.error_count()} mistakes"
+        ) from None
+    if json:
+        body = {**answer.model_dump(), "seconds": seconds(answer)}
+        sys.stdout.write(orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE).decode())
+        return
+    _print(answer)
+
+
+def _take(line: LogLine, found: list[LogLine]) -> None:
+    if line.event_type == BACKFILL_PLAN:
+        found.append(line)
+    elif line.level in ("warning", "error", "fatal"):
+        sys.stderr.write(f"{line.level}: {line.message}\n")
+
+
+def table_seconds(table: TablePlan) -> float | None:
+    """What one reader takes for a table; None when size or speed are not known."""
+    if table.scan == "none":
+        return 0.0
+    if table.rows_estimated is None or not table.rows_per_second:
+        return None
+    return table.rows_estimated / table.rows_per_second
+
+
+def seconds(answer: Plan) -> float | None:
+    """What all readers together take, None when that of some table is not known.
+
+    No less than the work over the readers, and no less than the longest table over the readers that can share it.
+    """
+    each = {name: table_seconds(table) for name, table in answer.tables.items()}
+    known = [time for time in each.values() if time is not None]
+    if len(known) < len(each):
+        return None
+    longest = [(each[name] or 0.0) / min(answer.readers, max(1, table.ranges)) for name, table in answer.tables.items()]
+    return max([sum(known) / answer.readers, *longest])
+
+
+def _print(answer: Plan) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("table", "scan", "key"):
+        table.add_column(column, overflow="fold")
+    for column in ("ranges", "rows, about", "size, about", "rows/s", "one reader"):
+        table.add_column(column, justify="right")
+    for name, one in answer.tables.items():
+        table.add_row(
+            name,
+            one.scan,
+            ", ".join(one.key) or "none",
+            str(one.ranges),
+            "" if one.rows_estimated is None else f"{one.rows_estimated:,}",
+            "" if one.bytes_estimated is None else size(one.bytes_estimated),
+            "" if one.rows_per_second is None else f"{one.rows_per_second:,.0f}",
+            duration(table_seconds(one)),
+        )
+    Console().print(table, markup=False)
+    total = seconds(answer)
+    readers = "1 reader" if answer.readers == 1 else f"{answer.readers} readers"
+    sys.stdout.write(
+        f"\n{len(answer.tables)} tables, {readers}: "
+        + (f"about {duration(total)} if the source keeps that speed\n" if total is not None else "time not known\n")
+    )

@@ -1,0 +1,130 @@
+"""``tidemark pause``, ``resume``, ``backfill`` and ``priority``: orders for a capture, whether or not it runs now."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from protocol.changelog import ChangeLog
+from protocol.errors import UsageError
+from protocol.messages import Control
+from runtime.capture_file import near, read_capture_file
+from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.progress.status_file import read_status
+from runtime.steering.orders import Orders, handled
+
+WAIT_SECONDS = 15.0
+"""How long a command waits for a running capture to carry its order out."""
+
+LOOK_SECONDS = 0.1
+
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", help="schema.table; may be given several times. Without it: all tables."),
+]
+
+TableOption = Annotated[list[str], typer.Option("--table", "-t", help="schema.table; may be given several times.")]
+
+FromOption = Annotated[
+    str | None, typer.Option("--from", help="Rows from this key on: its values as the source prints them, with commas.")
+]
+UntilOption = Annotated[str | None, typer.Option("--until", help="Rows up to this key, or all that begin with it.")]
+
+
+def pause(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
+    """Hold the backfill of tables. Their changes are captured all the same, and the source's log is never held.
+
+    It stays so over restarts, until 'tidemark resume'.
+    """
+    _order(file, {"action": "pause", "tables": table}, json=json)
+
+
+def resume(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
+    """Go on with the backfill of tables that were paused, or were set aside because they failed."""
+    _order(file, {"action": "resume", "tables": table}, json=json)
+
+
+def backfill(
+    file: CaptureFileArgument,
+    table: TableOption,
+    where: Annotated[str | None, typer.Option(help="SQL: only rows that meet it.")] = None,
+    first: FromOption = None,
+    until: UntilOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read a table again: all of it, the rows with keys from --from to --until, or those that meet --where.
+
+    Nothing else stops, and what was captured stays: the rows come once more, with what the source has now.
+    """
+    if len(table) > 1 and (first or until):
+        raise UsageError("TM-CFG-007", "--from and --until are for one table")
+    order = {"action": "backfill", "tables": table, "where": where, "from": _key(first), "until": _key(until)}
+    _order(file, order, json=json)
+
+
+def priority(
+    file: CaptureFileArgument,
+    table: TableOption,
+    number: Annotated[int, typer.Option("--priority", "-p", help="Tables with a higher number are read first.")],
+    json: JsonOption = False,
+) -> None:
+    """Change which tables are backfilled first."""
+    _order(file, {"action": "priority", "tables": table, "priority": number}, json=json)
+
+
+def _key(text: str | None) -> list[str] | None:
+    return None if text is None else text.split(",")
+
+
+def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
+    root = read_capture_file(file).log_path
+    status = read_status(root) or {}
+    _check_tables(order["tables"] or [], list(status.get("tables", {})))
+    order = {name: value for name, value in order.items() if value is not None}
+    number = Orders(root).give(Control.model_validate({"sequence": 1, **order}))
+    done = _wait(root, number) if _runs(status) else False
+    if json:
+        report = {"sequence": number, "done": done, **order}
+        sys.stdout.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE).decode())
+        return
+    what = f"{order['action']} {', '.join(order.get('tables') or ['all tables'])}"
+    when = "taken by the connector" if done else "noted; the connector takes it when the capture runs"
+    sys.stdout.write(f"{what}: {when}\n")
+
+
+def _check_tables(wanted: list[str], known: list[str]) -> None:
+    """Names are checked against the capture's last status, where it has one."""
+    wrong = [name for name in wanted if name not in known] if known else []
+    if wrong:
+        listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
+        raise UsageError("TM-CFG-004", listed, remedy="Name tables as 'tidemark status FILE' lists them.")
+
+
+def _runs(status: dict[str, Any]) -> bool:
+    """Whether the process that wrote the status is there. On another machine it is not: then nothing waits for it."""
+    pid = status.get("pid")
+    if not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _wait(root: Path, number: int) -> bool:
+    deadline = time.monotonic() + WAIT_SECONDS
+    log = ChangeLog(root)
+    while handled(log.summary().state) < number:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True

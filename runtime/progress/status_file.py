@@ -1,0 +1,89 @@
+"""The figures of a running capture in a file of the change log's folder, for commands that run beside it.
+
+``LOG/status.json`` holds ``{"pid": …, "time": "…Z", …}`` and the members of ``Figures.as_fields``. It is replaced about
+once a second and says nothing that a commit does not; a capture that is over leaves its last one behind.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from protocol.changelog import Commit
+from protocol.logs import LogLine
+from runtime.changelog.storage import writing
+from runtime.progress.display import Display
+from runtime.progress.figures import Figures
+
+STATUS_FILE = "status.json"
+EVERY_SECONDS = 1.0
+
+
+class StatusFile:
+    """A display that writes the file, and hands everything on to another display."""
+
+    def __init__(self, root: Path, display: Display) -> None:
+        self._path = root / STATUS_FILE
+        self._display = display
+        self._figures = Figures()
+        self._lock = threading.Lock()
+        self._written_at = -EVERY_SECONDS
+
+    def log(self, line: LogLine) -> None:
+        self._display.log(line)
+        with self._lock:
+            if self._figures.status(line):
+                self._write(now=False)
+
+    def notice(self, level: str, message: str, **fields: Any) -> None:
+        self._display.notice(level, message, **fields)
+
+    def expect(self, tables: Iterable[str]) -> None:
+        names = list(tables)
+        self._display.expect(names)
+        with self._lock:
+            self._figures.expect(names)
+
+    def committed(self, commit: Commit) -> None:
+        self._display.committed(commit)
+        with self._lock:
+            self._figures.committed(commit)
+            self._write(now=False)
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._write(now=True)
+        self._display.__exit__(kind, error, trace)
+
+    def _write(self, *, now: bool) -> None:
+        if not self._path.parent.is_dir() or (not now and time.monotonic() < self._written_at + EVERY_SECONDS):
+            return
+        self._written_at = time.monotonic()
+        content = {"pid": os.getpid(), "time": datetime.now(UTC).isoformat(), **self._figures.as_fields()}
+        beside = self._path.with_suffix(".tmp")
+        with writing(self._path):
+            beside.write_bytes(orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS))
+            beside.replace(self._path)
+
+
+def read_status(root: Path) -> dict[str, Any] | None:
+    """What the file says; None when there is none, or none that can be read."""
+    try:
+        content = orjson.loads((root / STATUS_FILE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,134 @@
+"""Notices that the capture file was edited, and prepares what it says now while the capture goes on with the old."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from protocol.errors import TidemarkError
+from runtime.capture_file import CaptureFile, CommitEntry, read_capture_file
+from runtime.preparation import PreparedCapture
+from runtime.progress.display import Display
+
+LOOK_SECONDS = 0.5
+"""How often the file's time is looked at."""
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """What a capture file says at one time, ready to be opened."""
+
+    file: CaptureFile
+    prepared: PreparedCapture
+
+    @property
+    def due(self) -> CommitEntry:
+        return self.file.commit
+
+
+class CaptureFileWatch:
+    """Watches one capture file. A file with a mistake, or that the source does not meet, changes nothing but is told.
+
+    Args:
+        path: The capture file.
+        file: What it said when it was read last.
+        stamp: The file's ``stamp`` from before it was read.
+        prepare: Makes the calls that come before ``open``. Runs in a thread of its own.
+
+    Attributes:
+        descriptor: Becomes readable when there is an edition to ``take``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        file: CaptureFile,
+        stamp: Stamp | None,
+        prepare: Callable[[CaptureFile], PreparedCapture],
+        display: Display,
+    ) -> None:
+        self._path = path
+        self._file = file
+        self._stamp = stamp
+        self._prepare = prepare
+        self._display = display
+        self._edition: Edition | None = None
+        self._thread: threading.Thread | None = None
+        self._looked_at = 0.0
+        self.descriptor, self._write = os.pipe()
+
+    def look(self) -> None:
+        """Looks whether the file was edited, if it is time to; then begins to prepare what it says."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_SECONDS or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._looked_at = now
+        found = stamp(self._path)
+        # An editor may replace the file by removing it first: wait for the new one.
+        if found is None or found == self._stamp:
+            return
+        self._stamp = found
+        self._thread = threading.Thread(target=self._read, name="capture-file", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Edition | None:
+        """The newest edition, if there is one that was not taken."""
+        if self._edition is None:
+            return None
+        os.read(self.descriptor, 1)
+        edition, self._edition = self._edition, None
+        return edition
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread is not None:
+            self._thread.join()  # Its calls have limits of their own.
+        os.close(self.descriptor)
+        os.close(self._write)
+
+    def _read(self) -> None:
+        try:
+            file = read_capture_file(self._path)
+            if file == self._file:
+                return
+            if (file.capture, file.log_path) != (self._file.capture, self._file.log_path):
+                self._display.notice(
+                    "warning",
+                    f"{self._path}: capture and log stay as they are until tidemark capture is started again",
+                )
+                return
+            prepared = self._prepare(file)
+        except TidemarkError as error:
+            self._display.notice(
+                "error",
+                f"the edited {self._path} is not used: {error.message}",
+                code=error.code,
+                remedy=error.remedy,
+            )
+            return
+        fresh = self._edition is None
+        self._file, self._edition = file, Edition(file, prepared)
+        self._display.notice("info", f"{self._path} was edited; going on with what it says now")
+        if fresh:
+            os.write(self._write, b"\0")
+
+
+def stamp(path: Path) -> Stamp | None:
+    """What changes when a file is written or replaced; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

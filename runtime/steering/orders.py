@@ -1,0 +1,100 @@
+"""Orders for a capture: each a file in the change log's folder until the connector's committed state says it is done.
+
+::
+
+    LOG/control/00000000000000000007.json    one order; its number is the ``sequence`` the connector is told
+
+An order is carried out once: the connector writes the last sequence it has handled into its state, as the member
+``control``, in the same checkpoint as what the order changed, so that both are committed together or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from protocol.changelog import ChangeLog
+from protocol.errors import ChangeLogError
+from protocol.messages import Control, JsonObject
+from runtime.changelog import storage
+
+FOLDER = "control"
+
+_NAME = re.compile(r"(\d{20})\.json")
+
+_NO_EPOCH = 0
+"""Who gives an order is no writer of the log, and claims no epoch."""
+
+
+def handled(state: JsonObject) -> int:
+    """The last sequence that a connector with this state has handled; 0 before the first."""
+    number = state.get("control", 0)
+    return number if isinstance(number, int) else 0
+
+
+class Orders:
+    """The orders of one change log.
+
+    Args:
+        root: The change log's folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = root / FOLDER
+
+    def give(self, order: Control) -> int:
+        """Adds an order, durably, under the next free sequence, which it returns; that of ``order`` is not looked at.
+
+        Raises:
+            ChangeLogError: There is no change log, or it cannot be written (``TM-LOG-008``).
+        """
+        log = ChangeLog(self._root)
+        storage.make_folder(self._folder)
+        while True:
+            # In this order: a file that is gone from the list was handled by a state that is read after it.
+            waiting = self._numbers()
+            number = max([handled(log.summary().state), *waiting]) + 1
+            numbered = order.model_copy(update={"sequence": number})
+            data = orjson.dumps(numbered.model_dump(by_alias=True, exclude_defaults=True) | {"sequence": number})
+            try:
+                storage.publish(self._folder / f"{number:020d}.json", data, _NO_EPOCH)
+            except FileExistsError:
+                continue
+            return number
+
+    def waiting(self, after: int) -> list[Control]:
+        """The orders with a sequence above ``after``, in turn.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-002`` a file is not an order.
+        """
+        return [self._read(number) for number in sorted(self._numbers()) if number > after]
+
+    def forget(self, handled: int) -> None:
+        """Removes the orders up to ``handled``: a committed state says that they are carried out."""
+        for number in self._numbers():
+            if number <= handled:
+                storage.remove(self._folder / f"{number:020d}.json")
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = [path.name for path in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        return [int(match[1]) for name in names if (match := _NAME.fullmatch(name))]
+
+    def _read(self, number: int) -> Control:
+        path = self._folder / f"{number:020d}.json"
+        try:
+            return Control.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it does not say what to do"
+            raise ChangeLogError(
+                "TM-LOG-002",
+                f"{path} is not an order: {reason}",
+                remedy=f"Remove {path} and give the order again.",
+            ) from None

@@ -1,0 +1,132 @@
+"""Orders and edits of the capture file reach a capture that runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
+from tests.servers.deadline import wait_until
+
+SECONDS = 20.0
+
+ANNOUNCE = {"stderr": json.dumps({"level": "info", "message": "takes orders", "eventType": "control", "fields": {}})}
+STATUS = {
+    "stderr": json.dumps(
+        {
+            "level": "info",
+            "message": "capturing",
+            "eventType": "connectorStatus",
+            "fields": {"tables": {"public.t": {"rows_done": 1}}, "position": "1"},
+        }
+    )
+}
+TIDEMARK = [sys.executable, "-m", "runtime"]
+ROW = {"rows": {"first": 1, "count": 1}}
+
+
+def row(number: int, binding: int = 0) -> dict[str, object]:
+    return {"rows": {"first": number, "count": 1, "binding": binding}}
+
+
+@contextmanager
+def capturing(folder: CaptureFolder) -> Iterator[subprocess.Popen[str]]:
+    """``tidemark capture`` beside the test; interrupted at the end."""
+    process = folder.start("capture", str(folder.file))
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: CaptureFolder) -> None:
+    folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, {"await_eof": 0}])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        paused = folder.run("pause", str(folder.file), "--table", "public.t", "--json")
+    assert paused.returncode == 0, paused.stderr
+    assert json.loads(paused.stdout) == {"sequence": 1, "done": True, "action": "pause", "tables": ["public.t"]}
+    orders = folder.requests("control")
+    assert [(order["sequence"], order["action"], order["tables"]) for order in orders] == [(1, "pause", ["public.t"])]
+    # The committed state says that it was handled, so its file is gone.
+    assert folder.log.summary().state == {"cursor": 1, "control": 1}
+    wait_until(lambda: not list((folder.log_path / "control").iterdir()), SECONDS, "the order is forgotten")
+
+
+def test_an_order_for_a_table_that_is_not_captured_is_refused(folder: CaptureFolder) -> None:
+    folder.script([OPENED, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        refused = folder.run("backfill", str(folder.file), "--table", "public.tt")
+    assert refused.returncode == 2
+    assert "TM-CFG-004" in refused.stderr
+    assert "did you mean public.t?" in refused.stderr
+
+
+def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_starts(folder: CaptureFolder) -> None:
+    folder.script(
+        [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await": 1}],
+        [OPENED, ANNOUNCE, {"await_orders": 2}, {"await": 1}],
+    )
+    assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
+    for arguments in (["pause"], ["backfill", "--table", "public.t", "--from", "3", "--until", "5,x"]):
+        noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
+        assert "noted" in noted.stdout, noted.stderr
+    status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
+    assert [order["sequence"] for order in status["orders"]] == [1, 2]
+    assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
+    pause, backfill = folder.requests("control")
+    assert (pause["action"], pause.get("tables", [])) == ("pause", [])
+    assert (backfill["from"], backfill["until"], backfill["tables"]) == (["3"], ["5", "x"], ["public.t"])
+    assert folder.log.summary().state["control"] == 2
+
+
+def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) -> None:
+    folder.script([OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun, SECONDS, "a commit")
+        process = subprocess.Popen(
+            [*TIDEMARK, "pause", str(folder.file)], cwd=folder.path, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            wait_until(lambda: "TM-RUN-016" in folder.stderr, SECONDS, "a warning")
+        finally:
+            process.kill()
+            process.communicate()
+    assert folder.requests("control") == []
+
+
+def test_a_table_added_to_the_capture_file_is_captured_while_the_rest_goes_on(folder: CaptureFolder) -> None:
+    tables = [TABLE, {"name": "public/u"}]
+    folder.script(
+        [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}, row(2), {"checkpoint": {"cursor": 2}}],
+        [OPENED, row(3), row(4, binding=1), {"checkpoint": {"cursor": 3}}, {"await_eof": 0}],
+        tables=tables,
+    )
+    folder.write_file(tables=["public.t"])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun, SECONDS, "a commit")
+        folder.write_file(tables=["public.t", "public.u"])
+        wait_until(lambda: len(folder.requests("open")) == 2, SECONDS, "a second session")
+        wait_until(lambda: folder.log.summary().next_offset == 4, SECONDS, "its rows")
+    first, second = folder.requests("open")
+    assert [len(request["capture"]["bindings"]) for request in (first, second)] == [1, 2]
+    # What the first session said last was committed before the second began.
+    assert second["state"] == {"cursor": 2}
+    assert (folder.ids("public/t"), folder.ids("public/u")) == ([1, 2, 3], [4])
+
+
+def test_a_mistake_in_the_edited_file_changes_nothing_and_is_told(folder: CaptureFolder) -> None:
+    folder.script([OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun, SECONDS, "a commit")
+        folder.write_file(tabels=["public.t"])
+        wait_until(lambda: "did you mean tables?" in folder.stderr, SECONDS, "the mistake is told")
+        folder.write_file(tables=["public.missing"])
+        wait_until(lambda: "TM-CFG-004" in folder.stderr, SECONDS, "the missing table is told")
+    assert len(folder.requests("open")) == 1
