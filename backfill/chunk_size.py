@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+CHUNK_BYTES = 16 * 1024 * 1024
+"""A chunk that has grown to this is ended: memory must not follow the width of rows."""
+
 
 class ChunkSize:
     """Rows for the next chunk of one table.
@@ -13,7 +16,8 @@ class ChunkSize:
         target_seconds: How long reading a chunk should take.
         start: Rows of the first chunk.
         smallest: The fewest rows.
-        largest: The most rows, which bounds what a chunk holds in memory.
+        largest: The most rows.
+        largest_bytes: The most bytes in rows of the size seen last: a chunk that had to be ended early was a waste.
         fixed: This many rows always, whatever is measured.
     """
 
@@ -27,6 +31,7 @@ class ChunkSize:
         start: int = 5_000,
         smallest: int = 10,
         largest: int = 200_000,
+        largest_bytes: int = CHUNK_BYTES * 7 // 8,
         fixed: int | None = None,
     ) -> None:
         if target_seconds <= 0 or not 1 <= smallest <= start <= largest or (fixed is not None and fixed < 1):
@@ -34,24 +39,33 @@ class ChunkSize:
         self._target = target_seconds
         self._smallest = smallest
         self._largest = largest
+        self._largest_bytes = largest_bytes
         self._fixed = fixed
         self._rows = start
+        self._fitting = largest
 
     @property
     def rows(self) -> int:
         """How many rows the next chunk asks for."""
-        return self._rows if self._fixed is None else self._fixed
+        return min(self._rows, self._fitting) if self._fixed is None else self._fixed
 
-    def measured(self, rows: int, seconds: float) -> None:
-        """A chunk of ``rows`` rows took ``seconds``.
+    def measured(self, rows: int, seconds: float, *, found: int | None = None, size: int = 0) -> None:
+        """A chunk looked at ``rows`` rows in ``seconds``.
 
         Only its speed counts, not how many rows it asked for, so a read that was cut short by a timeout is no special
         case. A chunk without rows says nothing.
+
+        Args:
+            found: The rows that it brought, where a condition left out some.
+            size: Bytes in them.
         """
         if rows < 1:
             return
-        wanted = rows * self._target / seconds if seconds > 0 else self._rows * self.GROW
-        self._resize(wanted)
+        brought = rows if found is None else found
+        if size > 0 and brought > 0:
+            # Were all rows of the next chunk to meet the condition, it would still fit.
+            self._fitting = max(1, self._largest_bytes * brought // size)
+        self._resize(rows * self._target / seconds if seconds > 0 else self._rows * self.GROW)
 
     def failed(self) -> None:
         """A chunk gave nothing: it timed out, or the log touched too much meanwhile. The next one is much smaller."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from backfill.fence import Fence, TransactionId
-from backfill.keys import TouchedKeys
+from backfill.keys import Key, TouchedKeys
 
 HIDDEN_LIMIT = 1_000_000
 """Keys that all hidden transactions together may hold."""
@@ -32,6 +32,14 @@ class HiddenTransaction:
         touched = self.touched.get(table)
         return TouchedKeys() if touched is None and table in self.tracked else touched
 
+    def amended(self, lost: frozenset[str], incomplete: Mapping[str, list[Key]]) -> HiddenTransaction:
+        """The same, without the tables ``lost``, and with those of its keys ``incomplete`` that are named so."""
+        touched = {table: keys for table, keys in self.touched.items() if table not in lost}
+        for table, keys in incomplete.items():
+            if table in touched:
+                touched[table] = touched[table].with_incomplete(keys)
+        return HiddenTransaction(self.txn, touched, self.tracked - lost)
+
 
 _UNKNOWN: Mapping[str, TouchedKeys] = {}
 
@@ -40,7 +48,10 @@ class HiddenSet:
     """Transactions emitted by the reader but not yet known visible, in log order.
 
     A transaction is added when its last event was emitted, before any chunk is started, and leaves by the first fence
-    that shows it.
+    that shows it. A fence that hides what it is not sure of lets them leave in another order than that of the log. So
+    what is said of an earlier transaction holds also after all later ones, whether they are still here or not: a key
+    that it gave whole and that a later one left incomplete is incomplete, and of a table that a later one knows
+    nothing of it knows nothing either.
 
     Args:
         limit: Keys held in all. What would exceed it is kept with unknown keys: chunks wait until it is visible.
@@ -49,6 +60,7 @@ class HiddenSet:
     def __init__(self, limit: int = HIDDEN_LIMIT) -> None:
         self._limit = limit
         self._held = 0
+        self._known: frozenset[str] = frozenset()  # Tables of which some transaction knows what it touched.
         self._transactions: dict[TransactionId, HiddenTransaction] = {}
 
     def add(
@@ -64,6 +76,7 @@ class HiddenSet:
         """
         if touched is None or txn in self._transactions or self._held + _size(touched) > self._limit:
             touched, tracked = _UNKNOWN, frozenset()
+        self._amend(touched, tracked)
         self._keep(HiddenTransaction(txn, dict(touched), tracked))
 
     def purge(self, fence: Fence) -> None:
@@ -91,6 +104,26 @@ class HiddenSet:
 
     def __len__(self) -> int:
         return len(self._transactions)
+
+    def _amend(self, touched: Mapping[str, TouchedKeys], tracked: frozenset[str]) -> None:
+        """Brings the earlier transactions up to what one that follows them has done."""
+        if not self._transactions:
+            self._known = frozenset()
+        lost = self._known.difference(tracked, touched)
+        incomplete: dict[str, list[Key]] = {}
+        for table in self._known.intersection(touched):
+            if touched[table].incomplete_forgotten:
+                lost |= {table}
+            elif keys := touched[table].incomplete():
+                incomplete[table] = keys
+        if lost or incomplete:
+            for each in list(self._transactions.values()):
+                self._replace(each, each.amended(lost, incomplete))
+        self._known = (self._known - lost).union(tracked, touched)
+
+    def _replace(self, old: HiddenTransaction, new: HiddenTransaction) -> None:
+        self._transactions[old.txn] = new
+        self._held += _size(new.touched) - _size(old.touched)
 
     def _keep(self, transaction: HiddenTransaction) -> None:
         replaced = self._transactions.pop(transaction.txn, None)

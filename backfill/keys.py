@@ -62,11 +62,13 @@ class TouchedKeys:
             transaction of any size.
     """
 
-    __slots__ = ("_everything", "_incomplete_forgotten", "_keys", "_limit")
+    __slots__ = ("_everything", "_incomplete_forgotten", "_keys", "_limit", "_partial_forgotten", "_truncated")
 
     def __init__(self, limit: int = WINDOW_LIMIT) -> None:
         self._limit = limit
         self._everything = False
+        self._truncated = False
+        self._partial_forgotten = False
         self._incomplete_forgotten = False
         self._keys: dict[Key, int] = {}
 
@@ -76,9 +78,23 @@ class TouchedKeys:
         return self._everything
 
     @property
+    def truncated(self) -> bool:
+        """The table was truncated."""
+        return self._truncated
+
+    @property
+    def partial_forgotten(self) -> bool:
+        """Some partial keys are not in ``partials()``: too many were touched."""
+        return self._partial_forgotten
+
+    @property
     def incomplete_forgotten(self) -> bool:
         """Some incomplete keys are not in ``incomplete()``: too many were touched. Only a new scan finds the rows."""
         return self._incomplete_forgotten
+
+    def partials(self) -> list[Key]:
+        """Keys of which no event carried the whole row, incomplete ones among them."""
+        return [key for key, known in self._keys.items() if known != _WHOLE]
 
     def incomplete(self) -> list[Key]:
         """Keys to which a row came without all of its columns, and that no full event followed."""
@@ -93,6 +109,7 @@ class TouchedKeys:
             inserted: It brought the row to this key: an insert, or a change of the key. Matters when ``partial``.
         """
         if self._everything:
+            self._partial_forgotten |= partial
             self._incomplete_forgotten |= partial and inserted
             return
         if not partial:
@@ -105,19 +122,32 @@ class TouchedKeys:
             self._overflow()
 
     def truncate(self) -> None:
-        """Records a TRUNCATE: every row is touched, and none is left to be incomplete."""
+        """Records a TRUNCATE: every row is touched, and none is left to lack anything."""
         self._keys.clear()
-        self._everything = True
-        self._incomplete_forgotten = False
+        self._everything = self._truncated = True
+        self._partial_forgotten = self._incomplete_forgotten = False
 
     def merge(self, later: TouchedKeys) -> None:
         """Adds what happened after these."""
         if later._everything:
             self._overflow()
+            self._truncated |= later._truncated
+            self._partial_forgotten |= later._partial_forgotten
             self._incomplete_forgotten |= later._incomplete_forgotten
             return
         for key, known in later._keys.items():
             self.add(key, known != _WHOLE, known == _INCOMPLETE)
+
+    def with_incomplete(self, keys: Iterable[Key]) -> TouchedKeys:
+        """These, or the same with those of ``keys`` incomplete that are among them."""
+        known = [key for key in keys if key in self._keys]
+        if not known:
+            return self
+        other = TouchedKeys(self._limit)
+        other.merge(self)
+        for key in known:
+            other.add(key, True, True)
+        return other
 
     def __contains__(self, key: Key) -> bool:
         return self._everything or key in self._keys
@@ -135,6 +165,8 @@ class TouchedKeys:
         return self._keys.get(key, _PARTIAL) != _WHOLE
 
     def _overflow(self) -> None:
-        self._incomplete_forgotten |= _INCOMPLETE in self._keys.values()
+        known = set(self._keys.values())
+        self._partial_forgotten |= not known <= {_WHOLE}
+        self._incomplete_forgotten |= _INCOMPLETE in known
         self._everything = True
         self._keys.clear()

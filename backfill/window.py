@@ -53,6 +53,15 @@ class Window:
         """Keys to which the snapshot's unseen past brought a row without all of its columns."""
         return self._before.incomplete()
 
+    def partials(self) -> list[Key]:
+        """Keys of which the snapshot's unseen past gave no whole row."""
+        return self._before.partials()
+
+    @property
+    def truncated(self) -> bool:
+        """The chunk is of no use whatever its rows are: the table was truncated, or the scan began again."""
+        return self._spoiled or self._before.truncated or self._since.truncated
+
     @property
     def everything(self) -> bool:
         """Every row counts as touched."""
@@ -64,11 +73,3 @@ class Window:
             return self._since
         self._before.merge(self._since)
         return self._before
-
-    def settles(self, key: Key) -> bool:
-        """Whether the log gave a consumer the whole row since the chunk was started.
-
-        Full events of the hidden set do not count: between two hidden transactions there may be a visible one, gone
-        from the set, that brought another row to the key.
-        """
-        return key in self._since and not self._since.partial(key)

@@ -5,21 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
-TABLES = ("a", "b")
+KEYED = ("a", "b")
+KEYLESS = "k"
+TABLES = (*KEYED, KEYLESS)
 KEYS = range(1, 7)
+PAGES = range(5)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of a model table: ``version`` grows with every change of anything, ``large`` only when it is written."""
+class Row(NamedTuple):
+    """A row of a model table.
+
+    Attributes:
+        version: Grows with every change of anything.
+        large: The version that last wrote the large column.
+        page: Where it lies; consumers know nothing of it.
+        writer: The place in the log of the transaction that wrote it, -1 before the log began.
+    """
 
     version: int
     large: int
+    page: int
+    writer: int
+
+    def columns(self) -> dict[str, int]:
+        return {"version": self.version, "large": self.large}
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(NamedTuple):
     """A row's state after an insert or update. The event lacks ``large`` when ``partial``; ``inserted``: new here."""
 
     table: str
@@ -29,15 +43,13 @@ class Put:
     inserted: bool = False
 
 
-@dataclass(frozen=True)
-class Delete:
+class Delete(NamedTuple):
     table: str
     key: int
     version: int
 
 
-@dataclass(frozen=True)
-class Truncate:
+class Truncate(NamedTuple):
     table: str
     version: int
 
@@ -46,7 +58,11 @@ Event = Put | Delete | Truncate
 
 
 class Change(Enum):
-    """What a writer may do to a key; impossible wishes become possible ones, so that none is wasted."""
+    """What a writer may do to a key; impossible wishes become possible ones, so that none is wasted.
+
+    In a table without a key every change but TRUNCATE inserts a row: PostgreSQL refuses all others when it cannot say
+    in the log which row they mean.
+    """
 
     WRITE = "an insert, or an update of all columns"
     UPDATE = "an update whose event lacks the large column"
@@ -56,22 +72,22 @@ class Change(Enum):
     TRUNCATE = "TRUNCATE"
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(NamedTuple):
     table: str
     change: Change
     key: int
     target: int = 0
     """The key that a MOVE moves to."""
+    page: int = 0
+    """Where the row comes to lie."""
 
 
-@dataclass
-class Transaction:
+class Transaction(NamedTuple):
     xid: int
     events: list[Event]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What one snapshot sees.
 
@@ -94,7 +110,7 @@ class Snapshot:
 
 @dataclass
 class Database:
-    """Rows are locked from a transaction's entry into the log until it becomes visible, as in every database."""
+    """Rows are locked from a transaction's events until it becomes visible, as in every database."""
 
     log: list[Transaction] = field(default_factory=list)
     states: list[dict[str, dict[int, Row]]] = field(default_factory=list)
@@ -103,6 +119,8 @@ class Database:
     """Indices into the log."""
     running: list[int] = field(default_factory=list)
     """xids that were given out and have not committed."""
+    prepared: list[Transaction] = field(default_factory=list)
+    """Two-phase transactions that have done their work and not committed."""
 
     def __post_init__(self) -> None:
         self._version = 0
@@ -110,13 +128,15 @@ class Database:
         self.visible: dict[str, dict[int, Row]] = {table: {} for table in TABLES}
         self.truncates = dict.fromkeys(TABLES, 0)
         self.last_truncate = dict.fromkeys(TABLES, 0)
+        self.pages = dict.fromkeys(TABLES, len(PAGES))
+        self.files = dict.fromkeys(TABLES, 1)
 
     def fill(self, keys: Iterable[int]) -> None:
         """The rows that were there before the capture."""
         for key in keys:
             for table in TABLES:
                 version = self._next_version()
-                self.visible[table][key] = Row(version, version)
+                self.visible[table][key] = Row(version, version, key * 3 % len(PAGES), -1)
         self.states.append({table: dict(rows) for table, rows in self.visible.items()})
 
     def begin(self) -> None:
@@ -125,19 +145,20 @@ class Database:
 
     def commit(self, wishes: Iterable[Wish], *, oldest: bool = False) -> None:
         """A transaction enters the log: a new one, or the ``oldest`` that runs. Nobody sees it yet."""
-        tables = {table: dict(rows) for table, rows in self.states[-1].items()}
-        events: list[Event] = []
-        locked = {(event.table, _key(event)) for index in self.invisible for event in self.log[index].events}
-        for wish in wishes:
-            events += self._fulfil(wish, tables[wish.table], locked)
-        if not events:
-            return
-        xid = self.running.pop(0) if oldest and self.running else self._next_xid()
-        for event in events:
-            apply(event, tables[event.table])
-        self.invisible.append(len(self.log))
-        self.log.append(Transaction(xid, events))
-        self.states.append(tables)
+        events = self._work(wishes)
+        if events:
+            self._enter_log(self.running.pop(0) if oldest and self.running else self._next_xid(), events)
+
+    def prepare(self, wishes: Iterable[Wish]) -> None:
+        """PREPARE TRANSACTION: the first phase of two."""
+        events = self._work(wishes)
+        if events:
+            self.prepared.append(Transaction(self._next_xid(), events))
+
+    def commit_prepared(self, choice: int) -> None:
+        """COMMIT PREPARED: it enters the log, with the xid that it has had all along."""
+        if self.prepared:
+            self._enter_log(*self.prepared.pop(choice % len(self.prepared)))
 
     def reveal(self, choice: int) -> None:
         """One of the transactions that are in the log becomes visible, in any order."""
@@ -149,16 +170,33 @@ class Database:
             if isinstance(event, Truncate):
                 self.truncates[event.table] += 1
                 self.last_truncate[event.table] = index + 1
+                self.files[event.table] += 1
+                self.pages[event.table] = 0
+            self._extend(event)
+
+    def rewrite(self, table: str) -> None:
+        """VACUUM FULL: the rows lie elsewhere, in another file; the log says nothing of it. Waits for every lock."""
+        if any(name == table for name, _ in self._locked()):
+            return
+        rows = self.visible[table]
+        moved = {key: row._replace(page=index // 2) for index, (key, row) in enumerate(sorted(rows.items()))}
+        self.visible[table] = moved
+        self.states[-1][table] = dict(moved)
+        self.files[table] += 1
+        self.pages[table] = (len(moved) + 1) // 2
 
     def snapshot(self) -> Snapshot:
-        unfinished = [*self.running, *(self.log[index].xid for index in self.invisible)]
-        visible = set(range(len(self.log))).difference(self.invisible)
+        committed = (self.log[index].xid for index in self.invisible)
+        unfinished = [*self.running, *(transaction.xid for transaction in self.prepared), *committed]
+        last = len(self.log)
+        while last - 1 in self.invisible:
+            last -= 1
         return Snapshot(
             tables={table: dict(rows) for table, rows in self.visible.items()},
             unfinished=frozenset(unfinished),
             horizon=min([*unfinished, self._xid]),
             next_xid=self._xid,
-            lowest_high=max(visible, default=-1) + 1,
+            lowest_high=last,
             truncates=dict(self.truncates),
         )
 
@@ -167,37 +205,68 @@ class Database:
 
         TRUNCATE is not MVCC-safe (PostgreSQL manual, 13.6): snapshots that are older find the table empty.
         """
-        for index in self.invisible:
-            if any(isinstance(event, Truncate) and event.table == table for event in self.log[index].events):
-                return None
+        if (table, None) in self._locked():
+            return None
         return snapshot.tables[table] if self.truncates[table] == snapshot.truncates[table] else {}
+
+    def _locked(self) -> set[tuple[str, int | None]]:
+        transactions = [*self.prepared, *(self.log[index] for index in self.invisible)]
+        return {(event.table, _key(event)) for transaction in transactions for event in transaction.events}
+
+    def _work(self, wishes: Iterable[Wish]) -> list[Event]:
+        tables = {table: dict(rows) for table, rows in self.states[-1].items()}
+        locked = self._locked()
+        events: list[Event] = []
+        for wish in wishes:
+            fulfilled = self._fulfil(wish, tables[wish.table], locked)
+            for event in fulfilled:
+                apply(event, tables[event.table])
+                self._extend(event)
+            events += fulfilled
+        return events
+
+    def _enter_log(self, xid: int, events: list[Event]) -> None:
+        index = len(self.log)
+        events = [
+            event._replace(row=event.row._replace(writer=index)) if isinstance(event, Put) else event
+            for event in events
+        ]
+        tables = {table: dict(rows) for table, rows in self.states[-1].items()}
+        for event in events:
+            apply(event, tables[event.table])
+        self.invisible.append(index)
+        self.log.append(Transaction(xid, events))
+        self.states.append(tables)
 
     def _fulfil(self, wish: Wish, rows: dict[int, Row], locked: set[tuple[str, int | None]]) -> list[Event]:
         table, key = wish.table, wish.key
+        version = self._next_version()
+        row = Row(version, version, wish.page, -1)
         if wish.change is Change.TRUNCATE:
-            if any(table == other for other, _ in locked):
-                return []
-            events: list[Event] = [Truncate(table, self._next_version())]
-        elif (table, None) in locked or (table, key) in locked:
+            return [] if any(table == other for other, _ in locked) else [Truncate(table, version)]
+        if (table, None) in locked or (table, key) in locked:
             return []
-        elif key not in rows:
-            version = self._next_version()
-            events = [Put(table, key, Row(version, version), inserted=True)]
-        elif wish.change is Change.DELETE:
-            events = [Delete(table, key, self._next_version())]
-        elif wish.change is Change.UPDATE:
-            events = [Put(table, key, Row(self._next_version(), rows[key].large), partial=True)]
-        elif wish.change is not Change.WRITE and wish.target not in rows and (table, wish.target) not in locked:
-            version = self._next_version()
+        if table == KEYLESS:
+            return [Put(table, 1_000 + version, row, inserted=True)]
+        if key not in rows:
+            return [Put(table, key, row, inserted=True)]
+        if wish.change is Change.DELETE:
+            return [Delete(table, key, version)]
+        old = row._replace(large=rows[key].large)
+        if wish.change is Change.UPDATE:
+            return [Put(table, key, old, partial=True)]
+        if wish.change is not Change.WRITE and wish.target not in rows and (table, wish.target) not in locked:
             partial = wish.change is Change.MOVE_PARTIAL
-            row = Row(version, rows[key].large if partial else version)
-            events = [Delete(table, key, version), Put(table, wish.target, row, partial, inserted=True)]
-        else:
-            version = self._next_version()
-            events = [Put(table, key, Row(version, version))]
-        for event in events:
-            apply(event, rows)
-        return events
+            return [
+                Delete(table, key, version),
+                Put(table, wish.target, old if partial else row, partial, inserted=True),
+            ]
+        return [Put(table, key, row)]
+
+    def _extend(self, event: Event) -> None:
+        """The file has a row's page before its transaction commits."""
+        if isinstance(event, Put):
+            self.pages[event.table] = max(self.pages[event.table], event.row.page + 1)
 
     def _next_version(self) -> int:
         self._version += 1

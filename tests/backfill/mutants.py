@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from backfill.hidden import HiddenSet, HiddenTransaction
 from backfill.keys import Key, TouchedKeys
-from backfill.scan import TableScan
+from backfill.range_scan import Range, RangeScan
+from backfill.ranges import TableRanges
+from backfill.rereads import RereadList
 from backfill.window import Window
 from tests.backfill import scripts
 
@@ -41,48 +44,54 @@ def _share_hidden_set(patch: pytest.MonkeyPatch) -> None:
 
 
 def _do_not_wait(patch: pytest.MonkeyPatch) -> None:
-    def at_once(self: TableScan, position: int, high: int) -> bool:
+    def at_once(self: RangeScan, position: int, high: int) -> bool:
         return True
 
-    patch.setattr(TableScan, "_passed", at_once)
+    patch.setattr(RangeScan, "_passed", at_once)
 
 
 def _reread_nothing(patch: pytest.MonkeyPatch) -> None:
-    def forget(self: TableScan, key: Key) -> bool:
+    def forget(self: RereadList, key: Key) -> bool:
         return True
 
-    patch.setattr(TableScan, "_remember", forget)
+    patch.setattr(RereadList, "remember", forget)
 
 
 def _forget_instead_of_cutting(patch: pytest.MonkeyPatch) -> None:
-    remember = TableScan._remember
+    remember = RereadList.remember
 
-    def overlook(self: TableScan, key: Key) -> bool:
+    def overlook(self: RereadList, key: Key) -> bool:
         return remember(self, key) or True
 
-    patch.setattr(TableScan, "_remember", overlook)
+    patch.setattr(RereadList, "remember", overlook)
 
 
 def _emit_every_reread(patch: pytest.MonkeyPatch) -> None:
-    def keep(self: TableScan, keys: Sequence[Key], touched: TouchedKeys) -> tuple[int, ...]:
+    def keep(self: RangeScan, keys: Sequence[Key], touched: TouchedKeys) -> tuple[int, ...]:
         return tuple(range(len(keys)))
 
-    patch.setattr(TableScan, "_keep_rereads", keep)
+    patch.setattr(RangeScan, "_keep_rereads", keep)
 
 
-def _settle_by_hidden_events(patch: pytest.MonkeyPatch) -> None:
-    def settles(self: Window, key: Key) -> bool:
-        return not self.touched().partial(key)
+def _believe_earlier_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HiddenSet, "_amend", _nothing)
 
-    patch.setattr(Window, "settles", settles)
+
+def _believe_transactions_before_unknown_ones(patch: pytest.MonkeyPatch) -> None:
+    amended = HiddenTransaction.amended
+
+    def keep(self: HiddenTransaction, _: object, incomplete: Mapping[str, list[Key]]) -> HiddenTransaction:
+        return amended(self, frozenset(), incomplete)
+
+    patch.setattr(HiddenTransaction, "amended", keep)
 
 
 def _request_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableScan, "_request", _nothing)
+    patch.setattr(RereadList, "request", _nothing)
 
 
 def _request_nothing_hidden(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TableScan, "_request_hidden", _nothing)
+    patch.setattr(RangeScan, "_request_hidden", _nothing)
 
 
 def _take_moved_rows_for_updates(patch: pytest.MonkeyPatch) -> None:
@@ -116,6 +125,86 @@ def _forget_keys_on_overflow(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_lost_requests(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TouchedKeys, "incomplete_forgotten", False)
+
+
+def _request_nothing_during_the_first_chunk(patch: pytest.MonkeyPatch) -> None:
+    def begun(self: TableRanges) -> bool:
+        return [scan.range for scan in self.scans] != [Range()]
+
+    patch.setattr(TableRanges, "_begun", property(begun))
+
+
+def _forget_the_list_on_overflow(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: TableRanges) -> None:
+        self._rereads.clear()
+
+    patch.setattr(TableRanges, "_overflow", forget)
+
+
+def _store_what_fits(patch: pytest.MonkeyPatch) -> None:
+    def some(self: RereadList) -> Iterator[Key]:
+        return iter(list(self._keys)[:1])
+
+    patch.setattr(RereadList, "fits", True)
+    patch.setattr(RereadList, "__iter__", some)
+
+
+def _lose_what_is_split_off(patch: pytest.MonkeyPatch) -> None:
+    def cut(self: TableRanges, scan: RangeScan, bounds: Sequence[Key]) -> list[RangeScan]:
+        scan.range = replace(scan.range, until=[*bounds, scan.range.until][0])
+        return [scan] if bounds else []
+
+    patch.setattr(TableRanges, "split", cut)
+
+
+def _finish_neighbours(patch: pytest.MonkeyPatch) -> None:
+    prune = TableRanges._prune
+
+    def more(self: TableRanges) -> None:
+        for scan, following in pairwise(self._scans):
+            following.finished |= scan.finished
+        prune(self)
+
+    patch.setattr(TableRanges, "_prune", more)
+
+
+def _take_pages_for_keys(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TableRanges, "_may_move", False)
+
+
+def _request_hidden_moves_only(patch: pytest.MonkeyPatch) -> None:
+    def request(self: RangeScan, window: Window) -> None:
+        for key in window.incomplete():
+            self._rereads.request(key)
+
+    patch.setattr(RangeScan, "_request_hidden", request)
+
+
+def _forget_lost_partial_events(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TouchedKeys, "partial_forgotten", False)
+
+
+def _go_on_in_another_file(patch: pytest.MonkeyPatch) -> None:
+    def same(self: TableRanges, ranges: Sequence[Range]) -> bool:
+        return False
+
+    patch.setattr(TableRanges, "_reads_another_file", same)
+
+
+def _overlook_truncates_without_keys(patch: pytest.MonkeyPatch) -> None:
+    useless = RangeScan._useless
+
+    def useful(self: RangeScan, window: Window) -> bool:
+        return not self._keyless and useless(self, window)
+
+    patch.setattr(RangeScan, "_useless", useful)
+
+
+def _split_without_keys(patch: pytest.MonkeyPatch) -> None:
+    def always(self: TableRanges, scan: RangeScan) -> bool:
+        return True
+
+    patch.setattr(TableRanges, "_may_split", always)
 
 
 @dataclass(frozen=True)
@@ -159,13 +248,11 @@ MUTANTS = (
         "chunks do not wait for the fence's high position",
         _do_not_wait,
         scripts.visible_before_it_is_read,
-        machine=True,
     ),
     Mutant(
         "rows dropped for partial events are not read again",
         _reread_nothing,
         scripts.dropped_for_a_partial_event,
-        machine=True,
     ),
     Mutant(
         "a full reread list forgets rows instead of cutting the chunk",
@@ -178,9 +265,15 @@ MUTANTS = (
         scripts.reread_row_touched_again,
     ),
     Mutant(
-        "full events of hidden transactions settle a reread",
-        _settle_by_hidden_events,
+        "what a hidden transaction gave whole stays so, whatever a visible one did to it later",
+        _believe_earlier_transactions,
         scripts.visible_transaction_between_two_in_doubt,
+        walks=False,
+    ),
+    Mutant(
+        "what a hidden transaction gave whole stays so, whatever an unknown one did to it later",
+        _believe_transactions_before_unknown_ones,
+        scripts.unknown_transaction_after_one_in_doubt,
         walks=False,
     ),
     Mutant(
@@ -222,5 +315,64 @@ MUTANTS = (
         _forget_lost_requests,
         scripts.moved_in_a_large_transaction,
         walks=False,
+    ),
+    Mutant(
+        "rows moved during the first chunk are not read again",
+        _request_nothing_during_the_first_chunk,
+        scripts.moved_during_the_first_chunk,
+    ),
+    Mutant(
+        "a reread list that is too long is forgotten",
+        _forget_the_list_on_overflow,
+        scripts.moved_more_than_can_be_remembered,
+    ),
+    Mutant(
+        "the state holds as much of the reread list as fits",
+        _store_what_fits,
+        scripts.moved_more_than_the_state_holds,
+    ),
+    Mutant(
+        "a split loses what it cuts off",
+        _lose_what_is_split_off,
+        scripts.split_in_flight,
+        machine=True,
+    ),
+    Mutant(
+        "a range is finished with the one before it",
+        _finish_neighbours,
+        scripts.one_range_of_two,
+    ),
+    Mutant(
+        "updated rows do not move in physical order",
+        _take_pages_for_keys,
+        scripts.moved_behind_a_physical_scan,
+    ),
+    Mutant(
+        "rows updated unseen by a new physical scan are forgotten",
+        _request_hidden_moves_only,
+        scripts.moved_unseen_by_a_new_physical_scan,
+        walks=False,
+    ),
+    Mutant(
+        "too many partial events during a physical scan are forgotten",
+        _forget_lost_partial_events,
+        scripts.moved_behind_a_physical_scan_in_a_large_transaction,
+        walks=False,
+    ),
+    Mutant(
+        "a physical scan goes on in a rewritten file",
+        _go_on_in_another_file,
+        scripts.rewritten_while_nobody_looked,
+        walks=False,
+    ),
+    Mutant(
+        "truncates are overlooked where rows have no keys",
+        _overlook_truncates_without_keys,
+        scripts.truncated_without_keys,
+    ),
+    Mutant(
+        "rows without keys are split under a chunk in flight",
+        _split_without_keys,
+        scripts.split_in_flight_without_keys,
     ),
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.backfill.database import Change, Wish
-from tests.backfill.world import Limits, World
+from dataclasses import replace
+
+from tests.backfill.database import KEYLESS, Change, Wish
+from tests.backfill.world import SMALL, World
 
 
 def _commit(world: World, *wishes: tuple[Change, int] | tuple[Change, int, int], oldest: bool = False) -> None:
+    """A transaction in table ``a``: changes, their keys, and the keys that a MOVE moves to. Rows come to page 0."""
     world.database.commit([Wish("a", *wish) for wish in wishes], oldest=oldest)
 
 
@@ -64,7 +67,7 @@ def dropped_for_a_partial_event() -> None:
 
 
 def more_partial_events_than_the_list_holds() -> None:
-    world = World([1, 2], Limits(reread=1))
+    world = World([1, 2], replace(SMALL, reread_bytes=8))
     _steps(world, 2)
     _commit(world, (Change.UPDATE, 1), (Change.UPDATE, 2))
     world.read_log(2)
@@ -91,7 +94,7 @@ def visible_transaction_between_two_in_doubt() -> None:
     one. Key 2: written and deleted (in doubt), another row moves there without its large column (sure), updated (in
     doubt).
     """
-    world = World([1, 2], Limits(reread=2))
+    world = World([1, 2], replace(SMALL, reread_bytes=16))
     database = world.database
     database.begin()
     database.begin()
@@ -102,6 +105,21 @@ def visible_transaction_between_two_in_doubt() -> None:
     _commit(world, (Change.UPDATE, 2))
     database.reveal(0)
     world.read_log(5)
+    _steps(world, 5, conservative=True)
+    world.quiesce()
+
+
+def unknown_transaction_after_one_in_doubt() -> None:
+    world = World([1, 2])
+    database = world.database
+    database.begin()
+    database.begin()
+    _commit(world, (Change.WRITE, 2), (Change.DELETE, 2))
+    database.reveal(0)
+    _commit(world, (Change.MOVE_PARTIAL, 1, 2), oldest=True)
+    database.reveal(0)
+    world.read_log(2)
+    world.read_log(2, frozenset())
     _steps(world, 5, conservative=True)
     world.quiesce()
 
@@ -149,7 +167,7 @@ def invisible_across_a_restart() -> None:
 
 
 def more_keys_than_the_window_holds() -> None:
-    world = World([1, 2, 3], Limits(window=2))
+    world = World([1, 2, 3], replace(SMALL, window=2))
     _steps(world, 2)
     _commit(world, (Change.WRITE, 1), (Change.WRITE, 2), (Change.WRITE, 3))
     world.read_log(3)
@@ -158,10 +176,118 @@ def more_keys_than_the_window_holds() -> None:
 
 
 def moved_in_a_large_transaction() -> None:
-    world = World([2, 3, 4, 5], Limits(window=2), whole_transactions=True)
+    world = World([2, 3, 4, 5], replace(SMALL, window=2), whole_transactions=True)
     _steps(world, 5)
     _commit(world, (Change.MOVE_PARTIAL, 5, 1), (Change.WRITE, 4))
     world.read_log(3)
     world.database.reveal(0)
     _steps(world, 5)
+    world.quiesce()
+
+
+def moved_during_the_first_chunk() -> None:
+    world = World([2, 3])
+    _steps(world, 2)
+    _commit(world, (Change.MOVE_PARTIAL, 3, 1))
+    world.read_log(2)
+    world.database.reveal(0)
+    _steps(world, 3, limit=3)
+    world.quiesce()
+
+
+def moved_more_than_can_be_remembered() -> None:
+    world = World([3, 4, 5, 6], replace(SMALL, reread_keys=1))
+    _steps(world, 5)
+    _commit(world, (Change.MOVE_PARTIAL, 5, 1), (Change.MOVE_PARTIAL, 6, 2))
+    world.read_log(4)
+    world.database.reveal(0)
+    world.quiesce()
+
+
+def moved_more_than_the_state_holds() -> None:
+    world = World([3, 4, 5, 6], replace(SMALL, reread_keys=8))
+    _steps(world, 5)
+    _commit(world, (Change.MOVE_PARTIAL, 5, 1), (Change.MOVE_PARTIAL, 6, 2))
+    world.read_log(4)
+    world.database.reveal(0)
+    world.checkpoint()
+    world.crash()
+    world.quiesce()
+
+
+# Several ranges.
+
+
+def split_in_flight() -> None:
+    world = World([1, 2, 3, 4, 5, 6])
+    _steps(world, 4)
+    world.split("a", 0, [3, 5])
+    _steps(world, 1)
+    world.quiesce()
+
+
+def one_range_of_two() -> None:
+    world = World([1, 2, 3, 4])
+    world.split("a", 0, [2])
+    _steps(world, 5, limit=3)
+    world.quiesce()
+
+
+# Scans by pages. Row 5 lies on page 0, 2 on 1, 4 on 2, 1 on 3, 3 on 4; one chunk is of two pages.
+
+
+def moved_behind_a_physical_scan() -> None:
+    world = World([3, 5], physical="a")
+    _steps(world, 5)
+    _commit(world, (Change.UPDATE, 3))
+    world.read_log(1)
+    world.database.reveal(0)
+    world.quiesce()
+
+
+def moved_unseen_by_a_new_physical_scan() -> None:
+    world = World([3, 5], physical="a")
+    _commit(world, (Change.UPDATE, 3))
+    world.read_log(1)
+    world.restart("a")
+    _steps(world, 5)
+    world.database.reveal(0)
+    world.quiesce()
+
+
+def moved_behind_a_physical_scan_in_a_large_transaction() -> None:
+    world = World([1, 3, 5], replace(SMALL, window=2), physical="a", whole_transactions=True)
+    _steps(world, 5)
+    _commit(world, (Change.UPDATE, 3), (Change.WRITE, 5), (Change.WRITE, 1))
+    world.read_log(3)
+    world.database.reveal(0)
+    world.quiesce()
+
+
+def rewritten_while_nobody_looked() -> None:
+    world = World([3, 5], physical="a")
+    _steps(world, 5)
+    world.checkpoint()
+    world.database.rewrite("a")
+    world.crash()
+    world.quiesce()
+
+
+# Rows without keys.
+
+
+def truncated_without_keys() -> None:
+    world = World([1])
+    _steps(world, 4, KEYLESS, limit=5)
+    world.database.commit([Wish(KEYLESS, Change.TRUNCATE, 0)])
+    world.read_log(1)
+    _steps(world, 1, KEYLESS)
+    world.quiesce()
+
+
+def split_in_flight_without_keys() -> None:
+    world = World([2, 5])
+    _steps(world, 4, KEYLESS)
+    world.split(KEYLESS, 0, [1])
+    _steps(world, 1, KEYLESS)
     world.quiesce()

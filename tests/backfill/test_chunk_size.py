@@ -43,6 +43,25 @@ def test_a_chunk_without_rows_says_nothing() -> None:
     assert size.rows == 1_000
 
 
+def test_no_more_rows_than_fit() -> None:
+    size = ChunkSize(1.0, start=1_000, largest_bytes=100_000)
+    size.measured(1_000, 0.1, size=200_000)
+    assert size.rows == 500
+    size.measured(500, 0.1, size=50_000)
+    assert size.rows == 1_000
+    size.measured(1, 0.1, size=1_000_000)
+    assert size.rows == 1
+
+
+def test_rows_that_a_condition_left_out_take_no_room() -> None:
+    """But those of the next chunk may all meet it."""
+    size = ChunkSize(1.0, start=1_000, largest_bytes=100_000)
+    size.measured(1_000, 0.1, found=0)
+    assert size.rows == 2_000
+    size.measured(2_000, 0.2, found=10, size=2_000)
+    assert size.rows == 500
+
+
 def test_failure_shrinks() -> None:
     size = ChunkSize(start=1_000, smallest=1)
     size.failed()

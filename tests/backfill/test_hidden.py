@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backfill.fence import TransactionId
 from backfill.hidden import HiddenSet
 from backfill.keys import TouchedKeys
 
@@ -13,7 +14,7 @@ class Hiding:
     txns: frozenset[int]
     high: int = 0
 
-    def hides(self, txn: int) -> bool:
+    def hides(self, txn: TransactionId) -> bool:
         return txn in self.txns
 
 
@@ -96,3 +97,31 @@ def test_keys_over_the_limit_are_unknown_until_others_are_purged() -> None:
     hidden.purge(hiding(2))
     hidden.add(4, {"a": touching(b"1", b"2", b"3")})
     assert hidden.entries()[1].keys_of("a") is not None
+
+
+def test_later_moves_show_in_earlier_transactions() -> None:
+    hidden = HiddenSet()
+    hidden.add(7, {"a": touching(b"1", b"2")}, frozenset({"a"}))
+    before = hidden.entries()
+    moved = TouchedKeys()
+    moved.add(b"2", True, True)
+    hidden.add(8, {"a": moved}, frozenset({"a"}))
+    hidden.purge(hiding(7))
+    (entry,) = hidden.entries()
+    keys = entry.keys_of("a")
+    assert keys is not None and keys.incomplete() == [b"2"] and len(keys) == 2
+    known = before[0].keys_of("a")
+    assert known is not None and not known.incomplete()
+
+
+def test_what_an_unknown_transaction_may_have_done_makes_earlier_ones_unknown() -> None:
+    forgotten = TouchedKeys(limit=1)
+    forgotten.add(b"1", True, True)
+    forgotten.add(b"2", False)
+    for later in (None, {"b": touching(b"1")}, {"a": forgotten, "b": touching(b"1")}):
+        hidden = HiddenSet(limit=10)
+        hidden.add(7, {"a": touching(b"1")}, frozenset({"a", "b"}))
+        hidden.add(8, later)
+        entry, _ = hidden.entries()
+        assert entry.keys_of("a") is None
+        assert (entry.keys_of("b") is None) is (later is None)

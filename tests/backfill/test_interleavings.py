@@ -14,11 +14,11 @@ TestBackfill = BackfillMachine.TestCase
 TestBackfill.settings = (
     settings.get_profile("deep")
     if _deep
-    else settings(max_examples=1_000, stateful_step_count=50, deadline=None, derandomize=True, database=None)
+    else settings(max_examples=500, stateful_step_count=50, deadline=None, derandomize=True, database=None)
 )
 
 
-@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 5_000, 1_000))
+@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 20_000, 1_000))
 def test_random_walks(first: int) -> None:
     for seed in range(first, first + 1_000):
         try:

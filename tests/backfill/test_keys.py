@@ -148,3 +148,38 @@ def test_isdisjoint() -> None:
     assert touched.isdisjoint([b"a", b"b"])
     assert not touched.isdisjoint([b"a", b"k"])
     assert TouchedKeys().isdisjoint([b"a"])
+
+
+def test_partial_keys_are_those_that_no_event_gave_whole() -> None:
+    touched = _touched([(b"1", True, False), (b"2", True, True), (b"3", False, False), (b"3", True, False)])
+    assert touched.partials() == [b"1", b"2"]
+    assert touched.incomplete() == [b"2"]
+
+
+@pytest.mark.parametrize("partial", [0, 1, 2, 3])
+def test_overflow_remembers_that_it_forgot_partial_keys(partial: int) -> None:
+    events = [(b"%d" % number, number == partial, False) for number in range(4)]
+    touched = _touched(events, limit=2)
+    assert touched.partial_forgotten and not touched.incomplete_forgotten
+    merged = _touched(events[:2], limit=2)
+    merged.merge(_touched(events[2:], limit=2))
+    assert merged.partial_forgotten
+    merged.truncate()
+    assert not merged.partial_forgotten
+
+
+def test_only_a_truncate_truncates() -> None:
+    touched = _touched([FULL, (b"1", False, False)], limit=1)
+    assert touched.everything and not touched.truncated
+    truncated = TouchedKeys()
+    truncated.truncate()
+    touched.merge(truncated)
+    assert touched.truncated
+
+
+def test_keys_become_incomplete_by_what_followed() -> None:
+    touched = _touched([(b"1", False, False), (b"2", True, False)])
+    assert touched.with_incomplete([b"3"]) is touched
+    amended = touched.with_incomplete([b"1", b"3"])
+    assert (amended.incomplete(), len(amended)) == ([b"1"], 2)
+    assert not touched.incomplete()

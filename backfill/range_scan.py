@@ -1,0 +1,343 @@
+"""The scan of one range of a table, chunk by chunk: which rows may be emitted, and where to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backfill.fence import Fence
+from backfill.hidden import HiddenSet
+from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from backfill.rereads import RereadList
+from backfill.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a scan reads of its table.
+
+    Attributes:
+        cursor: Rows come after this key; in a physical scan from this page on. None: from the first row.
+        until: And not after this key; in a physical scan before this page. None: to the last row. Both keys may have
+            fewer columns than the table's key: then they stand for all keys that begin with them.
+        where: SQL that limits the rows, None for all.
+        file: What names the table's file (a PostgreSQL relfilenode), if the scan is by pages of it; None by key.
+    """
+
+    cursor: Key | None = None
+    until: Key | None = None
+    where: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlan:
+    """What the next chunk reads, in one snapshot.
+
+    Attributes:
+        cursor: As of ``Range``. May lie after ``until``, when the range was split: then there is nothing to scan.
+        rereads: Keys of rows to select besides. No condition of a scan is for them.
+        scan: Whether the chunk scans at all, or reads only ``rereads``.
+        until: As of ``Range``.
+        where: As of ``Range``.
+        physical: ``cursor`` and ``until`` are pages.
+    """
+
+    cursor: Key | None
+    rereads: tuple[Key, ...]
+    scan: bool
+    until: Key | None = None
+    where: str | None = None
+    physical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What to emit of a chunk.
+
+    Attributes:
+        keep: The scan's rows to emit, as slices in order; None for all of them.
+        keep_rereads: Indices of the reread rows to emit.
+        dropped: Scan rows left out because the log has given them, or was given too much to tell.
+        dropped_rereads: Reread rows left out for the same reasons.
+        cut: Scan rows at the end that the next chunk reads again, because the reread list was full.
+        progressed: Whether the backfill is further than before. When not, a smaller chunk may help: it takes less time.
+    """
+
+    keep: tuple[slice, ...] | None
+    keep_rereads: tuple[int, ...]
+    dropped: int
+    dropped_rereads: int
+    cut: int
+    progressed: bool
+
+
+@dataclass(slots=True)
+class _Rows:
+    keys: Sequence[Key]
+    reread_keys: Sequence[Key]
+    end: bool
+    cursor: Key | None
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """A chunk in flight."""
+
+    plan: ChunkPlan
+    position: int
+    window: Window
+    high: int | None = None
+    rows: _Rows | None = None
+    leased: tuple[Key, ...] = ()
+
+
+class RangeScan:
+    """The scan of one range; made by ``backfill.ranges.TableRanges``.
+
+    Of one chunk: ``start``, then in any order ``fenced`` and ``read``, then ``emit`` once ``ready``; or ``abandon`` at
+    any time. What the log shows of the table meanwhile is told to the table. Calls in a wrong order raise RuntimeError.
+
+    Each chunk has a fence and a window of its own, so chunks of several scans need not know of each other, also when
+    their ranges overlap: a row that both read is emitted twice, and never the older state after the newer one.
+
+    Attributes:
+        table: The table's id, as in the hidden set.
+        range: What is still to be read.
+        rows: Rows that the scan has covered, emitted or given by the log.
+        finished: There is nothing more to scan in the range, ever.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        what: Range,
+        rereads: RereadList,
+        *,
+        keyless: bool = False,
+        finished: bool = False,
+        window_limit: int = WINDOW_LIMIT,
+    ) -> None:
+        self.table = table
+        self.range = what
+        self.rows = 0
+        self.finished = finished
+        self._rereads = rereads
+        self._keyless = keyless
+        self._window_limit = window_limit
+        self._chunk: _Chunk | None = None
+
+    @property
+    def physical(self) -> bool:
+        """Whether the scan is by pages, not by key."""
+        return self.range.file is not None
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a chunk was started and neither emitted nor abandoned."""
+        return self._chunk is not None
+
+    # One chunk.
+
+    def start(self, position: int, hidden: HiddenSet) -> ChunkPlan:
+        """Starts a chunk, before its snapshot is opened.
+
+        Args:
+            position: How far the reader has emitted the log.
+            hidden: The transactions emitted up to there and not known visible.
+        """
+        if self._chunk is not None or (self.finished and not self._rereads.idle):
+            raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
+        what = self.range
+        plan = ChunkPlan(
+            what.cursor, self._rereads.lease(), not self.finished, what.until, what.where, what.file is not None
+        )
+        self._chunk = _Chunk(plan, position, Window(hidden.entries(), self._window_limit), leased=plan.rereads)
+        return plan
+
+    def fenced(self, fence: Fence) -> bool:
+        """Takes the snapshot's fence, before the rows are read or after.
+
+        Returns:
+            False when the chunk cannot be emitted, because every row counts as touched or the fence hides a transaction
+            whose keys are unknown: close the snapshot, ``abandon``, and try later.
+        """
+        chunk = self._in_flight()
+        if not chunk.window.take(fence, self.table):
+            return False
+        self._request_hidden(chunk.window)
+        if self._useless(chunk.window):
+            return False
+        chunk.high = fence.high
+        return True
+
+    def read(self, keys: Sequence[Key], reread_keys: Sequence[Key], end: bool, cursor: Key | None = None) -> None:
+        """Takes what the chunk read in its snapshot.
+
+        Args:
+            keys: Keys of the scan's rows, in scan order. Of a table without a key, anything for each row.
+            reread_keys: Keys of the rows that were found again; those not found were deleted.
+            end: There are no more rows in the plan's range.
+            cursor: Where the scan goes on; None for the last row's key. A physical scan must say the page.
+        """
+        chunk = self._in_flight()
+        if not chunk.plan.scan and (keys or end):
+            raise RuntimeError(f"table {self.table}: the chunk was to scan nothing")
+        if chunk.plan.scan and chunk.plan.physical and cursor is None and not end:
+            raise RuntimeError(f"table {self.table}: a physical scan must say at which page it goes on")
+        if cursor is None and keys:
+            cursor = keys[-1]
+        chunk.rows = _Rows(keys, reread_keys, end, cursor)
+
+    def ready(self, position: int) -> bool:
+        """Whether the chunk may be emitted now.
+
+        Args:
+            position: Where the reader stands. It must stand between transactions.
+        """
+        chunk = self._chunk
+        if chunk is None or chunk.high is None or chunk.rows is None:
+            return False
+        return self._passed(position, max(chunk.position, chunk.high))
+
+    def emit(self) -> Emission:
+        """Ends a chunk that is ready: what to emit now, with the state and the log position in one checkpoint."""
+        chunk = self._in_flight()
+        rows = chunk.rows
+        if rows is None or chunk.high is None:
+            raise RuntimeError(f"table {self.table}: the chunk is not ready")
+        touched = chunk.window.touched()
+        if self._useless(chunk.window):
+            self.abandon()
+            return Emission((), (), len(rows.keys), len(rows.reread_keys), 0, progressed=False)
+        self._chunk = None
+        if self._keyless:
+            touched = TouchedKeys()
+        came_through = self._settle_rereads(chunk, touched)
+        keep_rereads = self._keep_rereads(rows.reread_keys, touched)
+        keep, dropped, covered = self._keep(rows.keys, touched)
+        moved = self._advance(rows, covered)
+        return Emission(
+            keep=keep,
+            keep_rereads=keep_rereads,
+            dropped=dropped,
+            dropped_rereads=len(rows.reread_keys) - len(keep_rereads),
+            cut=len(rows.keys) - covered,
+            progressed=moved or came_through,
+        )
+
+    def abandon(self) -> None:
+        """Forgets the chunk in flight, if there is one: it is read again later."""
+        if self._chunk is not None:
+            self._rereads.release(self._chunk.leased)
+        self._chunk = None
+
+    # What the table tells its scans.
+
+    def observe(self, key: Key, partial: bool, inserted: bool) -> None:
+        """The log touched a row; arguments as in ``TouchedKeys.add``."""
+        if self._chunk is not None:
+            self._chunk.window.observe(key, partial, inserted)
+
+    def observe_all(self, touched: TouchedKeys) -> None:
+        """The log touched these rows."""
+        if self._chunk is not None:
+            self._chunk.window.observe_all(touched)
+
+    def truncate(self) -> None:
+        """The log truncated the table."""
+        if self._chunk is not None:
+            self._chunk.window.truncate()
+
+    def cancel(self) -> None:
+        """The table is scanned again from the start: nothing will come of the chunk in flight, nor of the range."""
+        self.finished = True
+        self.rows = 0
+        if self._chunk is not None:
+            self._chunk.window.spoil()
+            self._chunk.leased = ()  # The list is another one by now.
+
+    # The rules.
+
+    def _passed(self, position: int, high: int) -> bool:
+        """Nothing that the snapshot sees is still to come in the log."""
+        return position >= high
+
+    def _useless(self, window: Window) -> bool:
+        """Rows without keys cannot be told from those that the log touched; but a TRUNCATE touched them all."""
+        return window.truncated if self._keyless else window.everything
+
+    def _request_hidden(self, window: Window) -> None:
+        """Rows that came to their keys without all columns, unseen by the snapshot, are read again later.
+
+        The log requested them already, but a scan that began since has forgotten that, and this snapshot shows it
+        no row there to drop. In a physical scan the same goes for every row with a partial event: where the snapshot
+        sees it, the scan may not be yet; where it is by then, the scan may have been.
+        """
+        for key in window.partials() if self.physical else window.incomplete():
+            self._rereads.request(key)
+
+    def _remember(self, key: Key) -> bool:
+        """Puts a dropped row on the reread list, if the log did not give all of it; False to cut the chunk there.
+
+        Of a physical scan the log has put it there already, and no page says where a cut chunk would go on.
+        """
+        return self.physical or self._rereads.remember(key)
+
+    def _settle_rereads(self, chunk: _Chunk, touched: TouchedKeys) -> bool:
+        """Takes off the list what came through: found and emitted, found deleted, or given whole by the log."""
+        any_settled = False
+        for key in chunk.leased:
+            settled = key not in touched or not touched.partial(key)
+            self._rereads.settle(key, settled)
+            any_settled |= settled
+        return any_settled
+
+    def _keep_rereads(self, keys: Sequence[Key], touched: TouchedKeys) -> tuple[int, ...]:
+        keep = []
+        for index, key in enumerate(keys):
+            if key not in touched:
+                keep.append(index)
+            elif touched.partial(key):
+                # Already on the list, unless the server's collation found a row under another spelling of its key.
+                self._rereads.request(key)
+        return tuple(keep)
+
+    def _keep(self, keys: Sequence[Key], touched: TouchedKeys) -> tuple[tuple[slice, ...] | None, int, int]:
+        """Slices of rows to emit, the number of dropped rows, and the number of rows covered by either."""
+        if touched.isdisjoint(keys):
+            return None, 0, len(keys)
+        slices: list[slice] = []
+        first = dropped = 0
+        covered = len(keys)
+        for index, key in enumerate(keys):
+            if key not in touched:
+                continue
+            if touched.partial(key) and not self._remember(key):
+                covered = index
+                break
+            if first < index:
+                slices.append(slice(first, index))
+            first = index + 1
+            dropped += 1
+        if first < covered:
+            slices.append(slice(first, covered))
+        return tuple(slices), dropped, covered
+
+    def _advance(self, rows: _Rows, covered: int) -> bool:
+        """Goes on behind the covered rows; False when that is where the scan was."""
+        if self.finished:
+            return False
+        before = self.range.cursor
+        whole = covered == len(rows.keys)
+        cursor = rows.cursor if whole else rows.keys[covered - 1] if covered else None
+        if cursor is not None:
+            self.range = Range(cursor, self.range.until, self.range.where, self.range.file)
+        self.rows += covered
+        self.finished = rows.end and whole
+        return self.finished or self.range.cursor != before
+
+    def _in_flight(self) -> _Chunk:
+        if self._chunk is None:
+            raise RuntimeError(f"table {self.table}: no chunk is in flight")
+        return self._chunk

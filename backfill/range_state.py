@@ -1,0 +1,157 @@
+"""The backfill of one table as the connector's state holds it.
+
+::
+
+    {"rows": 120000,                                  rows that scans have covered
+     "ranges": [{"cursor": ["17"], "until": ["40"]},  what is still to be scanned, in the table's order
+                {"cursor": ["52"]}],                  up to the table's end
+     "rereads": [["3"]],                              keys of rows to read again
+     "overflows": 0,                                  times that the table had to be scanned again for too many of these
+     "done": false}
+
+A range may have a ``where``; one that is scanned by pages has a ``file``, and pages for its cursor and until. Keys are
+lists of the texts of their columns. Every member is always there, so that a merge patch leaves none of an earlier state
+behind.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from backfill.keys import Key, key_from_texts, key_texts
+from backfill.range_scan import Range
+from protocol.errors import ProtocolError
+from protocol.messages import Json, JsonObject
+
+ORDINARY_KEY = 46
+"""Bytes in the state for a key of 40."""
+
+_MEMBERS = {"rows", "ranges", "rereads", "overflows", "done"}
+_MEMBERS_OF_A_SINGLE_SCAN = {"cursor", "scanned"}
+_MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table's state.
+
+    Attributes:
+        rows: Rows that scans have covered.
+        ranges: What is still to be scanned.
+        rereads: Keys of rows to read again.
+        overflows: Times in a row that the table was scanned again for too many of these.
+    """
+
+    rows: int
+    ranges: tuple[Range, ...]
+    rereads: tuple[Key, ...]
+    overflows: int
+
+    @classmethod
+    def parse(cls, table: str, state: Json) -> Self | None:
+        """Reads a state; None when it is empty, as a new table's is.
+
+        A state without ``ranges`` is that of earlier versions, where a table had one scan. Its members stay beside the
+        present ones when a merge patch brings these.
+
+        Raises:
+            ProtocolError: TM-BKF-001, the state is not one.
+        """
+        try:
+            return cls._parse(_object(state, _MEMBERS | _MEMBERS_OF_A_SINGLE_SCAN))
+        except (TypeError, ValueError):
+            raise ProtocolError("TM-BKF-001", f"the stored backfill state of table {table} is malformed") from None
+
+    @classmethod
+    def _parse(cls, state: JsonObject) -> Self | None:
+        if not state:
+            return None
+        cursor = _optional_key(state.get("cursor"))
+        done = _boolean(state.get("done", False))
+        scanned = _boolean(state.get("scanned", False)) or done
+        ranges: tuple[Range, ...] = () if scanned else (Range(cursor),)
+        if "ranges" in state:
+            ranges = tuple(map(_range, _list(state["ranges"])))
+        rereads = tuple(map(_key, _list(state.get("rereads", []))))
+        return cls(_count(state.get("rows", 0)), ranges, rereads, _count(state.get("overflows", 0)))
+
+    def to_json(self) -> JsonObject:
+        return {
+            "rows": self.rows,
+            "ranges": [_range_json(each) for each in self.ranges],
+            "rereads": [key_texts(key) for key in self.rereads],
+            "overflows": self.overflows,
+            "done": not self.ranges and not self.rereads,
+        }
+
+
+def range_size(what: Range, key_size: int) -> int:
+    """Bytes that a range takes in the state, at most, when its keys take ``key_size`` each."""
+    rest = Range(b"", b"", what.where, what.file)
+    return len(json.dumps(_range_json(rest))) + 2 * key_size
+
+
+def _range_json(what: Range) -> JsonObject:
+    texts: JsonObject = {}
+    if what.cursor is not None:
+        texts["cursor"] = key_texts(what.cursor)
+    if what.until is not None:
+        texts["until"] = key_texts(what.until)
+    if what.where is not None:
+        texts["where"] = what.where
+    if what.file is not None:
+        texts["file"] = what.file
+    return texts
+
+
+def _range(value: Json) -> Range:
+    members = _object(value, _MEMBERS_OF_A_RANGE)
+    return Range(
+        _optional_key(members.get("cursor")),
+        _optional_key(members.get("until")),
+        _optional_text(members.get("where")),
+        _optional_text(members.get("file")),
+    )
+
+
+def _key(value: Json) -> Key:
+    texts = _list(value)
+    if not texts or not all(isinstance(text, str) and "\0" not in text for text in texts):
+        raise TypeError("a key is a list of texts")
+    return key_from_texts([str(text) for text in texts])
+
+
+def _optional_key(value: Json) -> Key | None:
+    return None if value is None else _key(value)
+
+
+def _optional_text(value: Json) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _object(value: Json, members: set[str]) -> JsonObject:
+    if not isinstance(value, dict) or not value.keys() <= members:
+        raise TypeError("not an object with these members")
+    return value
+
+
+def _list(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _boolean(value: Json) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("not a boolean")
+    return value
+
+
+def _count(value: Json) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError("not a count")
+    return value

@@ -1,0 +1,373 @@
+"""The backfill of one table: scans over its ranges, rows to read again, and the state to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from backfill.range_scan import Range, RangeScan
+from backfill.range_state import ORDINARY_KEY, TableState, range_size
+from backfill.rereads import REREAD_BYTES, REREAD_LIMIT, REREADS_PER_CHUNK, RereadList, state_size
+from protocol.errors import SourceError
+from protocol.messages import Json, JsonObject
+
+RANGE_BYTES = 1_800
+"""Bytes of the unfinished ranges in the state, some 15 with keys of 40 bytes."""
+
+MAX_OVERFLOWS = 4
+"""Scans of a table that may be given up in a row because the log asked for more rows than could be read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The file that a physical scan reads.
+
+    Attributes:
+        file: What names it; another one when the table was rewritten (a PostgreSQL relfilenode).
+        end: The scan goes up to before this page. Newer pages come through the log. None where the reader knows it.
+    """
+
+    file: str
+    end: Key | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one table may hold.
+
+    Attributes:
+        window: Keys remembered one by one during a chunk; when the log touches more, the chunk is read again.
+        reread_bytes: Bytes of the reread list in the state.
+        reread_keys: Keys of the reread list in memory; with more the table is scanned again, by key.
+        rereads_per_chunk: Rows of the list that one chunk reads.
+        range_bytes: Bytes of the unfinished ranges in the state.
+        overflows: Times in a row that the table is scanned again for too many rereads, before it fails.
+    """
+
+    window: int = WINDOW_LIMIT
+    reread_bytes: int = REREAD_BYTES
+    reread_keys: int = REREAD_LIMIT
+    rereads_per_chunk: int = REREADS_PER_CHUNK
+    range_bytes: int = RANGE_BYTES
+    overflows: int = MAX_OVERFLOWS
+
+    def __post_init__(self) -> None:
+        if min(self.window, self.reread_keys, self.rereads_per_chunk) < 1 or self.overflows < 0:
+            raise ValueError("a table must be able to hold a row")
+
+
+_LIMITS = Limits()
+
+
+class TableRanges:
+    """The backfill of one table.
+
+    Chunks are started with the scans in ``idle()``, as many at a time as there are readers. Everything that the log
+    shows of the table is told, in log order, by ``observe``, ``observe_all`` or ``truncate``, before a chunk is emitted
+    at a later position. A chunk that is started in the middle of a transaction is told the keys which that transaction
+    has touched so far as well. Rows that are to be read again are the table's, not a range's: keys cannot be compared
+    here, so nothing can say in which range one lies. Any chunk reads them.
+
+    Attributes:
+        rewritten: The state that ``from_state`` was given is of another file, so the table is scanned again.
+
+    Args:
+        table: The table's id, as in the hidden set.
+        pages: Scan by pages of this file; None: by key. If their end is fixed here, every event that lacks columns
+            counts from now on, not only from the first chunk.
+        keyless: The table's rows have no keys. Then the window knows only TRUNCATE, nothing is read again, and the
+            SELECT must leave out rows that the log has given or will give, which their inserting transaction tells.
+        limits: What the table may hold.
+    """
+
+    def __init__(
+        self, table: str, *, pages: Pages | None = None, keyless: bool = False, limits: Limits = _LIMITS
+    ) -> None:
+        if keyless and pages is None:
+            raise ValueError(f"table {table}: rows without a key can be scanned by pages only")
+        self.table = table
+        self.rewritten = False
+        self._pages = pages
+        self._keyless = keyless
+        self._limits = limits
+        self._rows = 0
+        self._overflows = 0
+        self._rereads = RereadList(
+            self._overflow, room=limits.reread_bytes, limit=limits.reread_keys, per_chunk=limits.rereads_per_chunk
+        )
+        self._rereader = self._scan(Range(), finished=True)
+        self._scans = [self._scan(self._whole())]
+
+    @classmethod
+    def from_state(
+        cls,
+        table: str,
+        state: Json,
+        *,
+        pages: Pages | None = None,
+        keyless: bool = False,
+        limits: Limits = _LIMITS,
+    ) -> Self:
+        """Goes on from ``to_state()``, or from the state of a table's only scan, which earlier versions wrote.
+
+        A physical scan of another file than ``pages`` begins again. A scan by key goes on as one, whatever ``pages``.
+
+        Raises:
+            ProtocolError: TM-BKF-001, the state is not one.
+        """
+        ranges = cls(table, pages=pages, keyless=keyless, limits=limits)
+        stored = TableState.parse(table, state)
+        if stored is None:
+            return ranges
+        ranges.rewritten = ranges._reads_another_file(stored.ranges)
+        if ranges.rewritten:
+            return ranges
+        ranges._rows, ranges._overflows = stored.rows, stored.overflows
+        ranges._scans = [ranges._scan(each) for each in stored.ranges]
+        for key in stored.rereads:
+            ranges._rereads.request(key)
+        return ranges
+
+    def to_state(self) -> JsonObject:
+        """The state as JSON, without the chunks in flight.
+
+        While the reread list is longer than the state may be, which only the log can bring about, this is the state of
+        a table to be scanned again: a session that had to start from it would not know what to read.
+        """
+        self._prune()
+        if not self._rereads.fits:
+            return TableState(0, (Range(),), (), self._overflows + 1).to_json()
+        unfinished = tuple(scan.range for scan in self._scans if not scan.finished)
+        return TableState(self.rows, unfinished, tuple(self._rereads), self._overflows).to_json()
+
+    @property
+    def done(self) -> bool:
+        """Whether the emitted stream, replayed key by key, gives the table: the log alone keeps it so."""
+        return not self._rereads and all(scan.finished for scan in self._scans)
+
+    @property
+    def rows(self) -> int:
+        """Rows that scans have covered, emitted or given by the log."""
+        return self._rows + sum(scan.rows for scan in self._scans)
+
+    @property
+    def scans(self) -> tuple[RangeScan, ...]:
+        """All unfinished scans, in the table's order, and what is in flight besides."""
+        self._prune()
+        return (*self._scans, *([self._rereader] if self._rereader.in_flight else ()))
+
+    @property
+    def failure(self) -> SourceError | None:
+        """Why no chunk may be started any more, until ``restart``; None while all is well."""
+        if self._overflows <= self._limits.overflows:
+            return None
+        return SourceError(
+            "TM-BKF-003",
+            f"table {self.table}: for {self._overflows} scans in a row, too many rows were given new keys by events "
+            "that lacked columns",
+        )
+
+    def idle(self) -> list[RangeScan]:
+        """The scans of which a chunk may be started now, in the table's order."""
+        self._prune()
+        if self.failure is not None:
+            return []
+        unfinished = [scan for scan in self._scans if not scan.finished]
+        if unfinished:
+            return [scan for scan in unfinished if not scan.in_flight]
+        return [self._rereader] if self._rereads.idle and not self._rereader.in_flight else []
+
+    # Steering.
+
+    def split(self, scan: RangeScan, bounds: Sequence[Key]) -> list[RangeScan]:
+        """Cuts the rest of a scan's range, also while a chunk of it is in flight.
+
+        The scan keeps its chunk and the part up to the first bound. The chunk may reach beyond that bound. Its rows are
+        emitted all the same, and some of them a second time by the next scan, which is right and costs at most that one
+        chunk; no key is compared to prevent it. Rows without keys must not be given twice: then nothing is split.
+
+        Args:
+            scan: One of ``scans``. Of one that is no longer, nothing is split: its range is scanned already.
+            bounds: Keys, or beginnings of keys, or pages, in the table's order, between ``scan.range``'s cursor and
+                until. When the state has no room for all of these ranges, only some of the bounds are used.
+
+        Returns:
+            The new scans.
+        """
+        self._prune()
+        if scan not in self._scans or scan.finished or not self._may_split(scan):
+            return []
+        room = self._room(scan.range, bounds)
+        if room < len(bounds):
+            bounds = [bounds[(index + 1) * len(bounds) // (room + 1)] for index in range(room)]
+        if not bounds:
+            return []
+        what = scan.range
+        ends = [*bounds[1:], what.until]
+        parts = [self._scan(replace(what, cursor=each, until=end)) for each, end in zip(bounds, ends, strict=True)]
+        scan.range = replace(what, until=bounds[0])
+        place = self._scans.index(scan) + 1
+        self._scans[place:place] = parts
+        return parts
+
+    def add(self, after: Key | None = None, until: Key | None = None, where: str | None = None) -> RangeScan:
+        """Scans some rows, or all, besides what else is to be scanned, and also when the table is done.
+
+        The scan is by key. Rows that other scans give as well are emitted again.
+
+        Args:
+            after: As ``Range.cursor``.
+            until: As ``Range.until``.
+            where: As ``Range.where``.
+
+        Raises:
+            SourceError: TM-BKF-004, the state has no room for it now.
+        """
+        self._prune()
+        what = Range(after, until, where)
+        if self._keyless:
+            raise ValueError(f"table {self.table}: rows without a key cannot be scanned in part")
+        if self._room(what, ()) < 1:
+            raise SourceError("TM-BKF-004", f"table {self.table}: there is no room for another range in its state")
+        scan = self._scan(what)
+        self._scans.append(scan)
+        return scan
+
+    def restart(self, pages: Pages | None = None) -> None:
+        """Scans the whole table again: on request, or because its identity, key or file changed.
+
+        Forgets the chunks in flight, the list of rows to read again, and any failure.
+
+        Args:
+            pages: As for a new table.
+        """
+        self.abandon()
+        self._pages = pages
+        self._overflows = 0
+        self._begin(self._whole())
+
+    def abandon(self) -> None:
+        """Forgets all chunks in flight: they are read again later."""
+        for scan in (*self._scans, self._rereader):
+            scan.abandon()
+
+    # What the log shows of the table.
+
+    def observe(self, key: Key, partial: bool, inserted: bool = False) -> None:
+        """The log touched a row; arguments as in ``TouchedKeys.add``."""
+        for scan in (*self._scans, self._rereader):
+            scan.observe(key, partial, inserted)
+        if partial and (inserted or self._may_move):
+            self.request_reread(key)
+
+    def observe_all(self, touched: TouchedKeys) -> None:
+        """The log touched these rows, all of a transaction or what it has touched so far."""
+        for scan in (*self._scans, self._rereader):
+            scan.observe_all(touched)
+        if self._keyless or not self._begun:
+            return
+        if touched.incomplete_forgotten or (touched.partial_forgotten and self._may_move):
+            self._overflow()
+            return
+        for key in touched.partials() if self._may_move else touched.incomplete():
+            self.request_reread(key)
+
+    def truncate(self) -> None:
+        """The log truncated the table, or nobody knows which rows it touched."""
+        for scan in (*self._scans, self._rereader):
+            scan.truncate()
+
+    def request_reread(self, key: Key) -> None:
+        """A consumer lacks columns of this row: it must be read again, in a snapshot that is opened from now on.
+
+        So it is where a change of the key left a large value untouched: the row may have come from where a scan has
+        not been to where it has. ``observe`` and ``observe_all`` see to it themselves; this is for a transaction of
+        which nothing else is known, and so follows ``truncate``.
+        """
+        if not self._keyless and self._begun:
+            self._rereads.request(key)
+
+    # The rules.
+
+    @property
+    def _begun(self) -> bool:
+        """Whether rows may be missed that the log gives only in part from now on.
+
+        Before the first chunk of a scan of the whole table is started they cannot be: it will find them. A physical
+        scan whose last page is fixed will not, where they come to lie behind that.
+        """
+        unfinished = [scan for scan in self._scans if not scan.finished]
+        if len(unfinished) != 1 or unfinished[0].in_flight:
+            return True
+        what = unfinished[0].range
+        return what.cursor is not None or what.until is not None or what.where is not None
+
+    @property
+    def _may_move(self) -> bool:
+        """Whether an update may move a row from where a scan has not been to where it has: in physical order any may.
+
+        So every partial event during a physical scan asks for its row to be read again.
+        """
+        return not self._keyless and any(scan.physical and not scan.finished for scan in self._scans)
+
+    def _may_split(self, scan: RangeScan) -> bool:
+        """Rows without keys must not be given twice, as those of a chunk that reaches beyond a bound may be."""
+        return not (self._keyless and scan.in_flight)
+
+    def _overflow(self) -> None:
+        """More rows are to be read again than can be told: only a scan of the whole table finds them.
+
+        By key, in which only a change of key moves a row; and not for ever, if rows do that all the time.
+        """
+        self._overflows += 1
+        self._begin(Range())
+
+    def _begin(self, whole: Range) -> None:
+        for scan in (*self._scans, self._rereader):
+            scan.cancel()
+        self._rows = 0
+        self._rereads.clear()
+        self._scans = [*(scan for scan in self._scans if scan.in_flight), self._scan(whole)]
+
+    def _room(self, what: Range, bounds: Sequence[Key]) -> int:
+        """How many more ranges the state can hold: ones like ``what``, cut at ``bounds``.
+
+        A range takes as much as it may come to take when its cursor is as long a key as any that is known here.
+        """
+        ranges = [what, *(scan.range for scan in self._scans if not scan.finished)]
+        keys = [*bounds, *(key for each in ranges for key in (each.cursor, each.until) if key is not None)]
+        longest = max([ORDINARY_KEY, *map(state_size, keys)])
+        taken = sum(range_size(each, longest) for each in ranges[1:])
+        return max(0, (self._limits.range_bytes - taken) // range_size(what, longest))
+
+    def _reads_another_file(self, ranges: Sequence[Range]) -> bool:
+        """Whether pages of these ranges are not what they were, or are not to be read any more."""
+        file = None if self._pages is None else self._pages.file
+        return any(each.file not in (None, file) for each in ranges)
+
+    def _whole(self) -> Range:
+        return Range() if self._pages is None else Range(until=self._pages.end, file=self._pages.file)
+
+    def _scan(self, what: Range, *, finished: bool = False) -> RangeScan:
+        return RangeScan(
+            self.table,
+            what,
+            self._rereads,
+            keyless=self._keyless,
+            finished=finished,
+            window_limit=self._limits.window,
+        )
+
+    def _prune(self) -> None:
+        """Lets go of finished ranges: what lies between two unfinished ones is scanned, and needs no word."""
+        left = []
+        for scan in self._scans:
+            if scan.finished and not scan.in_flight:
+                self._rows += scan.rows
+            else:
+                left.append(scan)
+        self._scans = left
+        if not left and not self._rereads:
+            self._overflows = 0

@@ -1,0 +1,121 @@
+"""Rows of one table of which a consumer lacks columns: they are read again by key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from backfill.keys import Key, key_texts
+
+REREADS_PER_CHUNK = 500
+"""Rows that one chunk reads again by key; some milliseconds."""
+
+REREAD_BYTES = 1_600
+"""Bytes of the list in the state, some 35 keys of 40 bytes."""
+
+REREAD_LIMIT = 50_000
+"""Keys of the list in memory; some 10 MB with keys of 40 bytes."""
+
+
+def state_size(key: Key) -> int:
+    """Bytes that a key takes in the state, at most."""
+    return len(json.dumps(key_texts(key))) + 2
+
+
+class RereadList:
+    """The keys, each once, and which of them some chunk in flight reads.
+
+    A list that is longer than the state may be is right only as long as this session lasts. So chunks put rows on it
+    only while there is room, and what the log puts on it beyond that is read soon.
+
+    Args:
+        overflow: Called when there are more keys than ``limit``, to have the table scanned again. It must ``clear``.
+        room: Bytes of the list in the state.
+        limit: Keys in memory.
+        per_chunk: Keys that one chunk reads.
+    """
+
+    def __init__(
+        self,
+        overflow: Callable[[], None],
+        *,
+        room: int = REREAD_BYTES,
+        limit: int = REREAD_LIMIT,
+        per_chunk: int = REREADS_PER_CHUNK,
+    ) -> None:
+        self._overflow = overflow
+        self._room = room
+        self._limit = limit
+        self._per_chunk = per_chunk
+        self._size = 0
+        self._keys: dict[Key, None] = {}  # Ordered, unlike a set: the state must not depend on hashing.
+        self._leased: set[Key] = set()
+
+    def request(self, key: Key) -> None:
+        """Puts a key on the list, whether there is room in the state or not."""
+        if key in self._keys:
+            return
+        self._append(key)
+        if len(self._keys) > self._limit:
+            self._overflow()
+
+    def remember(self, key: Key) -> bool:
+        """Puts a key on the list, if there is room in the state; otherwise False."""
+        if key not in self._keys:
+            if self._keys and self._size + state_size(key) > self._room:
+                return False
+            self._append(key)
+        return True
+
+    def lease(self) -> tuple[Key, ...]:
+        """The keys for the next chunk: those that wait longest and that no other chunk reads."""
+        keys = tuple(islice((key for key in self._keys if key not in self._leased), self._per_chunk))
+        self._leased.update(keys)
+        return keys
+
+    def release(self, keys: Iterable[Key]) -> None:
+        """A chunk that read these keys is over and nothing came of it."""
+        self._leased.difference_update(keys)
+
+    def settle(self, key: Key, settled: bool) -> None:
+        """A chunk that read this key was emitted.
+
+        Args:
+            key: The key.
+            settled: It need not be read again. Otherwise it moves to the list's end, so that rows which change all the
+                time do not hold up the others.
+        """
+        self._leased.discard(key)
+        if key in self._keys:
+            del self._keys[key]
+            if settled:
+                self._size -= state_size(key)
+            else:
+                self._keys[key] = None
+
+    def clear(self) -> None:
+        """Forgets everything, because the whole table is scanned again."""
+        self._keys.clear()
+        self._leased.clear()
+        self._size = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are keys that no chunk reads."""
+        return len(self._leased) < len(self._keys)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the state can hold the list."""
+        return self._size <= self._room or len(self._keys) == 1
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def _append(self, key: Key) -> None:
+        self._keys[key] = None
+        self._size += state_size(key)

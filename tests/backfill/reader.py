@@ -1,0 +1,60 @@
+"""How the model's connector reads: what a fence says, and the rows of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from backfill.fence import TransactionId
+from backfill.keys import Key, join_key, key_texts
+from backfill.range_scan import ChunkPlan
+from tests.backfill.database import Row, Snapshot
+
+WHERE: Mapping[str | None, int] = {None: 0, "odd": 1, "even": 2}
+"""Conditions: rows whose version is so."""
+
+
+def rows_by_key(plan: ChunkPlan, found: dict[int, Row], limit: int) -> tuple[list[int], bool, int | None]:
+    """The next rows in key order, whether there are no more, and nothing about the cursor."""
+    if not plan.scan:
+        return [], False, None
+    after, until, parity = place(plan.cursor, 0), place(plan.until, 1_000), WHERE[plan.where]
+    rest = [k for k in sorted(found) if after < k <= until and (not parity or found[k].version % 2 == parity % 2)]
+    return rest[:limit], len(rest) < limit, None
+
+
+def rows_by_page(plan: ChunkPlan, found: dict[int, Row], limit: int, pages: int) -> tuple[list[int], bool, int | None]:
+    """The rows of the next pages in the order in which they lie, whether there are no more, and the page after."""
+    if not plan.scan:
+        return [], False, None
+    first, end = place(plan.cursor, 0), place(plan.until, pages)
+    last = max(first, min(first + limit, end))
+    rows = sorted((row.page, key) for key, row in found.items() if first <= row.page < last)
+    return [key for _, key in rows], last >= end, last
+
+
+def place(key: Key | None, otherwise: int) -> int:
+    return otherwise if key is None else number_of(key)
+
+
+def key_of(number: int) -> Key:
+    return join_key([str(number).encode()])
+
+
+def number_of(key: Key) -> int:
+    return int(key_texts(key)[0])
+
+
+@dataclass(frozen=True)
+class SnapshotFence:
+    """A snapshot's fence: exact, or as on a standby, where all from the oldest running transaction on are doubtful."""
+
+    snapshot: Snapshot
+    high: int
+    conservative: bool
+
+    def hides(self, txn: TransactionId) -> bool:
+        assert isinstance(txn, int)
+        if self.conservative:
+            return txn >= self.snapshot.horizon
+        return txn >= self.snapshot.next_xid or txn in self.snapshot.unfinished
