@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import chain
+from random import Random
 
-from backfill.chunk_size import ChunkSize
 from backfill.hidden import HiddenSet
-from backfill.scan import TableScan
-from captures.interface import Barrier, Chunk, ChunkRequest, LogBatch, OpenedTable, Source
-from captures.readers import ChunkFailure, ReaderPool, must_stop
+from backfill.keys import Key
+from backfill.range_scan import RangeScan
+from captures.backoff import Backoff
+from captures.balance import Balance
+from captures.holding import Holding
+from captures.interface import Barrier, ChunkRequest, LogBatch, Source
+from captures.readers import ChunkFailure, ReaderPool
 from captures.state import CaptureState
-from protocol.errors import TidemarkError
-from protocol.messages import JsonObject
+from captures.table_backfill import Flight, TableBackfill, opened, pages_of
+from protocol.error_codes import Policy
+from protocol.errors import SourceError, TidemarkError
 
 logger = logging.getLogger(__name__)
 
 MAX_FAILURES = 8
-"""Chunks of a table that may fail in a row before the capture stops with the error."""
+"""Chunks of a table that may fail in a row before it is left alone: about a minute, with the waits between."""
 
-RETRY_SECONDS = 0.5
-"""Wait after a failed chunk, doubled with each failure in a row, at most ``MAX_RETRY_SECONDS``."""
+MAX_ASKED_FAILURES = 3
+"""And of a scan that a command asked for, before it is given up: its WHERE is wrong more often than the server is."""
 
-MAX_RETRY_SECONDS = 30.0
+FLIGHTS = 2
+"""Chunks for each reader, read or being read: while the log is far behind, no more are kept in memory."""
 
 HELD_SECONDS = 0.1
 """Wait before a chunk is tried again whose snapshot could not be used."""
 
-
-@dataclass(slots=True)
-class TableBackfill:
-    """One table's backfill in this session. ``anew``: what earlier sessions emitted of the table no longer holds."""
-
-    table: OpenedTable
-    scan: TableScan
-    size: ChunkSize
-    barrier: Barrier | None
-    anew: bool = False
-    failures: int = 0
-    not_before: float = 0.0
-    last_served: int = 0
-    request: ChunkRequest | None = None
-    chunk: Chunk | None = None
-
-    def to_state(self) -> JsonObject:
-        state: JsonObject = {"identity": self.table.identity, "scan": self.scan.to_state()}
-        if self.barrier is not None:
-            state["barrier"] = self.barrier
-        return state
+BARRIER_SECONDS = 1.0
+"""How often it is asked whether the transactions are over that a table waits for."""
 
 
 class Backfills:
@@ -57,35 +44,60 @@ class Backfills:
 
     Args:
         clock: Seconds that only go forward.
+
+    Attributes:
+        hidden: Transactions that were emitted and that snapshots may not see yet.
+        emptied: Bindings that must be emptied downstream before their backfill goes on.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        state: CaptureState,
-        hidden: HiddenSet,
-        readers: ReaderPool,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
         self._source = source
-        self._hidden = hidden
         self._readers = readers
         self._clock = clock
         self._served = 0
         self._names = _TableNames()
-        self.tables = [_backfill(source, table, state) for table in source.tables]
+        self._balance = Balance(source)
+        self._connecting = Backoff(Random())
+        self._connect_at = 0.0
+        self.holding = Holding(source.options, source.replica_lag, clock)
+        self.hidden = HiddenSet()
+        self.hidden.restore(state.hidden)
+        barrier = cache(source.barrier)
+        self.tables = [
+            opened(table, state.binding(table.state_key), source.options, barrier) for table in source.tables
+        ]
+        self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
+        if not self.done:
+            readers.ahead()
 
     @property
     def unfinished(self) -> list[TableBackfill]:
-        return [b for b in self.tables if not b.scan.done]
+        return [b for b in self.tables if not b.done]
 
     @property
     def done(self) -> bool:
-        return all(b.scan.done for b in self.tables)
+        return all(b.done for b in self.tables)
+
+    @property
+    def finished(self) -> bool:
+        """All is done that can be."""
+        return all(b.done or b.failed is not None for b in self.tables)
+
+    @property
+    def failed(self) -> list[TableBackfill]:
+        """Those that are left alone."""
+        return [b for b in self.tables if b.failed is not None]
+
+    @property
+    def waiting(self) -> bool:
+        """Some chunk has been read and waits for the log to pass its fence."""
+        return any(flight.chunk is not None for b in self.tables for flight in b.flights)
+
+    # The log.
 
     def tracked(self) -> frozenset[int]:
         """The bindings whose touched keys the log must record."""
-        return frozenset(b.table.binding for b in self.tables if not b.scan.done)
+        return frozenset(b.table.binding for b in self.tables if not b.done)
 
     def observe(self, batch: LogBatch) -> None:
         """Takes note of what the log touched."""
@@ -94,50 +106,67 @@ class Backfills:
             for backfill in unfinished:
                 binding = backfill.table.binding
                 if binding not in transaction.tracked:
-                    backfill.scan.truncate()  # Its keys were not recorded: treat every row as touched.
+                    backfill.ranges.truncate()  # Its keys were not recorded: treat every row as touched.
                 elif (touched := transaction.touched.get(binding)) is not None:
-                    backfill.scan.observe_all(touched)
+                    backfill.ranges.observe_all(touched)
             tracked = self._names[transaction.tracked]
             touched_tables = {str(binding): keys for binding, keys in transaction.touched.items()}
-            self._hidden.add(transaction.txn, touched_tables, tracked)
+            self.hidden.add(transaction.txn, touched_tables, tracked)
             for binding, key in transaction.incomplete:
-                self.tables[binding].scan.request_reread(key)
+                self.tables[binding].ranges.request_reread(key)
         for binding in batch.changed:
-            backfill = self.tables[binding]
-            if backfill.scan.in_flight:
-                self._set_aside(backfill, HELD_SECONDS)
+            self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
+
+    def forget_hidden(self) -> None:
+        """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
+        self.hidden = HiddenSet()
+
+    # Chunks come back.
 
     def collect(self) -> None:
         """Takes chunks that readers brought, and gives each to its scan, or puts it off."""
         for result in self._readers.take():
             backfill = self.tables[result.request.binding]
+            flight = backfill.flight(result.request)
             if isinstance(result, ChunkFailure):
-                self._failed(backfill, result)
-            elif result.request is not backfill.request:
-                continue  # It was set aside while it was read; what has been started since has another window.
-            elif not backfill.scan.fenced(result.fence):
-                self._set_aside(backfill, HELD_SECONDS)
+                self._failed(backfill, flight, result)
+                continue
+            self._connecting.reset()
+            if flight is None:
+                continue  # It was put off while it was read; what has been started since has another window.
+            if result.rewritten:
+                self._rewritten(backfill)
+            elif not flight.scan.fenced(result.fence):
+                backfill.put_off(flight, self._clock() + HELD_SECONDS)
             else:
-                self._hidden.purge(result.fence)
-                backfill.failures = 0
-                backfill.chunk = result
-                backfill.scan.read(result.rows.keys, result.rereads.keys, result.end)
+                self.hidden.purge(result.fence)
+                backfill.succeeded()
+                flight.chunk = result
+                flight.scan.read(result.rows.keys, result.rereads.keys, result.end, result.cursor)
 
     def emit_ready(self, position: int, write: Callable[[bytes], None]) -> bool:
         """Writes the chunks whose turn has come, now that the log stands between transactions at ``position``.
+
+        Asks the source nothing: what a scan has given out must be written.
 
         Returns:
             Whether there were any: the state is another then, even if no row was to be written.
         """
         ready = [
-            (backfill, chunk, backfill.scan.emit())
+            (backfill, flight.chunk, flight.scan.emit())
             for backfill in self.tables
-            if (chunk := backfill.chunk) is not None and backfill.scan.ready(position)
+            for flight in backfill.flights
+            if flight.chunk is not None and flight.scan.ready(position)
         ]
         for backfill, chunk, emission in ready:
-            backfill.chunk = backfill.request = None
+            backfill.flights = [flight for flight in backfill.flights if flight.chunk is not chunk]
+            self.holding.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
+            backfill.emitted += len(chunk.rows) + len(chunk.rereads)
+            backfill.bytes += chunk.rows.size + chunk.rereads.size
             if emission.progressed:
-                backfill.size.measured(len(chunk.rows), chunk.seconds)
+                backfill.size.measured(
+                    max(chunk.scanned, len(chunk.rows)), chunk.seconds, found=len(chunk.rows), size=chunk.rows.size
+                )
             else:
                 # What the log touches all the time does not come through now: give it a moment.
                 backfill.size.failed()
@@ -149,70 +178,172 @@ class Backfills:
             again = [slice(index, index + 1) for index in emission.keep_rereads]
             for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
                 write(piece)
-            if backfill.scan.done:
-                logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.scan.rows})
+        for backfill in self.tables:
+            if backfill.done and any(backfill is each for each, _, _ in ready):
+                backfill.asked.clear()
+                logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.ranges.rows})
         if ready and self.done:
             self._readers.close()
         return bool(ready)
 
-    @property
-    def waiting(self) -> bool:
-        """Some chunk has been read and waits for the log to pass its fence."""
-        return any(b.chunk is not None for b in self.tables)
+    # Chunks are started.
 
     def pause(self, longest: float) -> float:
         """Seconds until a table that was put off may be tried again, ``longest`` at most."""
         now = self._clock()
-        due = [b.not_before - now for b in self.unfinished if not b.scan.in_flight]
-        return max(0.0, min([longest, *due])) if due and self._readers.free > 0 else longest
+        due = [b.not_before - now for b in self.unfinished if b.wanted and not b.flights]
+        if not due or self._readers.free <= 0:
+            return longest
+        return min(longest, max(0.0, min(due), self._connect_at - now, self.holding.remaining()))
+
+    def consult(self) -> None:
+        """Asks the source what has to be known before chunks are started. Raises SourceError."""
+        now = self._clock()
+        if self._readers.free <= 0 or now < self._connect_at:
+            return
+        due = [b for b in self.unfinished if b.wanted and now >= b.not_before]
+        if not due:
+            return
+        self.holding.ask()
+        passed = cache(self._source.passed)
+        for backfill in due:
+            if backfill.ranges.failure is not None:
+                self._leave_alone(backfill, backfill.ranges.failure)
+            elif backfill.barrier is not None and not passed(backfill.barrier):
+                # Such a transaction may have written to the table before its changes were captured: it must end first.
+                logger.info(
+                    "%s waits for transactions that were running when it was added",
+                    backfill.table.name,
+                    extra={"barrier": backfill.barrier},
+                )
+                backfill.not_before = now + BARRIER_SECONDS
+            else:
+                backfill.barrier = None
+        if self.holding.remaining() > 0:
+            return
+        due = [b for b in due if b.wanted and b.barrier is None]
+        spare = self._readers.free - sum(len(b.startable(now)) for b in due)
+        if spare > 0:
+            self._balance.cut(due, spare + 1, now)
 
     def start(self, position: int) -> None:
-        """Hands chunks to free readers, tables of the highest priority first, in turn among equals."""
-        if self._readers.free <= 0:
-            return
+        """Hands chunks to free readers: tables of the highest priority first, among equals the least served."""
         now = self._clock()
-        idle = [b for b in self.unfinished if not b.scan.in_flight and now >= b.not_before]
-        idle.sort(key=lambda b: (-b.table.priority, b.last_served))
-        for backfill in idle[: self._readers.free]:
-            if not self._barrier_passed(backfill, now):
-                continue
-            plan = backfill.scan.start(position, self._hidden)
-            self._served += 1
-            backfill.last_served = self._served
-            backfill.request = ChunkRequest(
-                backfill.table.binding, plan.cursor, plan.scan, plan.rereads, backfill.size.rows
-            )
-            self._readers.submit(backfill.request)
+        if self._readers.free <= 0 or now < self._connect_at or self.holding.remaining() > 0:
+            return
+        idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
+        room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
+        for _ in range(min(room, self._readers.free)):
+            if not idle:
+                break
+            binding = min(idle, key=lambda each: self.tables[each].turn)
+            self._start(self.tables[binding], idle[binding].pop(0), position)
+            if not idle[binding]:
+                del idle[binding]
 
-    def _barrier_passed(self, backfill: TableBackfill, now: float) -> bool:
-        if backfill.barrier is None:
-            return True
-        if self._source.passed(backfill.barrier):
-            backfill.barrier = None
-            return True
-        # Such a transaction may have written to the table before its changes were captured: it must end first.
-        logger.info(
-            "%s waits for transactions that were running when it was added",
-            backfill.table.name,
-            extra={"barrier": backfill.barrier},
+    def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
+        plan = scan.start(position, self.hidden)
+        self._served += 1
+        backfill.served = self._served
+        request = ChunkRequest(
+            backfill.table.binding,
+            plan.cursor,
+            plan.scan,
+            plan.rereads,
+            self.holding.chunk_rows(backfill.size.rows, backfill.row_bytes),
+            until=plan.until,
+            where=plan.where,
+            physical=plan.physical,
+            base=backfill.base,
         )
-        backfill.not_before = now + 1.0
-        return False
+        backfill.flights.append(Flight(scan, request))
+        self._readers.submit(request)
 
-    def _failed(self, backfill: TableBackfill, failure: ChunkFailure) -> None:
-        backfill.failures += 1
-        if must_stop(failure) or backfill.failures >= MAX_FAILURES:
-            raise failure.error
-        assert isinstance(failure.error, TidemarkError)
-        wait = min(RETRY_SECONDS * 2 ** (backfill.failures - 1), MAX_RETRY_SECONDS)
-        logger.warning("%s; trying again in %.1f s", failure.error.message, wait, extra={"code": failure.error.code})
-        if failure.request is backfill.request:
-            self._set_aside(backfill, wait)
+    # Beginning again.
 
-    def _set_aside(self, backfill: TableBackfill, seconds: float) -> None:
-        backfill.scan.abandon()
-        backfill.chunk = backfill.request = None
-        backfill.not_before = self._clock() + seconds
+    def restart(self, bindings: Iterable[int], barrier: Barrier) -> None:
+        """Begins backfills from nothing, with the tables as the source has them now."""
+        for binding in bindings:
+            self.tables[binding].begin(self._source.tables[binding], barrier, self._source.options)
+
+    def read_again(self, backfill: TableBackfill) -> None:
+        """Reads a whole table again: what there is downstream is overwritten row by row."""
+        backfill.put_off_all(0.0)
+        backfill.ranges.restart(pages_of(backfill.table))
+
+    def read_part(self, backfill: TableBackfill, first: Key | None, last: Key | None, where: str | None) -> None:
+        """Reads some rows again, from ``first`` to ``last``. Raises SourceError ``TM-BKF-004``."""
+        backfill.asked.append(backfill.ranges.add(first, last, where))
+        if first is not None:
+            # A scan begins after its cursor; this row itself is read by its key.
+            backfill.ranges.request_reread(first)
+
+    def _rewritten(self, backfill: TableBackfill) -> None:
+        logger.info("%s was written anew while it was read; its backfill begins again", backfill.table.name)
+        backfill.put_off_all(self._clock() + HELD_SECONDS)
+        if backfill.table.key:
+            self.read_again(backfill)
+        else:
+            self.emptied.add(backfill.table.binding)
+
+    # Failures.
+
+    def _failed(self, backfill: TableBackfill, flight: Flight | None, failure: ChunkFailure) -> None:
+        error, now = failure.error, self._clock()
+        if not isinstance(error, TidemarkError):
+            raise error
+        passes = error.entry.policy is Policy.RETRY
+        if failure.opening:
+            if not passes:
+                raise error
+            wait = self._connecting.failed()
+            self._connect_at = now + wait
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            if flight is not None:
+                backfill.put_off(flight, now)
+            return
+        if flight is None:
+            return
+        wait = backfill.backoff.failed()
+        backfill.error = error
+        backfill.size.failed()
+        backfill.put_off(flight, now + wait)
+        asked = flight.scan in backfill.asked or flight.scan.range.where is not None
+        if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+        elif asked:
+            self._give_up(backfill, flight.scan, error)
+        else:
+            self._leave_alone(backfill, error)
+
+    @staticmethod
+    def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
+        """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
+        logger.warning(
+            "%s; what a command asked to be read again of %s is not read",
+            error.message,
+            backfill.table.name,
+            extra={"code": error.code},
+        )
+        scan.cancel()
+        backfill.take_up()
+
+    @staticmethod
+    def _leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
+        logger.warning(
+            "%s; %s is left alone, its log is captured on: once that is mended, `tidemark resume` it",
+            error.message,
+            backfill.table.name,
+            extra={"code": error.code, "remedy": error.remedy},
+        )
+        backfill.failed = backfill.error = error
+        backfill.put_off_all(0.0)
+
+
+def not_backfilled(failed: Iterable[TableBackfill]) -> SourceError:
+    """The error that a capture ends with which was to end when every table is backfilled, and some could not be."""
+    listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
+    return SourceError("TM-CAP-003", f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}")
 
 
 class _TableNames(dict[frozenset[int], frozenset[str]]):
@@ -221,21 +352,3 @@ class _TableNames(dict[frozenset[int], frozenset[str]]):
     def __missing__(self, bindings: frozenset[int]) -> frozenset[str]:
         names = self[bindings] = frozenset(map(str, bindings))
         return names
-
-
-def _backfill(source: Source, table: OpenedTable, state: CaptureState) -> TableBackfill:
-    name = str(table.binding)
-    stored = state.binding(table.state_key)
-    size = ChunkSize(source.options.chunk_seconds, fixed=source.options.chunk_rows)
-    if stored is None:
-        scan = _new_scan(table)
-        return TableBackfill(table, scan, size, None if scan.done else source.barrier())
-    if stored.get("identity") != table.identity:
-        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
-        return TableBackfill(table, _new_scan(table), size, source.barrier(), anew=True)
-    return TableBackfill(table, TableScan.from_state(name, stored.get("scan") or {}), size, stored.get("barrier"))
-
-
-def _new_scan(table: OpenedTable) -> TableScan:
-    name = str(table.binding)
-    return TableScan.from_state(name, {"scanned": True, "done": True}) if table.scan == "none" else TableScan(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -13,16 +14,19 @@ from typing import BinaryIO
 
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
+from captures.memory import bound_freed_memory
 from captures.output import Output
-from captures.requests import Acknowledgements, Requests, Wakeup
+from captures.plan import make_plan
+from captures.requests import Requests, SessionRequests, Wakeup
 from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
-from protocol.logs import log_failure, log_to_stderr
+from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
     STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,
+    Control,
     Discover,
     Discovered,
     Message,
@@ -35,6 +39,7 @@ from protocol.messages import (
     Validated,
     ValidatedBinding,
 )
+from protocol.plan import BACKFILL_PLAN, PLAN
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +58,7 @@ def main(database: DatabaseFactory) -> int:
     0 after an answered request or a capture that ended well, 1 after an error, which is the last line on stderr.
     """
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
+    bound_freed_memory()
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     # What Python itself or a library prints must not get among the messages.
@@ -98,33 +104,47 @@ def answer(database: Database, request: Request) -> Message:
         return Discovered(bindings=database.discover(request.config))
     if isinstance(request, Validate):
         paths = database.validate(request.config, request.bindings)
+        if os.environ.get(PLAN, "") not in ("", "0"):
+            _plan(database, request)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
         return Applied(action_description=database.apply(request.capture.config, request.capture.bindings))
-    assert isinstance(request, Acknowledge)
-    raise ProtocolError("TM-PRO-004", "acknowledge came before open")
+    assert isinstance(request, Acknowledge | Control)
+    raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
 
 
 def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
     """Runs a capture session."""
     source = database.open(request.capture.config, request.capture.bindings)
     wakeup = Wakeup()
-    acknowledgements = Acknowledgements(requests, wakeup)
+    following = SessionRequests(requests, wakeup)
     try:
         output.message(Opened(explicit_acknowledgements=True))
+        state = CaptureState(request.state)
+        logger.info("takes commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
         Capture(
             source,
-            CaptureState(request.state),
+            state,
             output,
-            acknowledgements,
+            following,
             wakeup,
             stop_when_caught_up=os.environ.get(STOP_WHEN_CAUGHT_UP, "") not in ("", "0"),
             clock=time.monotonic,
         ).run()
     finally:
-        acknowledgements.close()
+        following.close()
         source.close()
         wakeup.close()
+
+
+def _plan(database: Database, request: Validate) -> None:
+    """Writes the plan of a backfill to stderr, without anything being written at the source."""
+    config = request.config
+    if "read_only" in database.config_schema.get("properties", {}):
+        config = {**config, "read_only": True}
+    with contextlib.closing(database.open(config, request.bindings)) as source:
+        plan = make_plan(source, time.monotonic)
+    logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,37 +1,33 @@
 """The capture engine: one loop that reads the log, lets chunks through between transactions, and writes checkpoints.
 
-The log is never left unread for a chunk: chunks are read by threads of their own, and what they bring waits until the
-log has passed their fence (see docs/backfill.md).
+The log is never left unread for a chunk: chunks are read beside it, and what they bring waits until the log has passed
+their fence (see docs/backfill.md). While the source cannot be reached the loop waits, and keeps all that it knows.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import logging
+import select
 from collections.abc import Callable
 
-from backfill.hidden import HiddenSet
-from captures.backfills import Backfills
-from captures.interface import LogStream, Source
+from captures.backfills import Backfills, not_backfilled
+from captures.checkpoints import Checkpoints
+from captures.interface import LogBatch, LogStream, LostPosition, Source
+from captures.outage import Outages
 from captures.output import Output
 from captures.readers import ReaderPool
-from captures.requests import Acknowledgements, Wakeup
+from captures.requests import SessionRequests, Wakeup
 from captures.state import CaptureState
 from captures.status import StatusReports
+from captures.steering import Steering
 from protocol.codec import encode
-from protocol.errors import ProtocolError
-from protocol.messages import Checkpoint, ConnectorState, SourcedSchema
+from protocol.errors import SourceError
+from protocol.messages import JsonObject, SourcedSchema
+
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 1024 * 1024
 """Log that is decoded before the loop looks at chunks, acknowledgements and its output again."""
-
-CHECKPOINT_BYTES = 4 * 1024 * 1024
-"""A checkpoint is written at the first end of a transaction after this much output."""
-
-CHECKPOINT_SECONDS = 0.02
-"""Otherwise, when the log is read to its end, at most this often: a checkpoint costs a snapshot query and a flush."""
-
-BUSY_CHECKPOINT_SECONDS = 0.1
-"""And at most this long after the last one while there is more log to read."""
 
 IDLE_SECONDS = 1.0
 """The loop looks around at least this often."""
@@ -50,17 +46,20 @@ class Capture:
         source: The opened database.
         state: What the last session left, ``{}`` when there was none.
         output: Stdout.
-        acknowledgements: Stdin.
+        requests: Stdin.
+        wakeup: What ``requests`` and chunk readers wake this loop with.
         stop_when_caught_up: End once every backfill is done and the log is read to where the server is then.
         clock: Seconds that only go forward.
     """
+
+    _log: LogStream
 
     def __init__(
         self,
         source: Source,
         state: CaptureState,
         output: Output,
-        acknowledgements: Acknowledgements,
+        requests: SessionRequests,
         wakeup: Wakeup,
         *,
         stop_when_caught_up: bool,
@@ -68,21 +67,16 @@ class Capture:
     ) -> None:
         self._source = source
         self._state = state
-        self._output = output
-        self._acknowledgements = acknowledgements
+        self._requests = requests
         self._wakeup = wakeup
         self._stop_when_caught_up = stop_when_caught_up
         self._clock = clock
-        self._identity = source.identity()
-        self._position = source.start_position(state.cursor, state.source)
-        self._hidden = HiddenSet()
-        self._hidden.restore(state.hidden)
-        self._readers = ReaderPool(source.open_chunk_reader, source.options.readers, wakeup)
-        self._backfills = Backfills(source, state, self._hidden, self._readers, clock)
-        self._status = StatusReports(source, self._backfills, clock)
-        self._unacknowledged: deque[int] = deque()
-        self._output_bytes = 0
-        self._checkpoint_at = clock()
+        self._checkpoints = Checkpoints(output, requests, source.heartbeat_seconds, clock)
+        self._outages = Outages(clock)
+        self._identity: JsonObject = {}
+        self._position = 0
+        self._durable: int | None = None
+        self._lost: LostPosition | None = None
         self._stop_at: int | None = None
         self._finished_at: float | None = None
         self._progress_asked = 0.0
@@ -91,133 +85,235 @@ class Capture:
         """Captures until told to stop: by ``stop_when_caught_up``, or by the end of stdin.
 
         Raises:
-            TidemarkError: What ends the session otherwise.
+            TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
         """
-        log = self._source.open_log(self._position)
         try:
+            self._identity = self._source.identity()
+            self._position = self._source.start_position(self._state.cursor, self._state.source)
+            self._log = self._source.open_log(self._position)
+        except LostPosition as lost:
+            self._lost = lost
+            self._open_anew()
+        readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
+        try:
+            self._backfills = Backfills(self._source, self._state, readers, self._clock)
+            self._steering = Steering(self._backfills, self._state.control)
+            self._status = StatusReports(self._source, self._backfills, self._clock)
+            if self._lost is not None:
+                self._read_all_anew()
+            if not self._backfills.done:
+                readers.ahead()
             self._announce()
-            self._loop(log)
+            self._loop()
         finally:
-            self._readers.close()
-            log.close()
+            readers.close()
+            self._log.close()
 
-    def _loop(self, log: LogStream) -> None:
-        while not self._over(log):
-            log.track(self._backfills.tracked())
-            batch = log.read(READ_BYTES, self._patience(), self._wakeup.descriptor)
-            self._wakeup.clear()
-            if batch.lines:
-                self._write(batch.lines, batch.size)
-                self._changed = True
-            self._position = log.position
-            self._backfills.observe(batch)
-            self._acknowledge(log)
-            self._backfills.collect()
-            if log.between_transactions:
-                emitted = self._backfills.emit_ready(self._position, lambda lines: self._write([lines], len(lines)))
-                self._changed = self._changed or emitted
-                self._checkpoint_if_due(drained=batch.drained)
-                self._backfills.start(self._position)
-            self._nudge(log)
-            self._status.report(self._position, log, drained=batch.drained)
-        self._acknowledge(log)  # What came last on stdin may have been an error.
+    def _loop(self) -> None:
+        while True:
+            try:
+                if self._over():
+                    break
+                self._turn()
+            except SourceError as error:
+                if not self._reconnect(error):
+                    return
+        self._acknowledge()  # What came last on stdin may have been an error.
+        if self._stop_when_caught_up and (failed := self._backfills.failed):
+            raise not_backfilled(failed)
 
-    def _write(self, lines: list[bytes], size: int) -> None:
-        self._output.lines(lines, size)
-        self._output_bytes += size
+    def _turn(self) -> None:
+        """Reads some of the log, and does what has become possible.
+
+        What a step has taken in, it has noted before it asks the source anything: the next question may fail.
+        """
+        log = self._log
+        log.track(self._backfills.tracked())
+        batch = log.read(READ_BYTES, self._patience(), self._wakeup.descriptor)
+        self._wakeup.clear()
+        self._observe(batch)
+        self._acknowledge()
+        if self._steering.take(self._requests.commands()):
+            self._checkpoints.changed = True
+        self._backfills.collect()
+        if log.between_transactions:
+            self._empty_tables()
+            self._backfills.consult()
+            if self._backfills.emit_ready(self._position, self._write_rows):
+                self._checkpoints.changed = True
+            if self._checkpoints.due(drained=batch.drained):
+                self._checkpoint()
+            self._backfills.start(self._position)
+        self._nudge()
+        self._status.report(self._position, log, drained=batch.drained)
+
+    def _observe(self, batch: LogBatch) -> None:
+        if batch.lines:
+            self._checkpoints.write(batch.lines, batch.size)
+        if batch.lines or self._log.position != self._position:
+            self._outages.progressed()
+        self._position = self._log.position
+        self._backfills.observe(batch)
+        self._backfills.emptied |= batch.restarted
+
+    def _write_rows(self, rows: bytes) -> None:
+        self._checkpoints.write([rows], len(rows))
+
+    # Beginnings.
 
     def _announce(self) -> None:
         for table in self._source.tables:
             line = encode(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
-            self._write([line], len(line))
-        for backfill in self._backfills.tables:
-            if backfill.anew:
-                line = self._source.truncation(backfill.table.binding, self._position)
-                self._write([line], len(line))
+            self._checkpoints.write([line], len(line))
+        self._empty_tables()
         self._checkpoint()
+
+    def _empty_tables(self) -> None:
+        """Empties tables downstream whose backfills begin anew, and begins them."""
+        emptied = self._backfills.emptied
+        if not emptied:
+            return
+        self._backfills.restart(emptied, self._source.barrier())
+        for binding in sorted(emptied):
+            self._write_rows(self._source.truncation(binding, self._position))
+        emptied.clear()
+
+    def _open_anew(self) -> None:
+        """Opens the log from a new start. Raises the LostPosition where that is not wanted."""
+        assert self._lost is not None
+        if self._source.options.on_lost_position != "backfill":
+            raise self._lost
+        position = self._source.start_over()
+        self._log = self._source.open_log(position)
+        self._identity = self._source.identity()
+        self._position = position
+
+    def _read_all_anew(self) -> None:
+        """After ``_open_anew``: nothing that is known of the old log, and nothing that was read, counts any more."""
+        assert self._lost is not None
+        # What is captured from the log only cannot be read again: what there is of it downstream stays.
+        readable = [table for table in self._source.tables if table.scan != "none"]
+        logger.warning(
+            "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
+            self._lost.message,
+            ", ".join(table.name for table in readable) or "none",
+            extra={"code": self._lost.code},
+        )
+        self._lost = None
+        self._durable = None
+        self._stop_at = self._finished_at = None
+        self._checkpoints.forget_positions()
+        self._backfills.forget_hidden()
+        self._backfills.emptied |= {table.binding for table in readable}
+
+    # The source goes away.
+
+    def _reconnect(self, error: SourceError) -> bool:
+        """Waits for the source, taking in what is acknowledged meanwhile; False when the session is over."""
+        while True:
+            if isinstance(error, LostPosition) and self._lost is None:
+                self._lost = error
+            else:
+                wait = self._outages.failed(error)
+                self._status.away(self._outages.away_seconds)
+                if not self._pass(wait):
+                    return False
+            try:
+                self._source.reconnect()
+                if self._lost is not None:
+                    self._log.close()
+                    self._open_anew()
+                    self._read_all_anew()
+                else:
+                    self._log.reconnect()
+                    self._identity = self._source.identity()  # A failover may have brought another timeline.
+                    self._identity, before = self._source.identity(), self._identity
+                    if self._identity != before:  # It has failed over: the state must say so before it goes on.
+                        self._checkpoints.changed = True
+                    if self._durable is not None:
+                        self._log.acknowledge(self._durable)
+                self._outages.connected()
+                return True
+            except SourceError as again:
+                if again is self._lost:
+                    raise
+                error = again
+
+    def _pass(self, seconds: float) -> bool:
+        """Lets time pass without the source; False when the session is over."""
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            select.select([self._wakeup.descriptor], [], [], left)
+            self._wakeup.clear()
+            durable = self._checkpoints.durable()
+            self._durable = self._durable if durable is None else durable
+            if self._requests.closed and not self._stop_when_caught_up:
+                return False
+        return True
 
     # Checkpoints and acknowledgements.
 
-    def _checkpoint_if_due(self, *, drained: bool) -> None:
-        since = self._clock() - self._checkpoint_at
-        if self._changed:
-            pause = CHECKPOINT_SECONDS if drained else BUSY_CHECKPOINT_SECONDS
-            if since >= pause or self._output_bytes >= CHECKPOINT_BYTES:
-                self._checkpoint()
-        elif since >= self._source.heartbeat_seconds:
-            self._checkpoint()
-
     def _checkpoint(self) -> None:
         """Everything written so far, and the state after it. Only between transactions."""
-        if len(self._hidden):
+        hidden = self._backfills.hidden
+        if len(hidden):
             # Nearly always this finds every transaction visible, and the checkpoint names none.
-            self._hidden.purge(self._source.visibility())
+            hidden.purge(self._source.visibility())
         change = self._state.advance(
             self._source.format_position(self._position),
             self._identity,
-            self._hidden.ids(),
+            hidden.ids(),
             {backfill.table.state_key: backfill.to_state() for backfill in self._backfills.tables},
+            self._steering.handled,
         )
-        self._checkpoint_at = self._clock()
-        self._changed = False
-        if change is None and not self._output_bytes:
-            return  # A chunk that brought nothing, say: there is nothing to commit.
-        self._output.message(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True)))
-        self._unacknowledged.append(self._position)
-        self._output_bytes = 0
+        self._checkpoints.end(change, self._position)
 
-    def _acknowledge(self, log: LogStream) -> None:
-        count = self._acknowledgements.take()
-        if count > len(self._unacknowledged):
-            raise ProtocolError(
-                "TM-PRO-007", f"{count} checkpoints acknowledged, {len(self._unacknowledged)} were outstanding"
-            )
-        position = None
-        for _ in range(count):
-            position = self._unacknowledged.popleft()
-        if position is not None:
-            log.acknowledge(position)
+    def _acknowledge(self) -> None:
+        durable = self._checkpoints.durable()
+        if durable is not None:
+            self._durable = durable
+            self._log.acknowledge(durable)
 
     # Waiting and stopping.
 
     def _patience(self) -> float:
         """How long the log may stay silent before the loop has something else to do."""
-        if self._changed:
-            return max(0.0, self._checkpoint_at + CHECKPOINT_SECONDS - self._clock())
+        if self._checkpoints.changed:
+            return self._checkpoints.remaining
         if self._backfills.waiting or self._stop_at is not None:
             return FENCE_SECONDS
         if not self._backfills.done:
             return self._backfills.pause(IDLE_SECONDS)
         return min(IDLE_SECONDS, self._source.heartbeat_seconds)
 
-    def _nudge(self, log: LogStream) -> None:
+    def _nudge(self) -> None:
         """Asks the server where it is, while something waits for the log to reach a position."""
         if not self._backfills.waiting and self._stop_at is None:
             return
         now = self._clock()
         if now - self._progress_asked >= FENCE_SECONDS:
             self._progress_asked = now
-            log.request_progress()
+            self._log.request_progress()
 
-    def _over(self, log: LogStream) -> bool:
-        if not log.between_transactions or self._changed:
+    def _over(self) -> bool:
+        if not self._log.between_transactions or self._checkpoints.changed:
             return False
         if self._stop_when_caught_up:
-            return self._caught_up(log)
+            return self._caught_up()
         # Nobody acknowledges any more, so nothing of what would follow could ever be let go of at the source.
-        return self._acknowledgements.closed
+        return self._requests.closed
 
-    def _caught_up(self, log: LogStream) -> bool:
-        if not self._backfills.done:
-            self._stop_at = None
+    def _caught_up(self) -> bool:
+        if not self._backfills.finished or self._backfills.emptied:
+            self._stop_at = self._finished_at = None
             return False
         if self._stop_at is None:
             self._stop_at = self._source.end_of_log()
         if self._position < self._stop_at:
             return False
         if self._finished_at is None:
-            self._finished_at = self._clock()
             self._checkpoint()
-            self._status.finish(self._position, log)
+            self._status.finish(self._position, self._log)
+            self._finished_at = self._clock()
         waited = self._clock() - self._finished_at
-        return self._acknowledgements.closed or not self._unacknowledged or waited >= ACKNOWLEDGE_SECONDS
+        return self._requests.closed or not self._checkpoints.outstanding or waited >= ACKNOWLEDGE_SECONDS

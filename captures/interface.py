@@ -7,22 +7,52 @@ source is open; what the state keeps is their text. Tables are known to the engi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from captures.packed import Packed, packed
+from protocol.errors import SourceError
+
+if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
+    from captures.quiet_hours import QuietHours
+    from protocol.messages import Binding, DiscoveredBinding, JsonObject
+
+
+class LostPosition(SourceError):
+    """The log can no longer be gone on with from where the capture stands, however often it is tried.
+
+    It is gone (a slot dropped or invalidated, a binlog purged), or it is another one (another server, a restore, a
+    failover that lost it). With ``on_lost_position: backfill`` the engine starts over instead of ending with it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
-    """How tables are read. ``chunk_rows`` fixes the size of chunks; otherwise it adapts to ``chunk_seconds``."""
+    """How tables are read; made from the configuration by ``captures.backfill_config``.
+
+    Attributes:
+        readers: Chunks read at the same time.
+        chunk_seconds: How long a chunk should take.
+        chunk_rows: Rows of every chunk, instead of adapting to ``chunk_seconds``.
+        on_lost_position: What follows on ``LostPosition``.
+        max_rows_per_second: Of all tables together.
+        max_bytes_per_second: Of the documents of all tables together.
+        quiet_hours: No chunk is started in them.
+        max_replica_lag: In seconds; no chunk is started while a replica is further behind.
+    """
 
     readers: int = 1
     chunk_seconds: float = 1.0
     chunk_rows: int | None = None
+    on_lost_position: Literal["fail", "backfill"] = "fail"
+    max_rows_per_second: float | None = None
+    max_bytes_per_second: float | None = None
+    quiet_hours: QuietHours | None = None
+    max_replica_lag: float | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +83,8 @@ class LogBatch:
         drained: Nothing more was waiting to be read.
         changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
-            known columns): each is emptied downstream and backfilled anew, after this batch.
+            known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
+            ends in. ``Source.tables`` has them as they are now.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -73,8 +104,10 @@ class LogStream(Protocol):
     """
 
     position: int
-    between_transactions: bool
     committed_at: float | None
+
+    @property
+    def between_transactions(self) -> bool: ...
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         """Reads what is there, about ``limit`` bytes at most, and returns at the end of a transaction if one is near.
@@ -96,7 +129,9 @@ class LogStream(Protocol):
         """Opens the connection anew after a retryable error, and goes on where the log was left.
 
         Lines that were returned before are not returned again, also not those of a transaction that broke off in its
-        middle. Raises SourceError, retryable while the server is away, otherwise when the log cannot be gone on with.
+        middle. Called again after it failed, and also when the connection was sound and another one broke. What was
+        acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when the log cannot
+        be gone on with.
         """
 
     def close(self) -> None: ...
@@ -111,7 +146,11 @@ class ChunkRequest:
         until: And not after this one (before this page); None for the last ones. A key bound may have fewer columns
             than the key: then it stands for all keys that begin with it.
         where: SQL that limits this scan besides the configuration's, None for all rows.
-        physical: The scan is by pages, not by key.
+        physical: The scan is by pages, not by key: ``cursor`` and ``until`` are places that earlier chunks of the scan
+            and ``split`` named, and say nothing to anyone else.
+        base: The barrier that the table's capture began at, for a table without a key. No window can hold its rows, so
+            each comes either from a chunk or from the log: chunks leave out what was written since. None is lost; those
+            of transactions that ran at the barrier, or between the log's start and the barrier, may come from both.
     """
 
     binding: int
@@ -122,10 +161,17 @@ class ChunkRequest:
     until: Key | None = None
     where: str | None = None
     physical: bool = False
+    base: Barrier | None = None
 
 
-EMIT_BYTES = 1024 * 1024
-"""Rows of a chunk are joined into pieces of output of about this size."""
+Barrier = int | str
+"""A moment of a source, as the state keeps it."""
+
+KEY_MARK = b"\xff"
+"""Stands between packed keys, which are UTF-8."""
+
+TAIL_MARK = b"\x00"
+"""Stands between packed tails, which are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +179,32 @@ class Rows:
     """Rows of a chunk, ready to be written once their position is known.
 
     Attributes:
-        keys: One per row, in scan order.
+        keys: One per row, in scan order; the empty key for each row of a table that has none.
         tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
     """
 
     keys: Sequence[Key]
-    tails: Sequence[bytes]
+    tails: Packed
+
+    @classmethod
+    def of(cls, keys: Sequence[Key], tails: Iterable[bytes]) -> Rows:
+        """Rows from lists."""
+        return cls(keys, packed(TAIL_MARK, tails))
 
     def __len__(self) -> int:
         return len(self.tails)
 
+    @property
+    def size(self) -> int:
+        """Bytes in the tails."""
+        return self.tails.size
+
     def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
-        """Whole captured lines in pieces of about ``EMIT_BYTES``; ``keep`` are the rows wanted, None for all."""
-        tails = self.tails if keep is None else [tail for kept in keep for tail in self.tails[kept]]
-        step = max(1, EMIT_BYTES * len(tails) // max(1, sum(map(len, tails))))
-        for start in range(0, len(tails), step):
-            yield head + head.join(tails[start : start + step])
+        """Whole captured lines in pieces of about ``PIECE_BYTES``; ``keep`` are the rows wanted, None for all."""
+        if keep is None:
+            return self.tails.spliced(head)
+        tails = list(self.tails)
+        return packed(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
 
 
 @dataclass(slots=True)
@@ -161,7 +217,11 @@ class Chunk:
         end: The scan found no more rows than these.
         rereads: The rows found again by key.
         seconds: How long it took.
-        cursor: Where the scan goes on; None for the key of the last row. A physical scan says the page here.
+        cursor: Where the scan goes on; None for the key of the last row. A physical scan says its place here, and so
+            does a scan with a condition, which may pass many rows and find none.
+        scanned: Rows it looked at, about: more than it has where a condition left some out. Its time was spent on them.
+        rewritten: The table was written anew since the scan began, so places in it mean nothing any more: there are no
+            rows, and the table has to be scanned from the start; emptied first where it has no key.
     """
 
     request: ChunkRequest
@@ -171,13 +231,20 @@ class Chunk:
     rereads: Rows
     seconds: float
     cursor: Key | None = None
+    scanned: int = 0
+    rewritten: bool = False
 
 
 class ChunkReader(Protocol):
     """Reads chunks on a connection of its own. Used by one thread, not the log's."""
 
     def read(self, request: ChunkRequest) -> Chunk:
-        """Reads a chunk in one snapshot that is open no longer than this call. Raises SourceError."""
+        """Reads a chunk in one snapshot that is open no longer than this call.
+
+        Raises:
+            SourceError: It is held against the table: after several in a row, or at once when trying again cannot help,
+                the table is left alone. What making a reader raises is held against the server instead.
+        """
 
     def cancel(self) -> None:
         """Ends a read that is under way, from another thread."""
@@ -199,6 +266,7 @@ class OpenedTable:
         scan: ``key``; ``physical``, by pages; or ``none`` when the table follows the log only.
         priority: Tables of higher priority are read first.
         estimated_rows: What the server believes, None when it does not know.
+        estimated_bytes: What the table takes on the server's disk, None when it does not know.
     """
 
     binding: int
@@ -210,14 +278,15 @@ class OpenedTable:
     scan: str
     priority: int
     estimated_rows: int | None
-
-
-Barrier = int | str
-"""A moment of a source, as the state keeps it."""
+    estimated_bytes: int | None = None
 
 
 class Source(Protocol):
-    """A database opened for capturing: its tables are known, its log can be streamed and its tables read."""
+    """A database opened for capturing: its tables are known, its log can be streamed and its tables read.
+
+    Questions to the server raise SourceError, retryable when the connection is lost: the engine then calls
+    ``reconnect`` and asks again.
+    """
 
     tables: list[OpenedTable]
     options: BackfillOptions
@@ -234,7 +303,23 @@ class Source(Protocol):
             identity: The state's ``identity()``.
 
         Raises:
-            SourceError: The log no longer holds everything after ``cursor``.
+            LostPosition: The log no longer holds everything after ``cursor``.
+            SourceError: Anything else.
+        """
+
+    def start_over(self) -> int:
+        """Makes what a new capture starts from, where the configuration lets it, and returns its position.
+
+        Called after ``LostPosition``, with the log closed or never opened. Everything that changes in the tables after
+        this call is in the log from that position on, and ``identity()`` is the new one. Tables are not asked for anew:
+        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises SourceError.
+        """
+
+    def reconnect(self) -> None:
+        """Opens the connection for questions anew, after a retryable error from one or from the log.
+
+        The log's connection is another one: see ``LogStream.reconnect``. Raises SourceError, retryable while the server
+        is away.
         """
 
     def format_position(self, position: int) -> str:
@@ -265,6 +350,12 @@ class Source(Protocol):
 
     def retained_bytes(self) -> int | None:
         """How much log the server keeps for this capture."""
+
+    def retention_limit(self) -> int | None:
+        """Of how many ``retained_bytes`` the server would take the position away; None when it never would."""
+
+    def replica_lag(self) -> float | None:
+        """How far behind the slowest replica is, in seconds; None without replicas. Asked only when configured."""
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         """What stands before a chunk row's tail in its captured line, for rows emitted at ``position``."""

@@ -1,7 +1,12 @@
-"""Threads that read chunks beside the log. The log's thread hands out requests and takes what came of them."""
+"""Reads chunks beside the log. The log's thread hands out requests and takes what came of them.
+
+Each reader has a thread here, which waits for it; where decoding costs much, the reader is a process of its own
+(``captures.reader_process``).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections import deque
@@ -10,8 +15,6 @@ from dataclasses import dataclass
 
 from captures.interface import Chunk, ChunkReader, ChunkRequest
 from captures.requests import Wakeup
-from protocol.error_codes import Policy
-from protocol.errors import TidemarkError
 
 CLOSE_SECONDS = 10.0
 """How long a closing pool waits for a thread: a server that does not answer must not keep the process from ending."""
@@ -19,14 +22,15 @@ CLOSE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ChunkFailure:
-    """A chunk that could not be read."""
+    """A chunk that could not be read. ``opening``: there was no reader to read it, because making one failed."""
 
     request: ChunkRequest
     error: Exception
+    opening: bool = False
 
 
 class ReaderPool:
-    """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed.
+    """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed, or ``ahead``.
 
     A reader that failed is closed: the next chunk gets a new connection. A closed pool may be used again.
     """
@@ -51,10 +55,13 @@ class ReaderPool:
         """Hands a chunk to a reader. Only while some are ``free``."""
         self._in_flight += 1
         if len(self._threads) < self._in_flight:
-            thread = threading.Thread(target=self._run, name=f"chunks-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._start(ahead=False)
         self._requests.put(request)
+
+    def ahead(self) -> None:
+        """Makes a first reader, which takes a while, before it is needed."""
+        if not self._threads:
+            self._start(ahead=True)
 
     def take(self) -> list[Chunk | ChunkFailure]:
         """What has come back since the last call."""
@@ -76,16 +83,24 @@ class ReaderPool:
         self._threads.clear()
         self._requests = queue.SimpleQueue()
 
-    def _run(self) -> None:
-        reader: ChunkReader | None = None
+    def _start(self, *, ahead: bool) -> None:
+        thread = threading.Thread(target=self._run, args=(ahead,), name=f"chunks-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, ahead: bool) -> None:
         requests = self._requests
+        reader: ChunkReader | None = None
+        if ahead:
+            with contextlib.suppress(Exception):  # The first chunk tries again, and tells.
+                reader = self._open_reader()
         while (request := requests.get()) is not None:
             try:
                 if reader is None:
                     reader = self._open_reader()
                 self._results.append(self._read(reader, request))
             except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
-                self._results.append(ChunkFailure(request, error))
+                self._results.append(ChunkFailure(request, error, opening=reader is None))
                 if reader is not None:
                     reader.close()
                     reader = None
@@ -101,8 +116,3 @@ class ReaderPool:
         finally:
             with self._lock:
                 self._reading.discard(reader)
-
-
-def must_stop(failure: ChunkFailure) -> bool:
-    """Whether trying again cannot help."""
-    return not isinstance(failure.error, TidemarkError) or failure.error.entry.policy is not Policy.RETRY

@@ -9,7 +9,7 @@ from collections import deque
 
 from protocol.codec import decode_request
 from protocol.errors import ProtocolError, TidemarkError
-from protocol.messages import MAX_LINE_BYTES, Acknowledge, Request
+from protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
 
 READ_BYTES = 256 * 1024
 
@@ -72,11 +72,11 @@ class Requests:
             raise
 
 
-class Acknowledgements:
-    """Reads ``acknowledge`` requests in a thread, so that the engine never waits for stdin.
+class SessionRequests:
+    """Reads what may follow ``open`` in a thread, so that the engine never waits for stdin.
 
     Args:
-        wakeup: Is set when there is something to ``take``.
+        wakeup: Is set when there is something to take.
 
     Attributes:
         closed: Nothing more will come.
@@ -86,17 +86,18 @@ class Acknowledgements:
         self._requests = requests
         self._wakeup = wakeup
         self._counts: deque[int] = deque()
+        self._commands: deque[Control] = deque()
         self._failure: TidemarkError | None = None
         self._stop = Wakeup()
         self.closed = False
-        self._thread = threading.Thread(target=self._run, name="acknowledgements", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
         self._thread.start()
 
-    def take(self) -> int:
+    def acknowledged(self) -> int:
         """How many more checkpoints have become durable.
 
         Raises:
-            ProtocolError: The other side sent something that is not an acknowledgement.
+            ProtocolError: The other side sent something that may not follow ``open``.
         """
         total = 0
         while self._counts:
@@ -104,6 +105,13 @@ class Acknowledgements:
         if self._failure is not None:
             raise self._failure
         return total
+
+    def commands(self) -> list[Control]:
+        """The commands that have come since the last call, in turn."""
+        taken: list[Control] = []
+        while self._commands:
+            taken.append(self._commands.popleft())
+        return taken
 
     def close(self) -> None:
         """Ends the thread. What it has not read of stdin stays there."""
@@ -114,9 +122,14 @@ class Acknowledgements:
     def _run(self) -> None:
         try:
             while (request := self._requests.next(self._stop.descriptor)) is not None:
-                if not isinstance(request, Acknowledge):
-                    raise ProtocolError("TM-PRO-004", f"after open only acknowledge may follow, not {request.kind}")
-                self._counts.append(request.checkpoints)
+                if isinstance(request, Acknowledge):
+                    self._counts.append(request.checkpoints)
+                elif isinstance(request, Control):
+                    self._commands.append(request)
+                else:
+                    raise ProtocolError(
+                        "TM-PRO-004", f"after open only acknowledge and control may follow, not {request.kind}"
+                    )
                 self._wakeup.set()
         except TidemarkError as error:
             self._failure = error

@@ -5,30 +5,37 @@
     {"cursor": "0/1950A28",                    the log has been emitted up to here
      "source": {"system": "7412…", …},         which server that is a position of
      "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
+     "control": 7,                             the last command that was handled
      "bindings": {"public%2Fusers": {          by stateKey
          "identity": "16402 id",               the table and its key: with others it is read anew
          "barrier": 751,                       no chunk before all transactions below this are over
-         "scan": {"cursor": ["4711"], …}}}}    see backfill.scan
+         "paused": true,                       by command
+         "priority": [5, 0],                   by command, and the configured one that it takes the place of
+         "failed": {"code": "TM-…", "text": …}, why the table was left alone
+         "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from backfill.fence import TransactionId
 from captures.interface import Barrier
 from protocol.errors import ProtocolError
 from protocol.messages import ConnectorState, JsonObject
-from protocol.state import merge_patch
+from protocol.state import difference, merge_patch
 
 
 class _StoredBinding(BaseModel):
     model_config = ConfigDict(strict=True)
     identity: str | None = None
     barrier: Barrier | None = None
-    scan: JsonObject | None = None  # See backfill.scan, which looks at it closely.
+    paused: bool | None = None
+    priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    failed: JsonObject | None = None
+    scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
 
 
 class _Stored(BaseModel):
@@ -36,6 +43,7 @@ class _Stored(BaseModel):
     cursor: str | None = None
     source: JsonObject | None = None
     hidden: list[TransactionId] | None = None
+    control: int | None = None
     bindings: dict[str, _StoredBinding] | None = None
 
 
@@ -70,33 +78,54 @@ class CaptureState:
     def hidden(self) -> list[TransactionId]:
         return list(self._stored.get("hidden") or [])
 
+    @property
+    def control(self) -> int:
+        return int(self._stored.get("control") or 0)
+
     def binding(self, state_key: str) -> JsonObject | None:
         return (self._stored.get("bindings") or {}).get(state_key)
 
     def advance(
-        self, cursor: str, source: JsonObject, hidden: list[TransactionId], bindings: dict[str, JsonObject]
+        self,
+        cursor: str,
+        source: JsonObject,
+        hidden: list[TransactionId],
+        bindings: dict[str, JsonObject],
+        control: int = 0,
     ) -> ConnectorState | None:
-        """The change from the last checkpoint to this state, None when there is none. ``bindings`` holds them all."""
-        patch: dict[str, Any] = {}
-        if cursor != self._stored.get("cursor"):
-            patch["cursor"] = cursor
-        if source != self._stored.get("source"):
-            patch["source"] = source
-        if hidden != self.hidden:
-            patch["hidden"] = hidden or None
-        stored = self._stored.get("bindings") or {}
-        changed: dict[str, Any] = {}
-        for state_key, state in bindings.items():
-            old = stored.get(state_key)
-            if old != state:
-                # Members that went away have to be removed by name: a patch only ever adds.
-                gone = {} if old is None else {name: None for name in old if name not in state}
-                changed[state_key] = {**gone, **state}
-        # A table that is bound again later starts anew: its log was not read in between.
-        changed.update({state_key: None for state_key in stored if state_key not in bindings})
-        if changed:
+        """The change from the last checkpoint to this state, None when there is none.
+
+        ``bindings`` holds them all, and nowhere a null: in a patch it would remove something.
+        """
+        new: JsonObject = {"cursor": cursor, "source": _without_nulls(source)}
+        if hidden:
+            new["hidden"] = hidden
+        if control:
+            new["control"] = control
+        old = {name: value for name, value in self._stored.items() if name != "bindings"}
+        patch = difference(old, new) or {}
+        if changed := self._changed(bindings):
             patch["bindings"] = changed
         if not patch:
             return None
         self._stored = merge_patch(self._stored, patch)
         return ConnectorState(updated=patch, merge_patch=True)
+
+    def _changed(self, bindings: dict[str, JsonObject]) -> JsonObject:
+        stored: JsonObject = self._stored.get("bindings") or {}
+        # A table that is bound again later starts anew, because its log was not read in between: it is forgotten.
+        changed: JsonObject = {state_key: None for state_key in stored if state_key not in bindings}
+        for state_key, state in bindings.items():
+            # Most tables are as they were, and there may be many.
+            if (old := stored.get(state_key)) != state:
+                changed[state_key] = state if old is None else difference(old, state)
+        return changed
+
+
+def _without_nulls(state: JsonObject) -> JsonObject:
+    """Without members that are null: in a patch they would remove something, and so they say the same as none."""
+    return {
+        name: _without_nulls(value) if isinstance(value, dict) else value
+        for name, value in state.items()
+        if value is not None
+    }

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from captures.backfills import Backfills
 from captures.interface import LogStream, Source
+from captures.speed import Speed
+from captures.table_backfill import TableBackfill
 from protocol.logs import STATUS, Progress, TableProgress
 
 logger = logging.getLogger(__name__)
@@ -17,6 +19,8 @@ STATUS_SECONDS = 1.0
 
 QUIET_SECONDS = 30.0
 """While nothing does."""
+
+_HALTED = ("paused", "failed")
 
 
 class StatusReports:
@@ -28,16 +32,24 @@ class StatusReports:
         self._clock = clock
         self._reported_at = clock() - STATUS_SECONDS
         self._last = Progress()
+        self._speeds = [Speed() for _ in backfills.tables]
+        self._all = Speed()
+        self._retained = Speed()
 
     def report(self, position: int, log: LogStream, *, drained: bool) -> None:
+        """Writes a line if one is due. Raises SourceError when the source cannot be asked."""
         now = self._clock()
         if now - self._reported_at < STATUS_SECONDS:
             return
         progress = self._progress(position, log, drained=drained)
-        quiet = progress.tables == self._last.tables and progress.position == self._last.position
+        quiet = _moving(progress) == _moving(self._last)
         if quiet and now - self._reported_at < QUIET_SECONDS:
             return
         self._write(progress)
+
+    def away(self, seconds: float) -> None:
+        """Writes that the source has not been reached for so long; the rest is as it was."""
+        self._write(self._last.model_copy(update={"away_seconds": round(seconds, 1), "lag_seconds": None}))
 
     def finish(self, position: int, log: LogStream) -> None:
         """The last line of a capture that is caught up."""
@@ -46,24 +58,89 @@ class StatusReports:
     def _write(self, progress: Progress) -> None:
         self._reported_at = self._clock()
         self._last = progress
-        left = [table for table in progress.tables.values() if not table.done]
-        message = f"backfilling {len(left)} of {len(progress.tables)} tables" if left else "following the log"
-        logger.info(message, extra={"eventType": STATUS, **progress.model_dump()})
+        logger.info(_in_words(progress), extra={"eventType": STATUS, **progress.model_dump()})
 
     def _progress(self, position: int, log: LogStream, *, drained: bool) -> Progress:
+        now = self._clock()
+        retained, limit = self._source.retained_bytes(), self._source.retention_limit()
         lag = None
         if not drained and log.committed_at is not None:
             lag = max(0.0, round(time.time() - log.committed_at, 3))
+        tables = {
+            backfill.table.name: _table(backfill, speed, now)
+            for backfill, speed in zip(self._backfills.tables, self._speeds, strict=True)
+        }
+        unfinished = [table for table in tables.values() if not table.done]
+        self._all.note(now, sum(table.rows_done for table in tables.values()))
+        left = _rows_left(unfinished)
         return Progress(
-            tables={
-                backfill.table.name: TableProgress(
-                    rows_done=backfill.scan.rows,
-                    rows_estimated=backfill.table.estimated_rows,
-                    done=backfill.scan.done,
-                )
-                for backfill in self._backfills.tables
-            },
+            tables=tables,
             position=self._source.format_position(position),
             lag_seconds=lag,
-            retained_bytes=self._source.retained_bytes(),
+            rows_per_second=round(self._all.per_second, 1) if unfinished else 0.0,
+            seconds_left=None if left is None else _rounded(self._all.seconds_for(left)),
+            held=self._backfills.holding.reason or None if unfinished else None,
+            retained_bytes=retained,
+            retained_limit=limit,
+            retained_seconds_left=self._retained_left(now, retained, limit),
         )
+
+    def _retained_left(self, now: float, retained: int | None, limit: int | None) -> float | None:
+        if retained is None:
+            return None
+        self._retained.note(now, retained)
+        return None if limit is None else _rounded(self._retained.seconds_for(limit - retained))
+
+
+def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
+    rows, estimated = backfill.ranges.rows, backfill.table.estimated_rows
+    speed.note(now, rows)
+    done = backfill.done
+    left = None
+    if not done and backfill.state not in _HALTED and estimated is not None and estimated > rows:
+        left = _rounded(speed.seconds_for(estimated - rows))
+    return TableProgress(
+        rows_done=rows,
+        rows_estimated=estimated,
+        done=done,
+        state=backfill.state,
+        bytes_done=backfill.bytes,
+        rows_per_second=0.0 if done else round(speed.per_second, 1),
+        seconds_left=left,
+        error=None if backfill.error is None else str(backfill.error),
+    )
+
+
+def _rows_left(unfinished: list[TableProgress]) -> int | None:
+    """Of all tables together; None as soon as one of them is anybody's guess, or does not go on."""
+    left = 0
+    for table in unfinished:
+        if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:
+            return None
+        left += table.rows_estimated - table.rows_done
+    return left
+
+
+def _moving(progress: Progress) -> tuple[object, ...]:
+    """What has to change for a line to be news. Speeds die down by themselves."""
+    tables = [(table.rows_done, table.state, table.error) for table in progress.tables.values()]
+    return progress.position, tables, progress.held, progress.away_seconds is None
+
+
+def _in_words(progress: Progress) -> str:
+    if progress.away_seconds is not None:
+        return f"waiting for the source for {progress.away_seconds:.0f} s"
+    states = [table.state for table in progress.tables.values()]
+    words = []
+    if left := len(states) - states.count("done") - states.count("failed") - states.count("paused"):
+        words.append(f"backfilling {left} of {len(states)} tables")
+        if progress.held is not None:
+            words.append(f"held back: {progress.held}")
+    for state in ("paused", "failed"):
+        if count := states.count(state):
+            words.append(f"{count} {state}")
+    return ", ".join(words) or "following the log"
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -36,11 +36,21 @@ class TableProgress(BaseModel):
         rows_done: Rows read and emitted by the scan.
         rows_estimated: The server's estimate of all rows, or None when it has none.
         done: The backfill is over; the table follows the log.
+        state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (see ``error``), ``done``.
+        bytes_done: Bytes of the documents that this process emitted of it.
+        rows_per_second: At present, smoothed.
+        seconds_left: Until it is done at that rate, or None when nobody can say.
+        error: Code and text of what its last chunk failed with; None when that was read.
     """
 
     rows_done: int = 0
     rows_estimated: int | None = None
     done: bool = False
+    state: str = "waiting"
+    bytes_done: int = 0
+    rows_per_second: float = 0.0
+    seconds_left: float | None = None
+    error: str | None = None
 
 
 class Progress(BaseModel):
@@ -51,6 +61,12 @@ class Progress(BaseModel):
         position: The log position that has been emitted.
         lag_seconds: Age of the last transaction read from the log, None when the log is read to its end.
         retained_bytes: Log that the source keeps for this capture.
+        retained_limit: How much it keeps at most before it takes the position away; None when there is no limit.
+        retained_seconds_left: Until that at the present rate; None when it does not grow, or nobody can say.
+        rows_per_second: Of all backfills together, smoothed.
+        seconds_left: Until all backfills are done at that rate, or None when nobody can say.
+        held: Why no chunk is started at present, such as ``quiet hours``; None when chunks are.
+        away_seconds: For how long the source has not been reached; None while it is.
         caught_up: Every backfill is done and the log is read to where the server was.
     """
 
@@ -58,6 +74,12 @@ class Progress(BaseModel):
     position: str = ""
     lag_seconds: float | None = None
     retained_bytes: int | None = None
+    retained_limit: int | None = None
+    retained_seconds_left: float | None = None
+    rows_per_second: float = 0.0
+    seconds_left: float | None = None
+    held: str | None = None
+    away_seconds: float | None = None
     caught_up: bool = False
 
 

@@ -105,6 +105,7 @@ class TableEntry(Part):
     Attributes:
         table: ``schema.table``, or a pattern such as ``sales.*``.
         exclude: Columns left out.
+        hash: Columns of which the connector gives a salted hash.
         scan: How the backfill walks through the table: ``key``, ``physical`` or ``none``.
         key: Columns that identify a row, instead of the primary key.
         where: SQL that limits the backfill.
@@ -115,6 +116,7 @@ class TableEntry(Part):
 
     table: Annotated[str, Field(min_length=1)]
     exclude: list[str] = []
+    hash: list[str] = []
     scan: Literal["key", "physical", "none"] | None = None
     key: list[str] = []
     where: str = ""
@@ -129,7 +131,7 @@ class TableEntry(Part):
     @property
     def options(self) -> dict[str, Any]:
         """The options that were given, as the connector's resource configuration names them."""
-        return self.model_dump(include={"exclude", "scan", "key", "where", "priority"}, exclude_defaults=True)
+        return self.model_dump(include={"exclude", "hash", "scan", "key", "where", "priority"}, exclude_defaults=True)
 
 
 class CommitEntry(Part):

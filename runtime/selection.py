@@ -132,7 +132,7 @@ def _selected(spec: SpecResponse, name: str, found: DiscoveredBinding, entry: Ta
     collection = Collection(
         name=found.recommended_name,
         key=key,
-        write_schema=_without(found.document_schema, entry.exclude),
+        write_schema=_hashed(_without(found.document_schema, entry.exclude), entry.hash),
     )
     binding = Binding(
         resource_config={**found.resource_config, **entry.options},
@@ -155,7 +155,7 @@ def _check_options(
     columns = found.document_schema.get("properties")
     # A pattern's columns need not be in every table that it covers.
     if isinstance(columns, dict) and not entry.is_pattern:
-        for option in ("exclude", "key", "text"):
+        for option in ("exclude", "hash", "key", "text"):
             for column in getattr(entry, option):
                 if column not in columns:
                     problems.append(f"{option}: there is no column {column}{near(column, list(columns))}")
@@ -176,3 +176,12 @@ def _without(schema: dict[str, Any], excluded: Sequence[str]) -> dict[str, Any]:
     if isinstance(required, list):
         changed["required"] = [name for name in required if name not in excluded]
     return changed
+
+
+def _hashed(schema: dict[str, Any], hashed: Sequence[str]) -> dict[str, Any]:
+    """A document's schema with some of its columns as the texts that hashes are."""
+    columns = schema.get("properties")
+    if not hashed or not isinstance(columns, dict):
+        return schema
+    texts: dict[str, Any] = {name: {"type": ["string", "null"]} for name in hashed if name in columns}
+    return {**schema, "properties": {**columns, **texts}}

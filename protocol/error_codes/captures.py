@@ -18,6 +18,26 @@ CODES = (
         "Run with LOG_LEVEL=debug for the full trace, and report it with the connector's version.",
     ),
     ErrorCode(
+        "TM-CAP-003",
+        "Tables could not be backfilled",
+        Policy.MANUAL,
+        "Mend what the error says of each of them. The next run takes them up again where they stood; a capture that "
+        "runs does on `tidemark resume`. Meanwhile it follows their log.",
+    ),
+    ErrorCode(
+        "TM-CAP-004",
+        "A command to a running capture is wrong",
+        Policy.MANUAL,
+        "Nothing was changed. Look at the states of the tables in the capture's status, and give the right command.",
+    ),
+    ErrorCode(
+        "TM-CAP-005",
+        "A process that reads chunks ended",
+        Policy.RETRY,
+        "Nothing needs to be done if it passes. If it goes on, look for what ends processes here: most often the memory "
+        "limit of the container.",
+    ),
+    ErrorCode(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
         Policy.MANUAL,
@@ -29,5 +49,18 @@ CODES = (
         "A key holds a NUL character",
         Policy.MANUAL,
         "Choose other key columns for the table (key in its resource config), or set its scan to none.",
+    ),
+    ErrorCode(
+        "TM-BKF-003",
+        "Rows change their keys faster than they can be read again",
+        Policy.MANUAL,
+        "ALTER TABLE … REPLICA IDENTITY FULL, so that every event carries the whole row (on MySQL: "
+        "binlog_row_image = FULL), then start the table's backfill again.",
+    ),
+    ErrorCode(
+        "TM-BKF-004",
+        "Too many ranges of one table are to be read at the same time",
+        Policy.MANUAL,
+        "Ask again when some of them are done (tidemark status), use a shorter WHERE, or start the backfill of the whole table again.",
     ),
 )

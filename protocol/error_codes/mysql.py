@@ -72,6 +72,12 @@ CODES = (
         "Run the statement, or set the option, that the error gives.",
     ),
     ErrorCode(
+        "TM-MY-012",
+        "Binary logs are not kept long enough",
+        Policy.MANUAL,
+        "A capture that was stopped for longer than the server keeps its logs has to read its tables again. Run SET GLOBAL binlog_expire_logs_seconds = 604800; on RDS and Aurora CALL mysql.rds_set_configuration('binlog retention hours', 168); on Cloud SQL set the days of transaction logs; on Azure set binlog_expire_logs_seconds.",
+    ),
+    ErrorCode(
         "TM-MY-015",
         "The server no longer has the log that the capture needs",
         Policy.MANUAL,
@@ -114,6 +120,12 @@ CODES = (
         'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/mysql.md explains them.',
     ),
     ErrorCode(
+        "TM-MY-024",
+        "A key is not one of the table's",
+        Policy.MANUAL,
+        "Correct the bounds that were asked for; where the connector's state holds the key, something else has changed the state: restore it.",
+    ),
+    ErrorCode(
         "TM-MY-030",
         "A table is not as the capture knows it",
         Policy.RETRY,
@@ -124,5 +136,65 @@ CODES = (
         "A value cannot be represented",
         Policy.MANUAL,
         "Exclude the named column, or mend the value: a text in a JSON column that is not JSON, for one.",
+    ),
+    ErrorCode(
+        "TM-MY-042",
+        "Another replica has the same server_id",
+        Policy.MANUAL,
+        "Give each capture and each replica of this server a server_id of its own: set `server_id` in the configuration. SHOW SLAVE HOSTS (SHOW REPLICAS) lists those that are in use.",
+    ),
+    ErrorCode(
+        "TM-MY-043",
+        "An event is larger than the server sends",
+        Policy.MANUAL,
+        "Run SET GLOBAL max_allowed_packet = 1073741824; and keep it so in the server's configuration.",
+    ),
+    ErrorCode(
+        "TM-MY-044",
+        "An event of the log is not understood",
+        Policy.MANUAL,
+        "The server is probably newer than this connector: upgrade the connector.",
+    ),
+    ErrorCode(
+        "TM-MY-045",
+        "A captured table was changed in statement format",
+        Policy.MANUAL,
+        "Run SET GLOBAL binlog_format = ROW; see to it that no session sets another one; then capture the table into a new change log or backfill it again, since the log does not have the rows that this statement changed.",
+    ),
+    ErrorCode(
+        "TM-MY-047",
+        "A row in the log lacks the table's key",
+        Policy.MANUAL,
+        "Run SET GLOBAL binlog_row_image = FULL; see to it that no session sets another one; then backfill the table again.",
+    ),
+    ErrorCode(
+        "TM-MY-048",
+        "The server lost events of its own log",
+        Policy.MANUAL,
+        "The log has a gap, for which the server's error log gives the reason. Capture into a new change log, which reads the tables again.",
+    ),
+    ErrorCode(
+        "TM-MY-049",
+        "An event of the log is damaged",
+        Policy.RETRY,
+        "If it persists, a binary log file is damaged at the server: check it with mysqlbinlog --verify-binlog-checksum, and capture into a new change log.",
+    ),
+    ErrorCode(
+        "TM-MY-053",
+        "The rows of a prepared XA transaction are gone",
+        Policy.MANUAL,
+        "The transaction was prepared so long ago that the server has removed the log of it. Capture into a new change log, and keep binary logs longer than XA transactions stay prepared.",
+    ),
+    ErrorCode(
+        "TM-MY-054",
+        "Another server answers",
+        Policy.RETRY,
+        "Nothing needs to be done: the connector looks for its position at the new server when it starts again.",
+    ),
+    ErrorCode(
+        "TM-MY-055",
+        "A position in the log is malformed",
+        Policy.MANUAL,
+        "The state was changed by hand, or is another connector's: use the state of the last checkpoint.",
     ),
 )

@@ -52,7 +52,7 @@ CODES = (
         "TM-PG-009",
         "A table has no key",
         Policy.MANUAL,
-        "Add a primary key, name the columns that identify a row in the table's `key`, or follow only its log with `scan: none`.",
+        "Add a primary key, name the columns that identify a row in the table's `key`, or leave out `scan: key`: the table is then read by its pages.",
     ),
     ErrorCode(
         "TM-PG-010",
@@ -88,13 +88,15 @@ CODES = (
         "TM-PG-015",
         "The server no longer has the log that the capture needs",
         Policy.MANUAL,
-        "Changes are lost between the capture's position and the server's. Capture into a new change log, which reads the tables again; raise max_slot_wal_keep_size if the slot was invalidated.",
+        "Changes are lost between the capture's position and the server's. Capture into a new change log, or set "
+        "`on_lost_position: backfill`: both read the tables again. docs/postgres.md says what each cause needs.",
     ),
     ErrorCode(
         "TM-PG-016",
         "The position belongs to another server or a later time",
         Policy.MANUAL,
-        "Point the capture at the server it read before, or capture into a new change log.",
+        "Point the capture at the server that it read before, or capture into a new change log, or set "
+        "`on_lost_position: backfill`: both read the tables again.",
     ),
     ErrorCode(
         "TM-PG-017",
@@ -146,9 +148,9 @@ CODES = (
     ),
     ErrorCode(
         "TM-PG-025",
-        "All replication slots are taken",
+        "All replication slots or walsenders are taken",
         Policy.MANUAL,
-        "Drop slots that nothing reads, or raise max_replication_slots and restart the server.",
+        "Drop slots that nothing reads, or raise max_replication_slots and max_wal_senders and restart the server.",
     ),
     ErrorCode(
         "TM-PG-026",
@@ -183,5 +185,42 @@ CODES = (
         Policy.MANUAL,
         "The server that took over lacks a transaction that was being read when the connection broke; nothing of it was "
         "committed. Start the capture again: it compares its position with the server's log.",
+    ),
+    ErrorCode(
+        "TM-PG-034",
+        "A json value that parsers of JSON refuse",
+        Policy.MANUAL,
+        "Leave the column out with `exclude`, or mend the rows that the error's statement finds. PostgreSQL's json takes "
+        "half of a surrogate pair (an escape such as \\ud800 by itself), which is no character, and nesting of thousands "
+        "of levels; nothing that reads JSON does.",
+    ),
+    ErrorCode(
+        "TM-PG-035",
+        "What a binding names is not in the log",
+        Policy.MANUAL,
+        "Leave it out. The log has the rows of ordinary and partitioned tables: not of views, materialized views, foreign, "
+        "temporary and unlogged tables.",
+    ),
+    ErrorCode(
+        "TM-PG-036",
+        "A partition's rows come under another table's name",
+        Policy.MANUAL,
+        "Capture the partitioned table and not its partitions, or use a publication that has the partition and none of the "
+        "tables that it is a part of.",
+    ),
+    ErrorCode(
+        "TM-PG-037",
+        "A row is too large for a line of the protocol",
+        Policy.MANUAL,
+        "Leave the column that the error names out with `exclude`, or have its hash with `hash`. A line of the protocol, with "
+        "one row and under REPLICA IDENTITY FULL the old one beside it, has at most 64 MB.",
+    ),
+    ErrorCode(
+        "TM-PG-038",
+        "TLS with the server cannot be set up",
+        Policy.MANUAL,
+        "Compare `sslmode` with what the server has. `verify-ca` and `verify-full` need the authority's certificate in "
+        "`sslrootcert`, and `verify-full` a server certificate for the very name in `host`. A client certificate needs "
+        "`sslcert` and `sslkey`; the key's file must be readable by its owner only, and not have a passphrase.",
     ),
 )

@@ -49,11 +49,22 @@ class TableFigures:
     events: int = 0
 
     @property
+    def rows_per_second(self) -> float:
+        """Of the backfill: what the connector says, or what its counts say where it says nothing."""
+        if self.progress is not None and "rows_per_second" in self.progress.model_fields_set:
+            return self.progress.rows_per_second
+        return self.rate.per_second
+
+    @property
     def seconds_left(self) -> float | None:
         """Of the backfill at the present rate; None when nobody can say."""
-        if self.progress is None or self.progress.done or self.progress.rows_estimated is None:
+        if self.progress is None or self.progress.done:
             return None
-        speed = self.rate.per_second
+        if "seconds_left" in self.progress.model_fields_set:
+            return self.progress.seconds_left
+        if self.progress.rows_estimated is None:
+            return None
+        speed = self.rows_per_second
         return max(0, self.progress.rows_estimated - self.progress.rows_done) / speed if speed else None
 
 
@@ -112,7 +123,7 @@ class Figures:
                 name: {
                     "events": table.events,
                     **(table.progress.model_dump() if table.progress else {}),
-                    "rows_per_second": round(table.rate.per_second, 1),
+                    "rows_per_second": round(table.rows_per_second, 1),
                     "seconds_left": None if table.seconds_left is None else round(table.seconds_left, 1),
                 }
                 for name, table in self.tables.items()

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from protocol.changelog import Commit
-from protocol.logs import LogLine
+from protocol.logs import LogLine, Progress
 from runtime.progress.display import severity
 from runtime.progress.figures import Figures, TableFigures
 
@@ -86,9 +86,22 @@ def draw(figures: Figures) -> RenderableType:
     connector = figures.connector
     parts = [f"{figures.events:,} events in {figures.commits:,} commits", f"{figures.events_rate.per_second:,.0f}/s"]
     parts.append("caught up" if connector.caught_up else f"lag {duration(connector.lag_seconds)}")
+    if connector.seconds_left is not None:
+        parts.append(f"backfills done in {duration(connector.seconds_left)}")
+    if connector.held:
+        parts.append(f"backfills held: {connector.held}")
+    if connector.away_seconds is not None:
+        parts.append(f"source away for {duration(connector.away_seconds)}")
     if connector.retained_bytes is not None:
-        parts.append(f"source keeps {size(connector.retained_bytes)} of log")
+        parts.append(f"source keeps {size(connector.retained_bytes)} of log{_forecast(connector)}")
     return Group(table, Text(" · ".join(parts), style="bold"), Text(figures.doing, style="dim"))
+
+
+def _forecast(connector: Progress) -> str:
+    """When the source will take the position away, if it goes on like this."""
+    if connector.retained_limit is None or connector.retained_seconds_left is None:
+        return ""
+    return f", its limit of {size(connector.retained_limit)} in {duration(connector.retained_seconds_left)}"
 
 
 def _rank(table: TableFigures) -> int:
@@ -102,8 +115,10 @@ def _cells(table: TableFigures) -> list[str]:
     if progress is None:
         return ["", "", "", "", f"{table.events:,}"]
     estimated = "" if progress.rows_estimated is None else f"{progress.rows_estimated:,}"
-    rate = "" if progress.done else f"{table.rate.per_second:,.0f}"
+    rate = "" if progress.done else f"{table.rows_per_second:,.0f}"
     left = "done" if progress.done else duration(table.seconds_left)
+    if progress.state in ("paused", "failed"):
+        left = progress.state
     return [f"{progress.rows_done:,}", estimated, rate, left, f"{table.events:,}"]
 
 

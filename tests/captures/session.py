@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ Json = dict[str, Any]
 COMMAND = [sys.executable, "-m", "connectors.postgres"]
 
 
-def unary(request: Json | str | bytes, env: dict[str, str] | None = None) -> tuple[int, list[Message], list[Message]]:
+def unary(
+    request: Json | str | bytes, env: dict[str, str] | None = None, *, command: Sequence[str] = COMMAND
+) -> tuple[int, list[Message], list[Message]]:
     """Runs the connector on one request as a shell pipe would: exit status, messages, log lines."""
     line = (
         request
@@ -31,7 +34,7 @@ def unary(request: Json | str | bytes, env: dict[str, str] | None = None) -> tup
         else (request if isinstance(request, str) else json.dumps(request) + "\n").encode()
     )
     done = subprocess.run(
-        COMMAND, input=line, capture_output=True, env={**os.environ, **(env or {})}, timeout=60, check=False
+        command, input=line, capture_output=True, env={**os.environ, **(env or {})}, timeout=60, check=False
     )
     return done.returncode, _parsed(done.stdout), _parsed(done.stderr)
 
@@ -52,12 +55,26 @@ def bindings(*tables: str, **resource: Any) -> list[Json]:
     return made
 
 
+class ConnectorEnded(AssertionError):
+    """The process ended before what was waited for."""
+
+
+@dataclass
+class Skimmed:
+    """Documents that went by, their bytes, and how many other messages came among them."""
+
+    documents: int = 0
+    size: int = 0
+    interruptions: int = 0
+
+
 class Session:
     """One capture session. Everything captured since the last checkpoint is pending, as a runtime sees it.
 
     Attributes:
         documents: Checkpointed documents, as (binding, document).
         schemas: Checkpointed schemas, as (binding, schema).
+        events: Both, in the order in which they came, as ("doc" or "schema", binding, body).
         state: The reduced state of the last checkpoint.
         checkpoints: How many came.
         logs: Log lines so far.
@@ -68,6 +85,7 @@ class Session:
         self.state = state
         self.documents: list[tuple[int, Json]] = []
         self.schemas: list[tuple[int, Json]] = []
+        self.events: list[tuple[str, int, Json]] = []
         self.checkpoints = 0
         self.logs: list[Message] = []
         self._pending: list[tuple[str, int, Json]] = []
@@ -84,10 +102,27 @@ class Session:
             try:
                 line = self._lines.get(timeout=max(0.0, min(0.05, deadline - time.monotonic())))
             except queue.Empty:
-                assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.logs[-5:]}"
+                assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.last_words()}"
                 continue
-            assert line is not None, f"the connector ended: {self.logs[-3:]}"
+            if line is None:
+                raise ConnectorEnded(f"the connector ended: {self.last_words()}")
             self._take(line, acknowledge=acknowledge)
+
+    def skim(self, last: bytes, seconds: float = 60) -> Skimmed:
+        """Takes messages up to the document that holds ``last``, and keeps none of the documents before it."""
+        deadline = time.monotonic() + seconds
+        seen = Skimmed()
+        while True:
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            assert line is not None, f"the connector ended: {self.last_words()}"
+            if last in line or split_captured(line) is None:
+                self._take(line, acknowledge=True)
+                if last in line:
+                    return seen
+                seen.interruptions += seen.documents > 0
+            else:
+                seen.documents += 1
+                seen.size += len(line)
 
     def finish(self, seconds: float = 60) -> int:
         """Takes everything until the process ends, and returns its exit status."""
@@ -104,7 +139,8 @@ class Session:
     def acknowledge(self) -> None:
         """Acknowledges every checkpoint that came."""
         if self._unacknowledged:
-            self.send({"acknowledge": {"checkpoints": self._unacknowledged}})
+            with _ignoring_broken_pipe():
+                self.send({"acknowledge": {"checkpoints": self._unacknowledged}})
             self._unacknowledged = 0
 
     def done(self) -> bool:
@@ -115,6 +151,13 @@ class Session:
     def rows(self, binding: int = 0, key: Sequence[str] = ("id",)) -> dict[tuple[Any, ...], Json]:
         """What replaying the checkpointed documents of a binding gives."""
         return replay((doc for index, doc in self.documents if index == binding), key)
+
+    def last_words(self) -> str:
+        """The last log lines, in short."""
+        last = [line for line in self.logs if line.get("eventType") != "connectorStatus"][-3:]
+        return "; ".join(
+            f"{line['level']} {line.get('fields', {}).get('code', '')}: {line['message']}" for line in last
+        )
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -140,6 +183,7 @@ class Session:
         elif "checkpoint" in message:
             for kind, binding, body in self._pending:
                 (self.documents if kind == "doc" else self.schemas).append((binding, body))
+            self.events += self._pending
             self._pending.clear()
             self.checkpoints += 1
             self._unacknowledged += 1
@@ -186,9 +230,10 @@ def session(
         opened.close()
 
 
-def apply(config: Json, bound: list[Json]) -> str:
-    """Makes slot and publication, and returns what the connector says it did."""
-    status, messages, logs = unary({"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}})
+def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> str:
+    """Makes what the capture needs at the source (slot and publication), and returns what the connector says it did."""
+    request = {"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}}
+    status, messages, logs = unary(request, command=command)
     assert status == 0, logs
     return str(messages[0]["applied"]["actionDescription"])
 

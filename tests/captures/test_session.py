@@ -47,25 +47,6 @@ def test_an_idle_capture_moves_its_slot_past_what_other_tables_write(database: D
         assert capture.documents == []
 
 
-def test_going_on_where_the_last_checkpoint_was(database: Database) -> None:
-    prepare(database, USERS, FILL)
-    config = endpoint(database, backfill={"chunk_rows": 100})
-    apply(config, BOUND)
-    with session(config, BOUND) as first:
-        first.until(lambda c: len(c.documents) >= 300)
-    prepare(database, "UPDATE users SET name = 'changed' WHERE id % 10 = 0", "DELETE FROM users WHERE id % 77 = 0")
-    with session(config, BOUND, first.state, stop=True) as second:
-        assert second.finish() == 0
-    documents = [doc for _, doc in first.documents + second.documents]
-    snapshot = [doc["id"] for doc in documents if doc["_meta"]["source"].get("snapshot")]
-    assert len(snapshot) == len(set(snapshot)), "what was checkpointed is not read again"
-    second.documents[:0] = first.documents
-    assert second.rows() == table_rows(database)
-    with session(config, BOUND, second.state, stop=True) as third:
-        assert third.finish() == 0
-        assert third.documents == []
-
-
 def _fails_with(code: str, config: Json, state: Json, prepare: Callable[[], None] = lambda: None) -> None:
     prepare()
     with session(config, BOUND, state) as capture:
@@ -135,21 +116,6 @@ def test_the_end_of_stdin_ends_a_capture_well(database: Database) -> None:
         assert capture.process.wait(timeout=20) == 0
 
 
-def test_a_terminated_walsender_is_an_error_that_passes(database: Database) -> None:
-    prepare(database, USERS)
-    config = endpoint(database)
-    apply(config, BOUND)
-    with session(config, BOUND) as capture:
-        capture.until(Session.done)
-        with database.connect() as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s",
-                [config["slot"]],
-            )
-        assert capture.finish() == 1
-        assert capture.logs[-1]["fields"]["code"] == "TM-PG-020"
-
-
 def test_a_missing_privilege_to_publish_is_an_error_with_the_statement(database: Database) -> None:
     role = f"{database.name}_cdc"
     prepare(database, USERS, f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x'", f"GRANT SELECT ON users TO {role}")
@@ -187,20 +153,6 @@ def test_the_source_is_not_written_to_when_read_only(database: Database) -> None
     with session({**config, "read_only": True, "backfill": {"chunk_rows": 200}}, BOUND, stop=True) as capture:
         assert capture.finish() == 0
         assert capture.rows() == table_rows(database)
-
-
-def test_the_password_is_nowhere(database: Database) -> None:
-    prepare(database, USERS)
-    config = endpoint(database, password="secret-word")
-    try:
-        apply(config, BOUND)
-    except AssertionError as refused:
-        assert "secret-word" not in str(refused)
-    with session(config, BOUND, stop=True) as capture:
-        capture.process.wait(timeout=30)
-        assert "secret-word" not in str(capture.logs) + str(capture.state)
-        arguments = capture.process.args
-        assert "secret-word" not in str(arguments)
 
 
 def test_making_a_slot_says_which_transactions_it_waits_for(database: Database) -> None:

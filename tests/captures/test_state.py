@@ -18,13 +18,13 @@ SCANS = st.fixed_dictionaries(
 )
 STEPS = st.tuples(
     st.sampled_from(["0/1", "0/2"]),
-    st.lists(st.integers(1, 3), max_size=2),
+    st.lists(st.one_of(st.integers(1, 3), st.sampled_from(["0-1-2"])), max_size=2),
     st.dictionaries(st.sampled_from(["s%2Fa", "s%2Fb", "s%2Fc"]), SCANS, max_size=3),
 )
 
 
 @given(st.lists(STEPS, max_size=6))
-def test_reduced_patches_give_what_was_meant(steps: list[tuple[str, list[int], dict[str, Any]]]) -> None:
+def test_reduced_patches_give_what_was_meant(steps: list[tuple[str, list[int | str], dict[str, Any]]]) -> None:
     state = CaptureState({})
     reduced: dict[str, Any] = {}
     for cursor, hidden, bindings in steps:
@@ -63,12 +63,14 @@ def test_a_table_that_is_bound_no_more_is_forgotten() -> None:
     [
         ({"cursor": 5}, "cursor"),
         ({"source": "x"}, "source"),
-        ({"hidden": ["x"]}, "hidden.0"),
+        ({"hidden": [1.5]}, "hidden.0.int"),
         ({"hidden": 5}, "hidden"),
         ({"bindings": []}, "bindings"),
         ({"bindings": {"a": 5}}, "bindings.a"),
         ({"bindings": {"a": {"identity": 1}}}, "bindings.a.identity"),
-        ({"bindings": {"a": {"barrier": "x"}}}, "bindings.a.barrier"),
+        ({"bindings": {"a": {"barrier": []}}}, "bindings.a.barrier.int"),
+        ({"bindings": {"a": {"priority": [1]}}}, "bindings.a.priority"),
+        ({"control": "x"}, "control"),
         ({"bindings": {"a": {"scan": 7}}}, "bindings.a.scan"),
     ],
 )

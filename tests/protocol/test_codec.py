@@ -288,5 +288,5 @@ def test_a_wrong_field_is_named_by_its_place() -> None:
 
 
 def test_every_kind_of_message_is_listed_once() -> None:
-    assert list(REQUESTS) == ["spec", "discover", "validate", "apply", "open", "acknowledge"]
+    assert list(REQUESTS) == ["spec", "discover", "validate", "apply", "open", "acknowledge", "control"]
     assert list(RESPONSES) == list(FIELDS)

@@ -11,7 +11,9 @@ from protocol.messages import DiscoveredBinding, SpecResponse
 from runtime.capture_file import TableEntry
 from runtime.selection import column_of, select, state_key
 
-OPTIONS: dict[str, Any] = {"schema": {}, "table": {}, "exclude": {}, "key": {}, "where": {}, "priority": {}, "scan": {}}
+OPTIONS: dict[str, Any] = {
+    name: {} for name in ("schema", "table", "exclude", "hash", "key", "where", "priority", "scan")
+}
 
 
 def spec(options: dict[str, Any] | None = OPTIONS) -> SpecResponse:
@@ -87,6 +89,13 @@ def test_a_binding_holds_the_options_and_the_schema_without_excluded_columns() -
     assert chosen.text == ("name",)
 
 
+def test_hashed_columns_are_texts() -> None:
+    (chosen,) = select(spec(), FOUND, [TableEntry(table="public.users", hash=["ssn"])]).tables
+    assert chosen.binding.resource_config["hash"] == ["ssn"]
+    properties = chosen.binding.collection.write_schema["properties"]
+    assert (properties["ssn"], properties["name"]) == ({"type": ["string", "null"]}, {})
+
+
 @pytest.mark.parametrize(
     ("entries", "told"),
     [
@@ -110,6 +119,7 @@ def test_entries_without_a_table_are_named_all_at_once(entries: list[TableEntry]
     [
         (TableEntry(table="public.users", exclude=["sns"]), "exclude: there is no column sns (did you mean ssn?)"),
         (TableEntry(table="public.users", text=["nam"]), "text: there is no column nam"),
+        (TableEntry(table="public.users", hash=["sns"]), "hash: there is no column sns (did you mean ssn?)"),
         (TableEntry(table="public.users", exclude=["id"]), "exclude: id belongs to the key"),
         (TableEntry(table="public.*", exclude=["id"]), "public.orders: exclude: id belongs to the key"),
     ],

@@ -1,0 +1,28 @@
+"""How the C library keeps memory that was freed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+
+LARGE_BYTES = 1024 * 1024
+"""Blocks of this size, such as a row may be, are given back to the system as soon as they are free."""
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""Of smaller ones, such as a chunk is made of, so much may stay: they are soon needed again."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
+
+def bound_freed_memory() -> None:
+    """Bounds what this process keeps of the memory that it has freed.
+
+    By itself glibc raises its bounds to the largest block that was ever freed, and twice that (mallopt(3)): after a few
+    rows of 16 MB a process would keep several times as much for good. Other C libraries have no such call.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError):
+            library = ctypes.CDLL(None)
+            library.mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+            library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)

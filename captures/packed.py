@@ -1,0 +1,92 @@
+"""Many byte strings in few large ones: cheap to hand on, and to write out with a text in front of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import overload
+
+PIECE_BYTES = 1024 * 1024
+"""Pieces grow to about this size: what is written at once, and copied once on the way."""
+
+
+class Packed(Sequence[bytes]):
+    """A sequence of byte strings, kept one after another in pieces with a mark between them.
+
+    Strings are cut out again only where somebody looks at them. A large one, alone in its piece, is never copied.
+
+    Args:
+        mark: A byte that is in none of the strings.
+    """
+
+    __slots__ = ("_counts", "_mark", "_pieces", "_size")
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self._pieces: list[bytes] = []
+        self._counts: list[int] = []
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in all of them, and in the marks between."""
+        return self._size
+
+    def add(self, strings: Sequence[bytes]) -> None:
+        """Appends strings, which become a piece of their own. Raises ValueError when one holds the mark."""
+        if not strings:
+            return
+        piece = self._mark.join(strings)
+        if piece.count(self._mark) != len(strings) - 1:
+            raise ValueError("a string holds the mark")
+        self._pieces.append(piece)
+        self._counts.append(len(strings))
+        self._size += len(piece)
+
+    def spliced(self, head: bytes) -> Iterator[bytes]:
+        """All strings in order, each with ``head`` in front, in pieces."""
+        for piece in self._pieces:
+            yield head
+            yield piece.replace(self._mark, head)
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return chain.from_iterable(map(self._cut, self._pieces))
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        count = len(self)
+        place = index + count if index < 0 else index
+        if not 0 <= place < count:
+            raise IndexError(index)
+        for piece, held in zip(self._pieces, self._counts, strict=True):
+            if place < held:
+                # A scan asks for its last key with every chunk.
+                return piece.rpartition(self._mark)[2] if place == held - 1 else self._cut(piece)[place]
+            place -= held
+        raise AssertionError("the counts do not add up")
+
+    def _cut(self, piece: bytes) -> list[bytes]:
+        return piece.split(self._mark)
+
+
+def packed(mark: bytes, strings: Iterable[bytes]) -> Packed:
+    """Packs ``strings`` in pieces of about ``PIECE_BYTES``."""
+    made = Packed(mark)
+    batch: list[bytes] = []
+    size = 0
+    for string in strings:
+        batch.append(string)
+        size += len(string)
+        if size >= PIECE_BYTES:
+            made.add(batch)
+            batch, size = [], 0
+    made.add(batch)
+    return made

@@ -1,0 +1,65 @@
+"""What a capture would read, from an opened source, before anything is captured."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from captures.interface import ChunkReader, ChunkRequest, OpenedTable, Source
+from protocol.errors import SourceError
+from protocol.plan import Plan, TablePlan
+
+SAMPLE_ROWS = 20_000
+"""Rows of a first chunk that is read for its speed."""
+
+SAMPLE_SECONDS = 10.0
+"""After this long no more tables are read for their speed: a plan is wanted soon."""
+
+
+def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
+    """Plans the backfill of every table of a source.
+
+    Reads one chunk each of the tables that the server believes to be the largest, as long as ``SAMPLE_SECONDS`` last.
+
+    Args:
+        clock: Seconds that only go forward.
+
+    Raises:
+        SourceError: The source is gone, or a table cannot be read.
+    """
+    started = clock()
+    speeds: dict[int, float] = {}
+    readable = [table for table in source.tables if table.scan != "none"]
+    readable.sort(key=lambda table: -(table.estimated_rows or 0))
+    if readable:
+        with contextlib.closing(source.open_chunk_reader()) as reader:
+            for table in readable:
+                if clock() - started > SAMPLE_SECONDS:
+                    break
+                if (speed := _speed(reader, table)) is not None:
+                    speeds[table.binding] = speed
+    ordered = sorted(source.tables, key=lambda table: -table.priority)
+    readers = source.options.readers
+    return Plan(readers=readers, tables={t.name: _plan(source, t, readers, speeds.get(t.binding)) for t in ordered})
+
+
+def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None) -> TablePlan:
+    bounds = source.split(table.binding, None, None, readers) if readers > 1 and table.scan != "none" else []
+    return TablePlan(
+        scan=table.scan,
+        key=list(table.key),
+        ranges=len(bounds) + 1,
+        rows_estimated=table.estimated_rows,
+        bytes_estimated=table.estimated_bytes,
+        rows_per_second=None if speed is None else round(speed, 1),
+    )
+
+
+def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
+    """Rows a second of a first chunk; None for a table without rows."""
+    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan == "physical")
+    try:
+        chunk = reader.read(request)
+    except SourceError as error:
+        raise SourceError(error.code, f"planning {table.name}: {error.message}", remedy=error.remedy) from None
+    return len(chunk.rows) / chunk.seconds if len(chunk.rows) and chunk.seconds else None

@@ -1,0 +1,179 @@
+"""Readers in processes of their own: what comes back, how they end, and that nothing of them stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from captures.interface import ChunkRequest
+from captures.postgres.chunks import CopyChunkReader
+from captures.postgres.config import parse_endpoint
+from captures.postgres.reader_endpoint import ReaderEndpoint
+from captures.reader_process import ReaderProcess
+from protocol.errors import SourceError, TidemarkError
+from tests.captures.postgres.chunk_reads import Table, opened
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database
+
+FILL = (
+    "CREATE TABLE t (v int PRIMARY KEY, x text)",
+    "INSERT INTO t SELECT i, 'é' || i FROM generate_series(1, 3000) i",
+)
+
+REQUEST = ChunkRequest(0, None, True, (), 5000)
+
+
+def reader_of(database: Database, table: Table) -> ReaderProcess:
+    endpoint = ReaderEndpoint.of(parse_endpoint(database.config()))
+    return ReaderProcess(partial(CopyChunkReader, endpoint), lambda binding: table.target)
+
+
+@pytest.fixture
+def table(database: Database) -> Iterator[Table]:
+    with opened(database, *FILL) as made:
+        yield made
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def sessions(table: Table) -> int:
+    row = table.session.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidemark' AND datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_chunk_is_the_same_from_a_process(database: Database, table: Table) -> None:
+    with closing(reader_of(database, table)) as reader:
+        for request in (REQUEST, ChunkRequest(0, b"7", True, (b"3", b"no", b"5")[::2], 10, until=b"12")):
+            far, near = reader.read(request), table.reader.read(request, table.target)
+            assert far.request is request
+            assert (far.end, far.cursor, far.scanned) == (near.end, near.cursor, near.scanned)
+            for rows, others in ((far.rows, near.rows), (far.rereads, near.rereads)):
+                assert list(rows.keys) == list(others.keys) and list(rows.tails) == list(others.tails)
+            assert b"".join(far.rows.lines(b"head")) == b"".join(b"head" + tail for tail in near.rows.tails)
+
+
+def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:
+    with closing(reader_of(database, table)) as reader:
+        with pytest.raises(SourceError, match=r"TM-PG-024: a physical scan's stored place"):
+            reader.read(ChunkRequest(0, b"nowhere", True, (), 10, physical=True))
+        assert len(reader.read(REQUEST).rows) == 3000
+
+
+def test_a_defect_names_its_place_and_no_value(database: Database, table: Table) -> None:
+    endpoint = ReaderEndpoint.of(parse_endpoint(database.config()))
+    defect = r"TM-CAP-002: unexpected KeyError in a reader process at \w+\.py:\d+$"
+    with (
+        closing(ReaderProcess(partial(CopyChunkReader, endpoint), lambda binding: _Broken())) as reader,
+        pytest.raises(TidemarkError, match=defect),
+    ):
+        reader.read(REQUEST)
+
+
+class _Broken:
+    """What a process would have to know of a table, and fails on."""
+
+    def lock(self) -> object:
+        raise KeyError("a value")
+
+
+def test_a_reader_that_cannot_connect_says_why(database: Database, table: Table) -> None:
+    endpoint = ReaderEndpoint.of(parse_endpoint({**database.config(), "database": "nowhere"}))
+    with pytest.raises(SourceError, match="TM-PG-003"):
+        ReaderProcess(partial(CopyChunkReader, endpoint), lambda binding: table.target)
+
+
+def test_a_process_that_is_killed_is_an_error_that_passes(database: Database, table: Table) -> None:
+    with closing(reader_of(database, table)) as reader:
+        os.kill(reader.pid, signal.SIGKILL)
+        with pytest.raises(TidemarkError, match=r"TM-CAP-005: a reader process was ended by signal 9") as failure:
+            reader.read(REQUEST)
+        assert failure.value.entry.policy.value == "retry"
+        reader.cancel()  # Of nobody: harmless.
+
+
+def test_a_closed_reader_leaves_nothing_behind(database: Database, table: Table) -> None:
+    before = sessions(table)
+    with closing(reader_of(database, table)) as reader:
+        assert sessions(table) == before + 2
+    assert not alive(reader.pid)
+    wait_until(lambda: sessions(table) == before, 10, "the reader's sessions are over")
+
+
+def test_a_read_that_waits_is_canceled(database: Database, table: Table) -> None:
+    import threading
+
+    with closing(reader_of(database, table)) as reader, database.connect(autocommit=False) as other:
+        other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        failures: list[TidemarkError] = []
+
+        def read() -> None:
+            try:
+                reader.read(REQUEST)
+            except TidemarkError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        waiting = """
+            SELECT count(*) FROM pg_locks
+            WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+        wait_until(lambda: table.session.execute(waiting).fetchone() == (1,), 10, "the reader waits")
+        reader.cancel()
+        thread.join(3)
+        assert not thread.is_alive() and failures[0].code == "TM-PG-019"
+
+
+def test_the_password_is_in_no_argument_and_no_environment(database: Database, table: Table) -> None:
+    password = str(database.config()["password"])
+    assert len(password) > 8
+    with closing(reader_of(database, table)) as reader:
+        shown = subprocess.run(["ps", "eww", "-p", str(reader.pid)], capture_output=True, text=True, check=True).stdout
+    assert "captures.reader_process" in shown and password not in shown
+
+
+PARENT = """
+import sys, time
+from functools import partial
+from captures.interface import ChunkRequest
+from tests.captures.test_reader_process import reader_of, opened
+from tests.servers.postgres import Database
+database = Database(sys.argv[1], 0)
+with opened(database) as table:
+    reader = reader_of(database, table)
+    print(reader.pid, flush=True)
+    reader.read(ChunkRequest(0, None, True, (), 10, where="pg_sleep(20) IS NOT NULL"))
+"""
+
+
+def test_a_parent_that_is_killed_takes_its_readers_and_their_queries_along(database: Database, table: Table) -> None:
+    before = sessions(table)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, database.dsn], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    try:
+        reader = int(parent.stdout.readline())
+        running = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE query LIKE 'COPY%' AND state = 'active' AND datname = current_database()"""
+        wait_until(lambda: table.session.execute(running).fetchone() == (1,), 10, "the chunk is being read")
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait(10)
+        wait_until(lambda: not alive(reader), 5, "the reader is gone")
+        wait_until(lambda: sessions(table) == before, 5, "the sessions are over")
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()

@@ -1,0 +1,216 @@
+"""Commands to a capture while it runs, on stdin as a runtime sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.captures.session import Json, Session, apply, bindings, session
+from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database
+
+SLOW: Json = {"chunk_rows": 50, "max_rate": "300 rows"}
+"""A thousand rows take some seconds."""
+
+OTHERS = "CREATE TABLE others (id int PRIMARY KEY)"
+BOTH = bindings("public.users", "public.others")
+
+
+def control(sequence: int, action: str, *tables: str, **more: Any) -> Json:
+    return {"control": {"sequence": sequence, "action": action, "tables": list(tables), **more}}
+
+
+def handled(sequence: int) -> Callable[[Session], bool]:
+    return lambda capture: capture.state.get("control") == sequence
+
+
+def snapshots(capture: Session, binding: int = 0) -> list[Any]:
+    """Ids of the rows that chunks brought."""
+    return [
+        doc["id"]
+        for index, doc in capture.documents
+        if index == binding and doc["_meta"]["source"].get("snapshot") and doc["_meta"]["op"] != "t"
+    ]
+
+
+def refusals(capture: Session) -> dict[int, str]:
+    """Messages about commands that were not carried out, by sequence."""
+    return {
+        line["fields"]["sequence"]: line["message"]
+        for line in capture.logs
+        if line.get("fields", {}).get("code") == "TM-CAP-004"
+    }
+
+
+def table_states(capture: Session) -> dict[str, str]:
+    """As the last status line has them."""
+    found = [line["fields"]["tables"] for line in capture.logs if line.get("eventType") == "connectorStatus"]
+    return {name: table["state"] for name, table in found[-1].items()} if found else {}
+
+
+def test_the_connector_says_that_it_takes_commands(database: Database) -> None:
+    prepare(database, USERS)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        wait_until(lambda: any(line.get("eventType") == "control" for line in capture.logs), 20, "it says so")
+
+
+def test_a_paused_table_stands_still_over_restarts_until_it_is_resumed(database: Database) -> None:
+    prepare(database, USERS, FILL, OTHERS, "INSERT INTO others SELECT generate_series(1, 100)")
+    config = endpoint(database, backfill=SLOW)
+    apply(config, BOTH)
+    with session(config, BOTH) as capture:
+        capture.until(lambda c: len(snapshots(c)) >= 50)
+        capture.send(control(1, "pause", "public.users"))
+        capture.until(lambda c: handled(1)(c) and len(snapshots(c, 1)) == 100)
+        wait_until(lambda: table_states(capture).get("public.users") == "paused", 20, "the status says so")
+    paused = len(snapshots(capture))
+    assert paused < 1000
+    prepare(database, "INSERT INTO users VALUES (5000, 'while paused')")
+    with session({**config, "backfill": {"chunk_rows": 50}}, BOTH, capture.state) as again:
+        again.until(lambda c: any(doc["id"] == 5000 for _, doc in c.documents))
+        again.documents[:0] = capture.documents
+        assert len(snapshots(again)) == paused
+        # The first is the same as before, sent again: it is not carried out twice.
+        again.send(control(1, "pause", "public.users"))
+        again.send(control(2, "resume"))
+        again.until(lambda c: handled(2)(c) and c.done())
+        again.until(lambda c: c.rows() == table_rows(database))
+        assert refusals(again) == {}
+
+
+def test_a_table_is_read_again_beside_its_log(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        capture.send(control(1, "backfill", "public.users"))
+        capture.until(lambda c: len(snapshots(c)) >= 2000 and c.done())
+        assert sorted(snapshots(capture)) == sorted([*range(1, 1001)] * 2)
+        assert capture.rows() == table_rows(database)
+        assert not any(doc["_meta"]["op"] == "t" for _, doc in capture.documents)
+        capture.send(control(2, "backfill", truncate=True))
+        capture.until(lambda c: len(snapshots(c)) >= 3000 and c.done())
+        assert sum(doc["_meta"]["op"] == "t" for _, doc in capture.documents) == 1
+        assert capture.rows() == table_rows(database)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "ids"),
+    [
+        ({"from": ["100"], "until": ["200"]}, range(100, 201)),
+        ({"until": ["3"]}, range(1, 4)),
+        ({"from": ["990"]}, range(990, 1001)),
+        ({"where": "name LIKE '%99'"}, range(99, 1000, 100)),
+        ({"where": "id % 2 = 0", "until": ["10"]}, range(2, 11, 2)),
+    ],
+)
+def test_some_rows_are_read_again(database: Database, bounds: Json, ids: range) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database, backfill={"chunk_rows": 300})
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        del capture.documents[:]
+        capture.send(control(1, "backfill", "public.users", **bounds))
+        capture.until(lambda c: handled(1)(c) and len(snapshots(c)) >= len(ids) and c.done())
+        assert sorted(snapshots(capture)) == list(ids)
+
+
+def test_what_cannot_be_read_again_does_no_harm_to_its_table(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        capture.send(control(1, "backfill", "public.users", where="no_such_column > 5"))
+        capture.until(lambda c: handled(1)(c) and not c.done())
+        capture.until(Session.done, 120)
+        assert any("is not read" in line["message"] for line in capture.logs)
+        prepare(database, "INSERT INTO users VALUES (-1, 'followed')")
+        capture.until(lambda c: c.rows() == table_rows(database))
+
+
+def test_priority_changes_which_table_is_read_first(database: Database) -> None:
+    prepare(database, USERS, FILL, OTHERS, "INSERT INTO others SELECT generate_series(1, 1000)")
+    config = endpoint(database, backfill={**SLOW, "max_rate": "1000 rows"})
+    bound = [{**BOTH[0], "resourceConfig": {**BOTH[0]["resourceConfig"], "priority": 1}}, BOTH[1]]
+    apply(config, bound)
+    with session(config, bound) as capture:
+        capture.until(lambda c: len(snapshots(c)) >= 50)
+        assert snapshots(capture, 1) == []
+        capture.send(control(1, "priority", "public.others", priority=2))
+        capture.until(lambda c: len(snapshots(c, 1)) == 1000)
+        assert len(snapshots(capture)) < 1000
+        assert capture.state["bindings"]["public%2Fothers"]["priority"] == [2, 0]
+
+
+def test_wrong_commands_are_refused_and_count_as_handled(database: Database) -> None:
+    prepare(database, USERS, FILL, OTHERS)
+    config = endpoint(database)
+    bound = [BOTH[0], {**BOTH[1], "resourceConfig": {**BOTH[1]["resourceConfig"], "scan": "none"}}]
+    apply(config, bound)
+    wrong = [
+        (control(3, "pause", "public.nowhere"), "public.nowhere"),
+        (control(4, "resume", "public.users"), "neither paused nor failed"),
+        (control(5, "priority", "public.users"), "no priority"),
+        (control(6, "backfill", where="id > 5"), "one table"),
+        (control(7, "backfill", "public.users", **{"from": ["1", "2"]}), "from takes"),
+        (control(8, "backfill", "public.users", until=["1", "2"]), "until takes"),
+        (control(9, "backfill", "public.users", until=["1"], truncate=True), "as a whole"),
+        (control(10, "backfill", "public.others"), "scan: none"),
+        (control(11, "pause", "public.users"), ""),
+        (control(12, "pause", "public.users"), "paused already"),
+    ]
+    with session(config, bound) as capture:
+        capture.until(Session.done)
+        before = len(capture.documents)
+        for command, _ in wrong:
+            capture.send(command)
+        capture.until(handled(12))
+        told = refusals(capture)
+        for command, words in wrong:
+            sequence = command["control"]["sequence"]
+            assert (words in told[sequence]) if words else sequence not in told
+        assert len(capture.documents) == before
+
+
+def test_a_command_that_is_no_command_ends_the_session(database: Database) -> None:
+    prepare(database, USERS)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        capture.send({"control": {"sequence": 1, "action": "dance"}})
+        assert capture.finish() == 1
+        assert capture.logs[-1]["fields"]["code"] == "TM-PRO-003"
+
+
+def test_a_table_without_a_key_is_emptied_before_it_is_read_again(database: Database) -> None:
+    prepare(
+        database,
+        "CREATE TABLE others (id int)",
+        "ALTER TABLE others REPLICA IDENTITY FULL",
+        "INSERT INTO others SELECT generate_series(1, 500)",
+    )
+    config = endpoint(database)
+    bound = bindings("public.others", scan="physical")
+    apply(config, bound)
+    with session(config, bound) as capture:
+        capture.until(Session.done)
+        prepare(database, "INSERT INTO others VALUES (501)")
+        capture.until(lambda c: len(c.documents) == 501)
+        capture.send(control(1, "backfill", "public.others", until=["5"]))
+        capture.send(control(2, "backfill", "public.others"))
+        capture.until(lambda c: handled(2)(c) and c.done())
+        assert "no key" in refusals(capture)[1]
+        operations = [doc["_meta"]["op"] for _, doc in capture.documents]
+        assert operations.count("t") == 1
+        again = [doc["id"] for _, doc in capture.documents[operations.index("t") + 1 :]]
+        assert sorted(again) == list(range(1, 502)), "what came through the log is in the pages now"
