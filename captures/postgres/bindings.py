@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import psycopg
-from psycopg import sql
 
 from captures.interface import OpenedTable
-from captures.postgres.catalog import read_tables
-from captures.postgres.chunks import ScanTarget
-from captures.postgres.columns import Column, ColumnType, Table
+from captures.postgres.catalog import changed_without_events, read_tables
+from captures.postgres.columns import Column, Table
 from captures.postgres.config import ResourceConfig
 from captures.postgres.document_schema import document_schema
 from captures.postgres.log import origin_members
-from captures.postgres.rows import compile_chunk_decoder
-from captures.postgres.setup import own_rows
+from captures.postgres.scan_target import ScanTarget
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
+logger = logging.getLogger(__name__)
 
-def captured_columns(table: Table, exclude: Sequence[str]) -> tuple[Column, ...]:
+
+def captured_columns(
+    table: Table, exclude: Sequence[str] = (), hashed: Sequence[str] = (), salt: bytes = b""
+) -> tuple[Column, ...]:
     """The columns that documents have: not the generated ones, which the log does not carry."""
-    return tuple(column for column in table.columns if not column.generated and column.name not in exclude)
+    return tuple(
+        replace(column, salt=salt) if column.name in hashed else column
+        for column in table.columns
+        if not column.generated and column.name not in exclude
+    )
+
+
+def no_salt(table: Table) -> SourceError:
+    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
+    return SourceError(
+        "TM-PG-023",
+        f"{table.qualified_name}: columns are to be hashed, and the configuration has no hash_salt",
+        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
+        "same values have other hashes.",
+    )
 
 
 def bound_tables(session: psycopg.Connection, resources: Sequence[ResourceConfig]) -> list[Table | None]:
@@ -43,23 +59,51 @@ def bound_tables(session: psycopg.Connection, resources: Sequence[ResourceConfig
     return [found.get(name) for name in names]
 
 
+def warn_of_silent_changes(session: psycopg.Connection, before: Table, after: Table) -> None:
+    """Logs which columns have other values than documents say, because an ALTER TABLE made no events.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    if changed := changed_without_events(session, before, after):
+        logger.warning(
+            "%s was altered: rows that were captured before may have other values now in %s, of which the log does not "
+            "tell. To have them, backfill the table again",
+            after.qualified_name,
+            ", ".join(changed),
+        )
+
+
 @dataclass(slots=True)
 class PostgresBinding:
-    """One binding of the open capture."""
+    """One binding of the open capture.
+
+    Raises:
+        SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
+    """
 
     index: int
     state_key: str
     resource: ResourceConfig
     table: Table
     emit_truncate: bool
+    salt: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.resource.hash and not self.salt:
+            raise no_salt(self.table)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return captured_columns(self.table, self.resource.exclude)
+        return captured_columns(self.table, self.resource.exclude, self.resource.hash, self.salt)
 
     @property
     def key(self) -> tuple[str, ...]:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def scan(self) -> str:
+        return self.resource.scan or ("key" if self.key else "physical")
 
     @property
     def name(self) -> str:
@@ -77,45 +121,27 @@ class PostgresBinding:
             document_schema=self.document_schema,
             identity=" ".join([str(self.table.oid), *self.key]),
             key=self.key,
-            scan=self.resource.scan,
+            scan=self.scan,
             priority=self.resource.priority,
             estimated_rows=self.table.estimated_rows,
+            estimated_bytes=self.table.size_bytes,
         )
 
     def scan_target(self) -> ScanTarget:
-        types = {column.name: column.type for column in self.table.columns}
-        columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in self.columns)
-        # The log has the rows of tables that inherit from this one under their own names.
-        table = own_rows(self.table)
-        return ScanTarget(
-            name=self.name,
-            oid=self.table.oid,
-            table=table,
-            select=sql.SQL("SELECT {} FROM {}").format(columns, table),
-            types=tuple(_shown_type(column.type) for column in self.columns),
-            key=tuple(sql.Identifier(name) for name in self.key),
-            key_types=tuple(types[name].name for name in self.key),
-            key_oids=tuple(_shown_type(types[name]) for name in self.key),
-            where=self.resource.where,
-            decode=compile_chunk_decoder(self.columns, self.key, table=self.name),
-        )
+        columns = {column.name: column for column in self.table.columns}
+        return ScanTarget(self.table, self.columns, tuple(columns[name] for name in self.key), self.resource.where)
 
     def truncation(self, position: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
         return self._head("t", position) + CAPTURED_SUFFIX if self.emit_truncate else b""
 
     def chunk_head(self, position: int) -> bytes:
-        return self._head("c", position)[:-1] + b","
+        head = self._head("c", position)
+        # The tail of a row without a key begins with the rest of its loc: see captures.postgres.decoded_rows.
+        return head[:-1] + b"," if self.key else head.removesuffix(b"0,0]}}}")
 
     def _head(self, op: str, position: int) -> bytes:
         # The log position is loc's first part only: a row emitted between two transactions sorts between them.
         origin = origin_members(self.table.schema, self.table.name)
         source = b'{"snapshot":true,%b,"loc":[%d,0,0]}' % (origin, position)
         return b'%b{"_meta":{"op":"%b","source":%b}}' % (captured_prefix(self.index), op.encode(), source)
-
-
-def _shown_type(column_type: ColumnType) -> int:
-    """The oid by which a query's result shows a type: a domain's is that of the type beneath."""
-    while column_type.base is not None:
-        column_type = column_type.base
-    return column_type.oid

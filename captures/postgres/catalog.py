@@ -18,11 +18,12 @@ from captures.postgres.columns import Attribute, Column, ColumnType, Kind, Table
 # pg_partition_tree() would wait for the lock of every table.
 _TABLES = """
 WITH RECURSIVE tables AS (
-    SELECT c.oid, n.nspname, c.relname, c.relreplident::text, c.relkind = 'p' AS partitioned
+    SELECT c.oid, n.nspname, c.relname, c.relreplident::text, c.relkind = 'p' AS partitioned,
+           c.relispartition AS partition
     FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p')
-      AND NOT c.relispartition
+      AND (NOT c.relispartition OR %(schemas)s::text[] IS NOT NULL)
       AND c.relpersistence = 'p'
       AND n.nspname <> 'information_schema'
       AND left(n.nspname, 3) <> 'pg_'
@@ -42,7 +43,7 @@ WITH RECURSIVE tables AS (
     FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.oid
     GROUP BY p.root
 )
-SELECT t.oid, t.nspname, t.relname, t.relreplident, t.partitioned,
+SELECT t.oid, t.nspname, t.relname, t.relreplident, t.partitioned, t.partition,
        coalesce(pg_catalog.obj_description(t.oid, 'pg_class'), ''), f.estimated_rows, f.size_bytes
 FROM tables t JOIN figures f ON f.root = t.oid
 """
@@ -54,7 +55,7 @@ SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.
                                    AND n.contype = 'n' AND n.conkey[1] = a.attnum AND NOT n.convalidated),
        a.attgenerated::text, coalesce(pg_catalog.col_description(a.attrelid, a.attnum), '')
 FROM pg_catalog.pg_attribute a
-WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
 """
 
@@ -108,6 +109,17 @@ SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::te
 FROM reached r JOIN pg_catalog.pg_type t ON t.oid = r.oid
 """
 
+# Columns that the table has now, and whether they came with values: a constant, which the server keeps beside the rows
+# that are older; an identity or a function, with which it wrote all rows anew.
+_FILLED = """
+SELECT a.attname, a.atthasmissing OR a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE '%%(%%'
+FROM pg_catalog.pg_attribute a
+LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = ''
+WHERE a.attrelid = %s
+  AND (a.attname, a.atttypid, a.atttypmod) IN (SELECT * FROM unnest(%s::text[], %s::oid[], %s::int[]))
+ORDER BY a.attnum
+"""
+
 _ATTRIBUTES = """
 SELECT t.oid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims
 FROM pg_catalog.pg_type t
@@ -120,8 +132,8 @@ ORDER BY t.oid, a.attnum
 def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]] | None = None) -> list[Table]:
     """Every table that can be captured, sorted by schema and name.
 
-    Ordinary tables and roots of partitioned ones, outside the system's schemas. Partitions, foreign, temporary and
-    unlogged tables are left out: the log has them under their root's name, or not at all.
+    Ordinary tables and roots of partitioned ones, outside the system's schemas. Foreign, temporary and unlogged tables
+    are left out, which the log does not have; partitions too, which it has under their root's name, unless named.
 
     Args:
         names: Only these, as (schema, name). Names of no such table are left out.
@@ -138,7 +150,7 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
     columns = _read_columns(connection, oids)
     keys = {oid: (tuple(key), fallback) for oid, fallback, key in connection.execute(_KEYS, [oids])}
     tables = []
-    for oid, schema, name, identity, partitioned, description, estimated_rows, size_bytes in found:
+    for oid, schema, name, identity, partitioned, partition, description, estimated_rows, size_bytes in found:
         key, fallback = keys.get(oid, ((), False))
         tables.append(
             Table(
@@ -150,6 +162,7 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
                 key_is_fallback=fallback,
                 replica_identity=identity,
                 partitioned=partitioned,
+                partition=partition,
                 description=description,
                 estimated_rows=estimated_rows,
                 size_bytes=size_bytes,
@@ -170,6 +183,31 @@ def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int,
     wanted = list(oids)
     types = _read_type_rows(connection, wanted)
     return {oid: types.declared(oid, -1, None, 0) for oid in wanted}
+
+
+def changed_without_events(connection: psycopg.Connection, before: Table, after: Table) -> list[str]:
+    """Columns of which an ALTER TABLE gave the rows that were there other values: the log has no events of that.
+
+    One that was added with a default, renamed, or given another type. Not certain: a default may have been set after
+    the column was added, one column may have gone and another come, and a new type may leave values as they were.
+
+    Args:
+        before: The table with the columns that it had.
+        after: The same table with those that it has; nothing is said of columns that are not those of the catalog,
+            which is ahead of the log.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    # The log does not show generated columns.
+    types = {column.name: (column.type.oid, column.type.typmod) for column in before.columns if not column.generated}
+    other = [c for c in after.columns if not c.generated and types.get(c.name) != (c.type.oid, c.type.typmod)]
+    if not other:
+        return []
+    gone = types.keys() - {column.name for column in after.columns}
+    signatures = [[c.name for c in other], [c.type.oid for c in other], [c.type.typmod for c in other]]
+    present = connection.execute(_FILLED, [after.oid, *signatures]).fetchall()
+    return [name for name, filled in present if filled or gone or name in types]
 
 
 def _read_columns(connection: psycopg.Connection, relations: list[int]) -> dict[int, list[Column]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from captures.postgres.columns import Column
 from captures.postgres.generated import (
+    ROW_LIMIT,
     Constants,
     Member,
     Value,
@@ -16,6 +17,7 @@ from captures.postgres.generated import (
     members_function,
     misfit,
     spliced_members,
+    too_large,
     unusual,
 )
 
@@ -23,7 +25,8 @@ ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
 """Rows, each with its newline, to their tails and their keys.
 
 A tail is what follows the comma after ``_meta`` in a captured line: ``"id":1,"name":"a"}}}`` and a newline. A key is
-the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-PG-030`` and ``TM-PG-031``.
+the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-PG-030``, ``TM-PG-031``,
+``TM-PG-034`` and ``TM-PG-037``.
 """
 
 _END = "}}}\n"
@@ -51,8 +54,18 @@ def compile_chunk_decoder(columns: Sequence[Column], key: Sequence[str], *, tabl
             row = None
         return misfit(table, members, row, count)
 
+    def oversize(rows: Sequence[bytes], sizes: Sequence[int]) -> Exception:
+        return too_large(table, members, _fields(rows[sizes.index(max(sizes))].decode("latin-1")))
+
     constants = Constants()
-    namespace = {"failure": failure, "unescape": _unescape, "join_key": join_key, "POSITIONS": positions}
+    namespace = {
+        "failure": failure,
+        "oversize": oversize,
+        "unescape": _unescape,
+        "join_key": join_key,
+        "POSITIONS": positions,
+        "ROW_LIMIT": ROW_LIMIT,
+    }
     lines = [
         *members_function(members, count, constants, may_be_unchanged=False),
         *_exact_function(count, constants),
@@ -91,6 +104,9 @@ def _decode_function(members: Sequence[Member], positions: Sequence[int], consta
         "            raise failure(line) from None",
         "        tails.append(tail)",
         "        keys.append(key)",
+        "    sizes = list(map(len, tails))",
+        "    if sizes and max(sizes) > ROW_LIMIT:",
+        "        raise oversize(rows, sizes)",
         "    return tails, keys",
     ]
 

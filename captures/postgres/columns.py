@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
@@ -55,6 +55,7 @@ class Column:
         nullable: It has no NOT NULL constraint.
         generated: pg_attribute.attgenerated: empty, ``s`` for stored, ``v`` for virtual.
         description: The comment on it.
+        salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
     """
 
     name: str
@@ -62,18 +63,20 @@ class Column:
     nullable: bool = True
     generated: str = ""
     description: str = ""
+    salt: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An ordinary table, or the root of a partitioned one.
+    """An ordinary table, a partitioned one, or a partition.
 
     Attributes:
-        columns: In the table's order, without dropped and without virtual generated ones.
+        columns: In the table's order, without dropped ones.
         key: The primary key in index order; else the columns of a unique index that is a key all the same; else empty.
         key_is_fallback: The key is such an index's.
         replica_identity: pg_class.relreplident: ``d`` default, ``f`` full, ``i`` an index, ``n`` nothing.
         partitioned: It holds no rows itself; its partitions do, and the figures below are their sums.
+        partition: It is a part of a partitioned table.
         description: The comment on it.
         estimated_rows: The planner's count, None while the table was never analyzed.
         size_bytes: On disk, with TOAST, without indexes.
@@ -90,6 +93,7 @@ class Table:
     description: str
     estimated_rows: int | None
     size_bytes: int
+    partition: bool = False
 
     @property
     def path(self) -> tuple[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from captures.backfill_config import BackfillConfig
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -18,12 +20,22 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class BackfillConfig(Strict):
-    """How tables are backfilled."""
+_SIZE = re.compile(r"(\d+)\s*(B|kB|MB|GB|TB)")
+_UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
-    readers: Annotated[int, Field(ge=1, le=32, description="Tables read at the same time, each on a connection")] = 1
-    chunk_seconds: Annotated[float, Field(gt=0, le=60, description="How long a chunk should take to read")] = 1.0
-    chunk_rows: Annotated[int | None, Field(ge=1, description="Rows in a chunk; adapts when absent")] = None
+
+def parse_size(value: object) -> object:
+    """Bytes of a size as PostgreSQL writes it, ``10GB``; what is no text is left as it is.
+
+    Raises:
+        ValueError: Another form.
+    """
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("a size is a number of bytes, or a number with a unit, as in '512MB' or '10GB'")
+    return int(match.group(1)) * _UNITS[match.group(2)]
 
 
 class EndpointConfig(Strict):
@@ -36,6 +48,8 @@ class EndpointConfig(Strict):
     password: Annotated[SecretStr, Field(json_schema_extra={"secret": True})] = SecretStr("")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
     sslrootcert: Annotated[str | None, Field(description="File of certificate authorities")] = None
+    sslcert: Annotated[str | None, Field(description="File of the client's certificate")] = None
+    sslkey: Annotated[str | None, Field(description="File of the key of the client's certificate")] = None
     slot: Annotated[
         str,
         Field(pattern=r"^[a-z0-9_]{1,63}$", description="Replication slot: lower-case letters, digits, underscores"),
@@ -44,15 +58,25 @@ class EndpointConfig(Strict):
     create: Annotated[bool, Field(description="Make slot and publication, and add tables to it, where absent")] = True
     read_only: Annotated[bool, Field(description="Write nothing at all to the source, not even a log message")] = False
     on_lost_position: Annotated[
-        Literal["fail"], Field(description="What to do when the server no longer has the log we need")
+        Literal["fail", "backfill"],
+        Field(description="When the server no longer has the log we need: stop, or read all tables again"),
     ] = "fail"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[
         float, Field(gt=0, description="An idle capture writes a checkpoint this often, so that the slot advances")
     ] = 10.0
+    max_retained_wal: Annotated[
+        Annotated[int, Field(gt=0)] | None,
+        BeforeValidator(parse_size, json_schema_input_type=int | str | None),
+        Field(description="Log that the slot may keep, in bytes or as '10GB': warned of from half of it on"),
+    ] = None
     truncate: Annotated[
         Literal["emit", "ignore"], Field(description="Whether TRUNCATE becomes a document with op t")
     ] = "emit"
+    hash_salt: Annotated[
+        SecretStr,
+        Field(description="What stands before each value that is hashed", json_schema_extra={"secret": True}),
+    ] = SecretStr("")
 
 
 class ResourceConfig(Strict):
@@ -61,11 +85,15 @@ class ResourceConfig(Strict):
     schema_name: Annotated[str, Field(alias="schema", min_length=1)]
     table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
-        Literal["key", "none"], Field(description="How the table is backfilled: in key order, or not at all")
-    ] = "key"
+        Literal["key", "physical", "none"] | None,
+        Field(description="Backfill in key order, by pages, or not at all; when absent by key, by pages without one"),
+    ] = None
     key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
     where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
     exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
+    hash: Annotated[
+        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
+    ] = []
     priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
 
     @property

@@ -85,8 +85,8 @@ def _discovered(table: Table, *, truncates: bool) -> DiscoveredBinding:
         resource_config={"schema": table.schema, "table": table.name},
         document_schema=document_schema(table, columns, table.key, truncates=truncates),
         key=key or [FALLBACK_KEY],
-        # Without a key there is no scan by key: such a table is found, and left out until someone chooses how.
-        disable=not key,
         resource_path=[table.schema, table.name],
+        # Once it is published, the server would refuse to update a table whose log cannot tell rows apart.
+        disable=not key and table.replica_identity != "f",
         is_fallback_key=not key or table.key_is_fallback,
     )

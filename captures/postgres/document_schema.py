@@ -35,8 +35,10 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
     }
-    if table.description:
-        schema["description"] = table.description
+    generated = [column.name for column in table.columns if column.generated]
+    left_out = f"Generated columns are left out: {', '.join(generated)}." if generated else ""
+    if description := "\n".join(filter(None, (table.description, left_out))):
+        schema["description"] = description
     return schema
 
 
@@ -87,7 +89,11 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
 
 
 def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
-    schema = type_schema(column.type, nullable=column.nullable and not in_key)
+    nullable = column.nullable and not in_key
+    if column.salt:
+        hashed = "Not the value, but its salted SHA-256 in hexadecimal."
+        return {"type": _type("string", nullable), "description": f"{column.description} {hashed}".lstrip()}
+    schema = type_schema(column.type, nullable=nullable)
     if column.description:
         schema["description"] = column.description
     return schema

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from captures.postgres.generated import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from captures.postgres.generated import MISFITS, ROW_LIMIT, UNCHANGED, Member, Value, join_key, misfit, too_large
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 INSERT, UPDATE, DELETE = b"IUD"
@@ -85,7 +85,7 @@ class ExactDecoder:
 
         Raises:
             SourceError: ``TM-PG-030`` the message does not have the columns, ``TM-PG-031`` a value is not as it must
-                be.
+                be, ``TM-PG-034`` it has no place in JSON, ``TM-PG-037`` the row is too large for a line.
         """
         try:
             if parts is not None and parts[0].startswith(self._new_head):
@@ -95,16 +95,23 @@ class ExactDecoder:
         except MISFITS:
             raise misfit(self._table, self._columns, None, self._count) from None
         try:
-            if message[0] == INSERT:
-                return self._inserted(rows[0], source)
-            if message[0] == DELETE:
-                return self._deleted(marker, rows[0], source)
-            if marker == NEW:
-                return self._updated("", rows[0], source)
-            return self._replaced(marker, rows[0], rows[1], source)
+            decoded = self._lines(message[0], marker, rows, source)
         except MISFITS:
             failures = [misfit(self._table, self._columns, row, self._count) for row in rows]
-        raise next((failure for failure in failures if failure.code == "TM-PG-031"), failures[-1])
+            # Of two rows one may be in order.
+            raise next((failure for failure in failures if failure.code != "TM-PG-030"), failures[-1]) from None
+        if len(decoded[0]) > ROW_LIMIT and max(map(len, decoded[0].splitlines())) > ROW_LIMIT:
+            raise too_large(self._table, self._columns, max(rows, key=_size))
+        return decoded
+
+    def _lines(self, kind: int, marker: int, rows: list[Row], source: bytes) -> Decoded:
+        if kind == INSERT:
+            return self._inserted(rows[0], source)
+        if kind == DELETE:
+            return self._deleted(marker, rows[0], source)
+        if marker == NEW:
+            return self._updated("", rows[0], source)
+        return self._replaced(marker, rows[0], rows[1], source)
 
     def _new_row(self, parts: list[str]) -> Row:
         """A new row from its parts: each is the lower half of a value's length, the value, and the marks of the columns
@@ -202,3 +209,7 @@ class ExactDecoder:
 
     def _line(self, op: str, source: bytes, meta: str, members: str) -> bytes:
         return f"{self._opening[op]}{source.decode('latin-1')}{meta}}}{members}{END}".encode("latin-1")
+
+
+def _size(row: Sequence[Value]) -> int:
+    return sum(len(value) for value in row if isinstance(value, str))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
 
-from backfill.keys import TouchedKeys
+from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.interface import LogBatch, Transaction
 from captures.postgres import pgoutput
 from captures.postgres.pgoutput import Relation
 from captures.postgres.replication import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.rows import LogDecoder
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
+from protocol.errors import SourceError
 from protocol.messages import JsonObject, SourcedSchema
 
 ROWS = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
@@ -31,8 +33,27 @@ NEAR_END_BYTES = 1024 * 1024
 class Tables(Protocol):
     """Knows how the rows of a relation are decoded."""
 
-    def relation(self, relation: Relation) -> BoundRelation | None:
-        """The binding and decoder of a relation's rows; None when no binding captures it."""
+    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | None:
+        """The binding and decoder of a relation's rows.
+
+        None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
+        they are passed over, and the table is read anew.
+        """
+
+    def altered(self, position: int) -> Sequence[AlteredTable] | None:
+        """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
+
+        Called between transactions. Rows that follow come after a Relation message of their own.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """A binding whose table is another one than the log has shown: see ``BoundRelation``."""
+
+    binding: int
+    new_schema: JsonObject | None
+    restarted: bool
 
 
 @dataclass(slots=True)
@@ -44,12 +65,14 @@ class BoundRelation:
         decoder: Generated for its columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
+        restarted: It took the place of another table, whose rows are no longer those of the binding.
     """
 
     binding: int
     decoder: LogDecoder
     origin: bytes
     new_schema: JsonObject | None = None
+    restarted: bool = False
     # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
     transaction: int = -1
     source: bytes = b""
@@ -61,19 +84,43 @@ def origin_members(schema: str, table: str) -> bytes:
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """Where a stream begins.
+
+    Attributes:
+        position: The first transaction that it brings is the first that ends after this.
+        known: How far the log was seen: its server must have all of it.
+        flushed: How far it was acknowledged.
+        replaces: The walsender's process of the stream that broke; None for a first one.
+    """
+
+    position: int
+    known: int
+    flushed: int
+    replaces: int | None = None
+
+
 class PgoutputLog:
     """Reads a replication connection. See ``captures.interface.LogStream``.
 
     Args:
-        connection: Started at ``position``.
+        connect: Starts a stream.
         tables: Gives decoders; asked whenever a Relation message comes.
         emit_truncate: Whether TRUNCATE becomes documents.
     """
 
     def __init__(
-        self, connection: ReplicationConnection, position: int, tables: Tables, *, emit_truncate: bool
+        self,
+        connect: Callable[[StreamStart], ReplicationConnection],
+        position: int,
+        tables: Tables,
+        *,
+        emit_truncate: bool,
     ) -> None:
-        self._connection = connection
+        self._connect = connect
+        self._connection = connect(StreamStart(position, position, position))
+        self._flushed = position
         self._tables = tables
         self._emit_truncate = emit_truncate
         self._relations: dict[bytes, BoundRelation | None] = {}
@@ -83,6 +130,13 @@ class PgoutputLog:
         self._next_tracked: frozenset[int] = frozenset()
         self._current = Transaction(0, frozenset())
         self._dirty = False
+        # Row and TRUNCATE messages of the present transaction: how many came on this connection, and how many had been
+        # returned when an earlier one broke.
+        self._changes = 0
+        self._returned = 0
+        self._resuming = False
+        self._given_up: set[int] = set()
+        self._failure: SourceError | None = None
         self.position = position
         self.between_transactions = True
         self.committed_at: float | None = None
@@ -91,6 +145,7 @@ class PgoutputLog:
         self._next_tracked = bindings
 
     def acknowledge(self, position: int) -> None:
+        self._flushed = max(self._flushed, position)
         self._connection.confirm(position)
 
     def request_progress(self) -> None:
@@ -99,14 +154,55 @@ class PgoutputLog:
     def close(self) -> None:
         self._connection.close()
 
+    def reconnect(self) -> None:
+        replaces = self._connection.backend_pid
+        self._connection.close()
+        # A transaction that broke off comes again as a whole. The server decodes by the catalogs as they were, so it
+        # brings the same messages in the same order, and those that were returned need only be counted.
+        known = self.position if self.between_transactions else max(self.position, self._begin.commit_lsn)
+        self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
+        self._relations.clear()
+        self._failure = None
+        if not self.between_transactions:
+            self._resuming = True
+            self._returned = max(self._returned, self._changes)
+            self._changes = 0
+
+    def reading(self) -> str:
+        """The captured tables of the transaction that is being read, for people; empty between transactions."""
+        if self.between_transactions:
+            return ""
+        bound = {relation.origin for relation in self._relations.values() if relation and self._entered(relation)}
+        return ", ".join(sorted(".".join(orjson.loads(b"{%b}" % origin).values()) for origin in bound))
+
+    def _entered(self, relation: BoundRelation) -> bool:
+        return relation.transaction == self._count
+
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
+        if self._failure is not None:
+            raise self._failure
         batch = LogBatch()
+        try:
+            self._fill(batch, limit, wait, wakeup)
+        except SourceError as error:
+            if not (batch.lines or batch.transactions or batch.changed or batch.restarted):
+                raise
+            # What was read up to here counts as returned, so it must be: the error comes with the next call.
+            self._failure = error
+        # What comes after a change that was left out must not be returned.
+        self._connection.check_published()
+        batch.size = sum(map(len, batch.lines))
+        return batch
+
+    def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         receive = self._connection.receive
         start_lsn = _START_LSN.unpack_from
         length, data = receive(1)
         if length == 0:
             self._connection.wait(wait, wakeup)
             length, data = receive(1)
+        if length > 0:
+            self._connection.heard()
         raw = 0
         while length > 0:
             kind = data[0]
@@ -114,9 +210,11 @@ class PgoutputLog:
                 raw += length
                 message = bytes(data[_XLOG_HEADER:])
                 if message[0] in ROWS:
-                    relation = self._relations[message[1:5]]
-                    if relation is not None:
-                        self._row(relation, message, start_lsn(data, 1)[0], batch)
+                    if self._changes >= self._returned:
+                        relation = self._relations[message[1:5]]
+                        if relation is not None:
+                            self._row(relation, message, start_lsn(data, 1)[0], batch)
+                    self._changes += 1
                 else:
                     self._message(message, start_lsn(data, 1)[0], batch)
                     if raw >= limit and self.between_transactions:
@@ -129,13 +227,12 @@ class PgoutputLog:
             if length == 0:
                 self._connection.consume()
                 length, data = receive(1)
-        self._connection.check_published()
         if length < 0:
             raise self._connection.ended()
-        batch.size = sum(map(len, batch.lines))
+        if self.between_transactions:
+            self._take_altered(batch)
         batch.drained = length == 0
         self._connection.keep_alive(self.position, reply=False)
-        return batch
 
     def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
@@ -151,8 +248,7 @@ class PgoutputLog:
             else:
                 line, keys = relation.decoder.update_tracked(message, source)
                 if len(keys) > 1 and keys[1][1]:
-                    # Nobody downstream has the missing columns under this key: the row must be read again.
-                    self._current.incomplete.append((relation.binding, keys[1][0]))
+                    self._incomplete(relation.binding, keys[1][0], batch)
         elif kind == pgoutput.INSERT:
             line, key = relation.decoder.insert_tracked(message, source)
             touched.add(key, False)
@@ -169,13 +265,9 @@ class PgoutputLog:
     def _message(self, message: bytes, lsn: int, batch: LogBatch) -> None:
         kind = message[0]
         if kind == pgoutput.BEGIN:
-            self._begin = begin = pgoutput.read_begin(message)
-            self._count += 1
-            self._suffix = b',%d],"txid":%d}' % (begin.commit_lsn, begin.xid)
-            self._current = Transaction(begin.xid, self._next_tracked)
-            self._dirty = False
-            self.between_transactions = False
+            self._start(pgoutput.read_begin(message))
         elif kind == pgoutput.COMMIT:
+            self._check_all_came()
             self.position = pgoutput.read_commit_end(message)
             self.committed_at = self._begin.commit_time / 1e6 + POSTGRES_EPOCH
             self.between_transactions = True
@@ -183,17 +275,71 @@ class PgoutputLog:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
             bound = self._tables.relation(pgoutput.read_relation(message))
-            self._relations[message[1:5]] = bound
-            if bound is not None and bound.new_schema is not None:
-                batch.lines.append(encode(SourcedSchema(binding=bound.binding, document_schema=bound.new_schema)))
-                batch.changed.add(bound.binding)
+            self._relations[message[1:5]] = bound if isinstance(bound, BoundRelation) else None
+            if bound is not None:
+                self._announce(bound, batch)
         elif kind == pgoutput.TRUNCATE:
-            for oid in pgoutput.read_truncate(message):
-                relation = self._relations[oid]
-                if relation is not None:
-                    self._truncate(relation, lsn, batch)
+            if self._changes >= self._returned:
+                for oid in pgoutput.read_truncate(message):
+                    relation = self._relations[oid]
+                    if relation is not None:
+                        self._truncate(relation, lsn, batch)
+            self._changes += 1
         elif kind not in pgoutput.IGNORED:
             raise pgoutput.unknown_message(message)
+
+    def _take_altered(self, batch: LogBatch) -> None:
+        altered = self._tables.altered(self.position)
+        if altered is None:
+            self.request_progress()
+            return
+        for table in altered:
+            self._announce(table, batch)
+
+    def _announce(self, table: BoundRelation | AlteredTable, batch: LogBatch) -> None:
+        if table.restarted:
+            batch.restarted.add(table.binding)
+        if table.new_schema is not None:
+            batch.changed.add(table.binding)
+            if self._changes >= self._returned:
+                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
+
+    def _start(self, begin: pgoutput.Begin) -> None:
+        self.between_transactions = False
+        if self._resuming:
+            self._resuming = False
+            if begin != self._begin:
+                raise self._not_the_same()
+            return
+        self._begin = begin
+        self._count += 1
+        self._suffix = b',%d],"txid":%d}' % (begin.commit_lsn, begin.xid)
+        self._current = Transaction(begin.xid, self._next_tracked)
+        self._dirty = False
+        self._changes = self._returned = 0
+        self._given_up.clear()
+
+    def _check_all_came(self) -> None:
+        if self._changes < self._returned:
+            raise self._not_the_same()
+
+    def _not_the_same(self) -> SourceError:
+        return SourceError(
+            "TM-PG-033",
+            f"transaction {self._begin.xid}, part of which was captured when the connection broke, is another one now",
+        )
+
+    def _incomplete(self, binding: int, key: Key, batch: LogBatch) -> None:
+        """Nobody downstream has the missing columns under this key: the row must be read again."""
+        incomplete = self._current.incomplete
+        if binding in self._given_up:
+            return
+        incomplete.append((binding, key))
+        if len(incomplete) > WINDOW_LIMIT:
+            # More than can be remembered: to read the tables anew costs less.
+            batch.restarted.update(binding for binding, _ in incomplete)
+            self._given_up.update(binding for binding, _ in incomplete)
+            incomplete.clear()
 
     def _enter(self, relation: BoundRelation) -> None:
         """The relation's first change in this transaction."""

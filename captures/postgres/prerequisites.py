@@ -7,18 +7,15 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from captures.postgres.bindings import no_salt
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.setup import (
-    check_slot_kind,
-    publication_statement,
-    slot_statement,
-    table_identifier,
-    unpublished,
-)
+from captures.postgres.platform import platform_of
+from captures.postgres.server_prerequisites import server_failures, slot_failures
+from captures.postgres.session import in_recovery
+from captures.postgres.setup import lacking, publication_statement, table_identifier, unpublished
+from captures.postgres.uncapturable import no_table, rows_come_as_another
 from protocol.errors import SourceError
-
-MINIMUM_VERSION = 140000
 
 
 def unmet(
@@ -29,60 +26,42 @@ def unmet(
 ) -> list[SourceError]:
     """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing."""
     found = [table for table in tables if table is not None]
+    platform = platform_of(session)
     return [
-        *_server(session, config),
+        *server_failures(session, config, platform),
         *(
             error
             for resource, table in zip(resources, tables, strict=True)
-            for error in _table(session, config, resource, table)
+            for error in table_failures(session, config, resource, table)
         ),
         *_publication(session, config, found),
-        *_slot(session, config),
+        *slot_failures(session, config, platform),
     ]
 
 
-def _server(session: psycopg.Connection, config: EndpointConfig) -> Iterator[SourceError]:
-    version = session.info.server_version
-    if version < MINIMUM_VERSION:
-        yield SourceError("TM-PG-004", f"the server is version {version // 10000}, needed is 14 or later")
-    encoding = session.execute("SELECT current_setting('server_encoding')").fetchone()
-    if encoding == ("SQL_ASCII",):
-        yield SourceError("TM-PG-026", f"database {config.database} has the encoding SQL_ASCII")
-    level = session.execute("SELECT current_setting('wal_level')").fetchone()
-    if level != ("logical",):
-        yield SourceError("TM-PG-005", f"wal_level is {level[0] if level else 'unknown'}")
-    role = session.execute(
-        """
-        SELECT rolreplication OR rolsuper OR EXISTS (
-            SELECT FROM pg_roles r WHERE r.rolname IN ('rds_replication', 'cloudsqlreplication')
-                                     AND pg_has_role(current_user, r.oid, 'member'))
-        FROM pg_roles WHERE rolname = current_user
-        """
-    ).fetchone()
-    if role != (True,):
-        yield SourceError(
-            "TM-PG-006",
-            f"user {config.user} may not replicate",
-            remedy=f'Run, as a superuser: ALTER ROLE "{config.user}" REPLICATION; '
-            f'on RDS: GRANT rds_replication TO "{config.user}";',
-        )
-
-
-def _table(
+def table_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
-        yield SourceError(
-            "TM-PG-007", f"there is no table {name} in database {config.database}, or it cannot be captured"
-        )
+        yield no_table(session, config, resource)
         return
     columns = {column.name for column in table.columns}
     if "_meta" in columns - set(resource.exclude):
         yield SourceError("TM-PG-017", f"{name} has a column named _meta")
     if unknown := sorted(set(resource.exclude) - columns):
         yield SourceError("TM-PG-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+    if unknown := sorted(set(resource.hash) - columns):
+        yield SourceError("TM-PG-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+    if resource.hash and not config.hash_salt.get_secret_value():
+        yield no_salt(table)
     key = resource.key if resource.key is not None else list(table.key)
+    if hashed := sorted(set(key) & set(resource.hash)):
+        yield SourceError(
+            "TM-PG-022",
+            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
+            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+        )
     if unknown := sorted(set(key) - columns):
         yield SourceError("TM-PG-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
     if excluded := sorted(set(key) & set(resource.exclude)):
@@ -109,35 +88,37 @@ def _table(
     ).fetchone()
     assert granted is not None
     may_read, sees_in_part = granted
+    role = sql.Identifier(config.user).as_string(session)
     if sees_in_part:
         yield SourceError(
             "TM-PG-008",
             f"row security hides rows of {name} from user {config.user}",
-            remedy=f'Run, as a superuser: ALTER ROLE "{config.user}" BYPASSRLS;',
+            remedy=platform_of(session).bypass_policies.format(role=role),
         )
     if not may_read:
         identifier = table_identifier(table).as_string(session)
+        schema = sql.Identifier(table.schema).as_string(session)
         yield SourceError(
             "TM-PG-008",
             f"user {config.user} may not read {name}",
-            remedy=f'Run: GRANT USAGE ON SCHEMA "{table.schema}" TO "{config.user}"; '
-            f'GRANT SELECT ON {identifier} TO "{config.user}";',
+            remedy=f"Run: GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {identifier} TO {role};",
         )
 
 
 def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> Iterator[SourceError]:
     if not tables:
         return
+    yield from rows_come_as_another(session, config.publication, tables)
     yield from _published_in_part(session, config, tables)
     missing = unpublished(session, config.publication, tables)
     if missing == []:
         return
     wanted = missing if missing is not None else tables
+    if not config.create or config.read_only or in_recovery(session):
+        yield lacking(session, config, wanted, exists=missing is not None)
+        return
     statement = publication_statement(config.publication, wanted, exists=missing is not None).as_string(session)
     remedy = f"Run, as the tables' owner: {statement};"
-    if not config.create or config.read_only:
-        yield SourceError("TM-PG-011", f"publication {config.publication} lacks {len(wanted)} tables", remedy=remedy)
-        return
     row = session.execute(
         """
         SELECT has_database_privilege(current_database(), 'CREATE'),
@@ -194,24 +175,3 @@ def _published_in_part(
                 remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
                 f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",
             )
-
-
-def _slot(session: psycopg.Connection, config: EndpointConfig) -> Iterator[SourceError]:
-    slot = session.execute(
-        "SELECT plugin, database FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
-    ).fetchone()
-    if slot is None:
-        if not config.create:
-            yield SourceError(
-                "TM-PG-012", f"there is no replication slot {config.slot}", remedy=f"Run: {slot_statement(config)};"
-            )
-        row = session.execute(
-            "SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots"
-        ).fetchone()
-        if row is not None and row[0] <= 0:
-            yield SourceError("TM-PG-025", "every replication slot that max_replication_slots allows is taken")
-        return
-    try:
-        check_slot_kind(config, *slot)
-    except SourceError as error:
-        yield error

@@ -12,9 +12,10 @@ import time
 import psycopg
 from psycopg import pq, sql
 
+from captures.interface import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.lsn import format_lsn
-from captures.postgres.session import connect_pq, error_text, refusal
+from captures.postgres.session import connect_pq, error_text, execute_within, refusal
 from protocol.errors import SourceError
 
 STATUS_SECONDS = 10.0
@@ -22,6 +23,13 @@ STATUS_SECONDS = 10.0
 
 POSTGRES_EPOCH = 946684800
 """2000-01-01 UTC in seconds since 1970: the server's clock counts microseconds from there."""
+
+SILENCE_SECONDS = 30.0
+"""A server that sends nothing for this long is asked whether it lives; by itself it says so every 150 seconds, half of
+``wal_sender_timeout``."""
+
+ANSWER_SECONDS = 30.0
+"""What it may take to answer that, or to take in what we send. Then the connection counts as broken."""
 
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
@@ -33,22 +41,25 @@ class ReplicationConnection:
 
     Args:
         position: Where to start; the server starts no earlier than the slot's confirmed position.
+        flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
 
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
             ``TM-PG-020`` anything else.
     """
 
-    def __init__(self, config: EndpointConfig, position: int) -> None:
+    def __init__(self, config: EndpointConfig, position: int, *, flushed: int) -> None:
         self._slot = config.slot
         self._publication = config.publication
         self._unpublished = False
         self._connection = connect_pq(config, replication=True)
         self._connection.notice_handler = self._noticed
         self.receive = self._connection.get_copy_data
-        self._flushed = position
+        self._flushed = flushed
         self._received = position
         self._status_due = 0.0
+        self._heard_at = time.monotonic()
+        self._asked_at: float | None = None
         statement = sql.SQL(
             "START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {}, messages 'true')"
         ).format(
@@ -56,18 +67,46 @@ class ReplicationConnection:
             sql.SQL(format_lsn(position)),
             sql.Literal(sql.Identifier(config.publication).as_string(None)),
         )
-        result = self._connection.exec_(statement.as_bytes(None))
-        if result.status != pq.ExecStatus.COPY_BOTH:
-            failure = self._refusal(result)
+        try:
+            result = execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
+            if result.status != pq.ExecStatus.COPY_BOTH:
+                raise self._refusal(result)
+        except BaseException:
             self._connection.finish()
-            raise failure
+            raise
+
+    @property
+    def backend_pid(self) -> int:
+        """The walsender's process."""
+        return self._connection.backend_pid
 
     def wait(self, seconds: float, wakeup: int) -> None:
         """Waits for data, for ``wakeup``, or for the time to pass; takes in what has arrived."""
         self._flush()
         ready, _, _ = select.select([self._connection.socket, wakeup], [], [], max(seconds, 0.0))
         if self._connection.socket in ready:
+            self.heard()
             self.consume()
+        else:
+            self._check_alive()
+
+    def heard(self) -> None:
+        """Something came from the server."""
+        self._heard_at = time.monotonic()
+        self._asked_at = None
+
+    def _check_alive(self) -> None:
+        # Only asked where nothing can be read: silence while we are busy ourselves is not the server's.
+        now = time.monotonic()
+        if self._asked_at is None:
+            if now - self._heard_at >= SILENCE_SECONDS:
+                self.send_status(request_reply=True)
+                self._asked_at = now
+        elif now - self._asked_at >= ANSWER_SECONDS:
+            raise SourceError(
+                "TM-PG-020",
+                f"the server has sent nothing on the stream of slot {self._slot} for {now - self._heard_at:.0f} s",
+            )
 
     def consume(self) -> None:
         """Takes in what has arrived on the socket, without waiting."""
@@ -135,7 +174,8 @@ class ReplicationConnection:
     def _flush(self) -> None:
         try:
             while self._connection.flush() != 0:
-                select.select([], [self._connection.socket], [])
+                if not select.select([], [self._connection.socket], [], ANSWER_SECONDS)[1]:
+                    raise SourceError("TM-PG-020", f"the server takes nothing on the stream of slot {self._slot}")
         except psycopg.OperationalError as error:
             raise self._broken(error) from None
 
@@ -150,4 +190,6 @@ class ReplicationConnection:
             "42704": "TM-PG-011" if "publication" in text else "TM-PG-012",  # undefined_object
             "55000": "TM-PG-005" if "wal_level" in text else "TM-PG-015",  # object_not_in_prerequisite_state
         }.get(state, "TM-PG-020")
-        return SourceError(code, f"streaming from slot {self._slot}: {text}")
+        # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.
+        lost = code == "TM-PG-015" and ("cannot read from" in text or "can no longer" in text)
+        return (LostPosition if lost else SourceError)(code, f"streaming from slot {self._slot}: {text}")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
-from captures.postgres.config import EndpointConfig
 from protocol.errors import SourceError
+
+if TYPE_CHECKING:
+    from captures.postgres.config import EndpointConfig
+    from captures.postgres.reader_endpoint import ReaderEndpoint
 
 # Given as start-up options, which win over ALTER ROLE … SET and ALTER DATABASE … SET. Both the walsender and the
 # sessions that read chunks get the same ones: a value must read the same from the log and from a chunk.
@@ -20,6 +27,10 @@ _SETTINGS = {
     "timezone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
+    # Keys are read back by the server: in those of array types NULL must not become the word.
+    "array_nulls": "on",
+    # Types are known by their names, those of extensions among them.
+    "quote_all_identifiers": "off",
     "search_path": "pg_catalog",
     # What we commit (a fence message, a publication) must be flushed, but must not wait for a standby.
     "synchronous_commit": "local",
@@ -40,8 +51,39 @@ _SETTINGS = {
 # A walsender that hears nothing for this long gives up. We may be held up for long by a slow reader of our stdout.
 _REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s", "client_min_messages": "warning"}
 
+_TLS_FAILURES = ("certificate", "private key", "does not support SSL")
+"""Words of libpq and OpenSSL. A TLS connection that broke has others, and passes."""
+
 APPLICATION_NAME = "tidemark"
 CONNECT_TIMEOUT_SECONDS = 15
+
+ANSWER_SECONDS = 60.0
+"""How long a question to the server may take. The statements of a backfill are not among them."""
+
+T = TypeVar("T")
+
+
+class BoundedConnection(psycopg.Connection):
+    """A connection whose server must answer within ``ANSWER_SECONDS``: a network may fall silent without a word."""
+
+    def wait(self, gen: PQGen[T], interval: float = 1.0, timeout: float | None = None) -> T:
+        # psycopg takes a timeout from version 3.3 on only.
+        seconds = ANSWER_SECONDS if timeout is None else timeout
+        return super().wait(_bounded(gen, seconds), min(interval, seconds))
+
+
+def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
+    deadline = time.monotonic() + seconds
+    try:
+        awaited = next(gen)
+        while True:
+            ready = yield awaited
+            if not ready and time.monotonic() >= deadline:
+                raise psycopg.OperationalError(f"the server has not answered for {seconds:.0f} s")
+            awaited = gen.send(ready)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
 
 
 def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
@@ -55,11 +97,14 @@ def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
         password=config.password.get_secret_value() or None,
         sslmode=config.sslmode,
         sslrootcert=config.sslrootcert,
+        sslcert=config.sslcert,
+        sslkey=config.sslkey,
         application_name=APPLICATION_NAME,
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=3,
+        tcp_user_timeout=60_000,
         client_encoding="UTF8",
         options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
         replication="database" if replication else None,
@@ -72,20 +117,86 @@ def connect(config: EndpointConfig) -> psycopg.Connection:
     Raises:
         SourceError: ``TM-PG-001`` no connection, ``TM-PG-002`` refused credentials, ``TM-PG-003`` no such database.
     """
+    return connect_to(config, conninfo(config))
+
+
+def connect_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> psycopg.Connection:
+    """As ``connect``, with the connection string of ``conninfo``."""
     try:
-        return psycopg.connect(conninfo(config), autocommit=True)
+        connection = BoundedConnection.connect(parameters, autocommit=True)
     except psycopg.OperationalError as error:
         raise connection_failure(config, str(error)) from None
+    _let_transactions_last(connection.pgconn)
+    return connection
 
 
 def connect_pq(config: EndpointConfig, *, replication: bool) -> pq.abc.PGconn:
     """A bare libpq connection, for COPY and for replication. Raises as ``connect``."""
-    connection = pq.PGconn.connect(conninfo(config, replication=replication).encode())
+    return connect_pq_to(config, conninfo(config, replication=replication))
+
+
+def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> pq.abc.PGconn:
+    """As ``connect_pq``, with the connection string of ``conninfo``."""
+    # Not PGconn.connect(): that would hold up all other threads for as long as it takes.
+    connection = pq.PGconn.connect_start(parameters.encode())
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+    state = int(pq.PollingStatus.WRITING)
+    while connection.status != pq.ConnStatus.BAD and state in (pq.PollingStatus.READING, pq.PollingStatus.WRITING):
+        sockets = [connection.socket]
+        reading = state == pq.PollingStatus.READING
+        left = max(0.0, deadline - time.monotonic())
+        if not any(select.select(sockets if reading else [], [] if reading else sockets, [], left)):
+            connection.finish()
+            raise connection_failure(config, f"no answer within {CONNECT_TIMEOUT_SECONDS} s")
+        state = connection.connect_poll()
     if connection.status != pq.ConnStatus.OK:
         failure = connection_failure(config, error_text(connection))
         connection.finish()
         raise failure
+    _let_transactions_last(connection)
     return connection
+
+
+def _let_transactions_last(connection: pq.abc.PGconn) -> None:
+    """Takes back a transaction_timeout of the role's or the database's, which would end a walsender, too.
+
+    Not in the start-up options: before version 17 there is no such setting, and the server would refuse them.
+    """
+    if connection.server_version >= 170000:
+        try:
+            execute_within(connection, b"SET transaction_timeout = 0", CONNECT_TIMEOUT_SECONDS)
+        except BaseException:
+            connection.finish()
+            raise
+
+
+def in_recovery(session: psycopg.Connection) -> bool:
+    """Whether the server is a standby, as of the session's last statement: the server reports when that changes."""
+    return session.info.parameter_status("in_hot_standby") == "on"
+
+
+def execute_within(connection: pq.abc.PGconn, statement: bytes, seconds: float) -> pq.abc.PGresult:
+    """The result of a statement, or the beginning of the stream that it starts.
+
+    Raises:
+        SourceError: ``TM-PG-020`` the connection broke, or the server did not answer within ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        connection.send_query(statement)
+        while connection.is_busy():
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([connection.socket], [], [], left)[0]:
+                raise SourceError("TM-PG-020", f"the server has not answered for {seconds:.0f} s")
+            connection.consume_input()
+        result = connection.get_result()
+        if result is not None and result.status != pq.ExecStatus.COPY_BOTH:
+            connection.get_result()  # The end of the statement: the connection is free for the next one.
+    except psycopg.OperationalError as error:
+        raise SourceError("TM-PG-020", f"the connection broke: {' '.join(str(error).split())}") from None
+    if result is None:
+        raise SourceError("TM-PG-020", f"the connection broke: {error_text(connection)}")
+    return result
 
 
 def error_text(connection: pq.abc.PGconn) -> str:
@@ -102,7 +213,7 @@ def refusal(result: pq.abc.PGresult | None) -> tuple[str, str]:
     return state.decode(), message.decode("utf-8", "replace")
 
 
-def connection_failure(config: EndpointConfig, text: str) -> SourceError:
+def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> SourceError:
     """What a failure to connect means. libpq gives no SQLSTATE for it, so the server's words have to do."""
     where = f"{config.host}:{config.port}"
     reason = " ".join(text.split())
@@ -115,6 +226,8 @@ def connection_failure(config: EndpointConfig, text: str) -> SourceError:
         return SourceError("TM-PG-003", f"{where} has no database {config.database}")
     if "role" in reason and "does not exist" in reason:
         return SourceError("TM-PG-002", f"{where} has no role {config.user}")
+    if any(said in reason for said in _TLS_FAILURES):
+        return SourceError("TM-PG-038", f"no connection to {where}: {reason}")
     return SourceError("TM-PG-001", f"no connection to {where}: {reason}")
 
 

@@ -16,10 +16,13 @@ from psycopg import pq, sql
 
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig
-from captures.postgres.session import connect_pq, error_text, query_failure, refusal
+from captures.postgres.session import connect_pq, error_text, in_recovery, query_failure, refusal
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
+
+FAILOVER_VERSION = 170000
+"""Since this one, logical slots can be copied to replicas."""
 
 PATIENCE_SECONDS = 5.0
 """While a slot is being made, who holds it up is said this often."""
@@ -67,6 +70,19 @@ def publication_statement(publication: str, tables: Sequence[Table], *, exists: 
     )
 
 
+def lacking(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], *, exists: bool
+) -> SourceError:
+    """What to say where tables are not published, and the connector is not to publish them."""
+    text = publication_statement(config.publication, tables, exists=exists).as_string(session)
+    where = " on the primary" if in_recovery(session) else ""
+    return SourceError(
+        "TM-PG-011",
+        f"publication {config.publication} lacks " + ", ".join(table.qualified_name for table in tables),
+        remedy=f"Run{where}, as the tables' owner: {text};",
+    )
+
+
 def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> str:
     """Makes the publication or adds to it what is missing; says what it did.
 
@@ -80,12 +96,8 @@ def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tabl
     added = missing if missing is not None else tables
     statement = publication_statement(config.publication, added, exists=exists)
     text = statement.as_string(session)
-    if not config.create or config.read_only:
-        raise SourceError(
-            "TM-PG-011",
-            f"publication {config.publication} lacks " + ", ".join(table.qualified_name for table in added),
-            remedy=f"Run, as the tables' owner: {text};",
-        )
+    if not config.create or config.read_only or in_recovery(session):
+        raise lacking(session, config, added, exists=exists)
     try:
         session.execute(statement)
     except psycopg.errors.InsufficientPrivilege as error:
@@ -101,9 +113,19 @@ def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tabl
     return f"created publication {config.publication} for {len(added)} tables"
 
 
-def slot_statement(config: EndpointConfig) -> str:
+def slot_statement(session: psycopg.Connection, config: EndpointConfig) -> str:
     """The SQL that makes the slot, for a person to run."""
-    return f"SELECT pg_create_logical_replication_slot('{config.slot}', 'pgoutput')"
+    failover = ", failover => true" if _takes_failover(session) else ""
+    return f"SELECT pg_create_logical_replication_slot('{config.slot}', 'pgoutput'{failover})"
+
+
+def _takes_failover(session: psycopg.Connection) -> bool:
+    """Whether a slot can be one that replicas keep a copy of, if they are set to, and go on with when they take over.
+
+    From version 17 on, on a primary. It costs nothing where no replica does: the server only waits for those that
+    synchronized_standby_slots names.
+    """
+    return session.info.server_version >= FAILOVER_VERSION and not in_recovery(session)
 
 
 def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
@@ -122,13 +144,14 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
         raise SourceError(
             "TM-PG-012",
             f"there is no replication slot {config.slot} and the configuration says not to make it",
-            remedy=f"Run: {slot_statement(config)};",
+            remedy=f"Run: {slot_statement(session, config)};",
         )
     # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
     replication = connect_pq(config, replication=True)
     try:
-        command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput NOEXPORT_SNAPSHOT")
-        replication.send_query(command.format(sql.Identifier(config.slot)).as_bytes(None))
+        options = "(SNAPSHOT 'nothing', FAILOVER true)" if _takes_failover(session) else "NOEXPORT_SNAPSHOT"
+        command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {}")
+        replication.send_query(command.format(sql.Identifier(config.slot), sql.SQL(options)).as_bytes(None))
         while replication.is_busy():
             if not select.select([replication.socket], [], [], PATIENCE_SECONDS)[0]:
                 _say_who_is_waited_for(session, config)
@@ -150,6 +173,13 @@ def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | 
 
 
 def _say_who_is_waited_for(session: psycopg.Connection, config: EndpointConfig) -> None:
+    if in_recovery(session):
+        logger.warning(
+            "replication slot %s is made once the primary has written which transactions run there, which it does by "
+            "itself only while it is used; to have it at once, run there: SELECT pg_log_standby_snapshot();",
+            config.slot,
+        )
+        return
     pids = session.execute(
         "SELECT coalesce(string_agg(pid::text, ', ' ORDER BY xact_start), 'prepared ones')"
         " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"

@@ -15,17 +15,29 @@ _HALF = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Transactions below ``xmin`` are over, those from ``xmax`` on had not begun, ``running`` ran at that moment."""
+    """Transactions below ``xmin`` are over, those from ``xmax`` on had not begun, ``running`` ran at that moment.
+
+    A snapshot that was taken on a standby knows which transactions run, but its text does not say them.
+    """
 
     xmin: int
     xmax: int
     running: frozenset[int]
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
-        """Reads the text form of ``pg_snapshot`` (PostgreSQL docs, table 9.84)."""
+    def parse(cls, text: str, *, recovery: bool = False) -> Snapshot:
+        """Reads the text form of ``pg_snapshot`` (PostgreSQL docs, table 9.84).
+
+        Args:
+            recovery: The server was a standby when the snapshot was taken, or shortly before: every transaction from
+                ``xmin`` on counts as hidden.
+        """
         xmin, xmax, running = text.split(":")
-        return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset())
+        return cls(
+            int(xmin),
+            int(xmin) if recovery else int(xmax),
+            frozenset(map(int, running.split(","))) if running else frozenset(),
+        )
 
     def hides(self, xid: int) -> bool:
         """Whether the changes of a transaction that the log has shown are not in this snapshot.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from captures.postgres import values
-from captures.postgres.columns import ColumnType
+from captures.postgres.columns import Column, ColumnType
 from captures.postgres.values import Convert
 
 SourceOf = Callable[[str, int], str]
@@ -41,7 +41,7 @@ class Conversion:
     inline: Inline | None = None
 
 
-INLINE_NAMES: dict[str, object] = {"string": values.string, "TRUTH": values.TRUTH}
+INLINE_NAMES: dict[str, object] = {"string": values.string, "TRUTH": values.TRUTH, "jsonb": values.jsonb}
 
 
 def _rest(text: str, at: int) -> str:
@@ -55,6 +55,12 @@ def _as_it_is(text: str, at: int) -> str:
 _VERBATIM = Conversion(values.verbatim, Inline(_as_it_is))
 _QUOTED = Conversion(values.quoted, Inline(_as_it_is, quoted=True))
 _STRING = Conversion(values.string, Inline(lambda text, at: f"{{string({_rest(text, at)})}}"))
+_JSONB = Conversion(
+    values.jsonb,
+    Inline(
+        lambda text, at: f"{{{_rest(text, at)} if len({text}) < {values.SHORT_JSON} else jsonb({_rest(text, at)})}}"
+    ),
+)
 _BOOLEAN = Conversion(values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
 _FLOATING = Conversion(values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
 # Years of more than four digits and "BC" make the text longer.
@@ -87,16 +93,22 @@ _BUILT_IN: dict[int, Conversion] = {
     BOOL: _BOOLEAN,
     BYTEA: Conversion(values.bytea),
     JSON: Conversion(values.json),
+    JSONB: _JSONB,
     DATE: _DATE,
     TIMESTAMP: _TIMESTAMP,
     TIMESTAMPTZ: _TIMESTAMPTZ,
-    **dict.fromkeys((INT2, INT4, INT8, OID, JSONB), _VERBATIM),
+    **dict.fromkeys((INT2, INT4, INT8, OID), _VERBATIM),
     **dict.fromkeys((FLOAT4, FLOAT8), _FLOATING),
     **dict.fromkeys((NUMERIC, TIME, TIMETZ, INTERVAL, UUID, INET, CIDR, MACADDR, MACADDR8, BIT, VARBIT), _QUOTED),
     **dict.fromkeys((POINT, LSEG, PATH, BOX, POLYGON, LINE, CIRCLE), _QUOTED),
 }
 
 _OF_EXTENSIONS = {"hstore": Conversion(values.hstore), "vector": _VERBATIM}
+
+
+def column_conversion(column: Column) -> Conversion:
+    """How texts of a column become JSON."""
+    return Conversion(values.hashed(column.salt)) if column.salt else conversion(column.type)
 
 
 def conversion(column_type: ColumnType) -> Conversion:

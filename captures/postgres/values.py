@@ -12,10 +12,24 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64, unhexlify
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from json.encoder import encode_basestring
 
 Convert = Callable[[str], str]
 """A byte text to JSON. Raises ValueError or LookupError, which may hold the value: never show it."""
+
+
+class Unrepresentable(ValueError):
+    """A value that is right in PostgreSQL and has no place in JSON; the message says why, without the value.
+
+    Attributes:
+        pattern: A regular expression of PostgreSQL's that the texts of such values match; empty where there is none.
+    """
+
+    def __init__(self, reason: str, pattern: str = "") -> None:
+        super().__init__(reason)
+        self.pattern = pattern
+
 
 TRUTH = {"t": "true", "f": "false"}
 
@@ -94,9 +108,60 @@ def bytea(text: str) -> str:
     return f'"{b2a_base64(unhexlify(text[2:]), newline=False).decode("ascii")}"'
 
 
+JSON_NESTING = 500
+"""Arrays and objects of a json value that may stand in one another. PostgreSQL takes thousands; parsers of JSON end at
+1,000 (Jackson, and with it Spark), at 1,024 (orjson), or where their stack does."""
+
+SHORT_JSON = 2 * JSON_NESTING
+"""What is shorter cannot be nested as deep."""
+
+_JSON_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])')
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_PAIRED = re.compile(r"(?:[^\\]+|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+")
+# Where json stands in an array or a composite, each backslash is several.
+_HALF_PAIR = r"\\u[dD][89abAB]..(?!\\+u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\*)\\u[dD][c-fC-F]"
+
+
 def json(text: str) -> str:
-    """The json itself, on one line. It is what was stored, to the letter: only line breaks become spaces."""
-    return text.translate(_LINE_BREAKS) if "\n" in text or "\r" in text else text
+    """The json itself, on one line. It is what was stored, to the letter: only line breaks become spaces.
+
+    Raises:
+        Unrepresentable: It is nested deeper than parsers go, or a string in it holds half of a surrogate pair, which
+            stands for no character: PostgreSQL's json takes such an escape unread, and no parser does.
+    """
+    if "\\u" in text and _SURROGATE.search(text) and not _PAIRED.fullmatch(text):
+        raise Unrepresentable("a text in a value holds half of a surrogate pair, such as \\ud800", _HALF_PAIR)
+    return jsonb(text.translate(_LINE_BREAKS) if "\n" in text or "\r" in text else text)
+
+
+def jsonb(text: str) -> str:
+    """The jsonb itself. Raises Unrepresentable when it is nested deeper than parsers go."""
+    if len(text) >= SHORT_JSON and text.count("[") + text.count("{") > JSON_NESTING and _nesting(text) > JSON_NESTING:
+        raise Unrepresentable(f"a value is nested deeper than {JSON_NESTING} levels")
+    return text
+
+
+def _nesting(text: str) -> int:
+    deepest = depth = 0
+    for match in _JSON_STRUCTURE.finditer(text):
+        if match[1]:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif match[2]:
+            depth -= 1
+    return deepest
+
+
+def hashed(salt: bytes) -> Convert:
+    """A string: the SHA-256, in hexadecimal, of the salt and after it the value's text as the server prints it."""
+    salted = sha256(salt)
+
+    def convert(text: str) -> str:
+        digest = salted.copy()
+        digest.update(text.encode("latin-1"))
+        return f'"{digest.hexdigest()}"'
+
+    return convert
 
 
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)

@@ -10,7 +10,8 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from captures.postgres.config import BackfillConfig, EndpointConfig, ResourceConfig
+from captures.backfill_config import BackfillConfig
+from captures.postgres.config import EndpointConfig, ResourceConfig
 from protocol.changelog.models import META_COLUMNS
 from runtime.capture_file import CommitEntry, ConnectorEntry, SparkEntry, TableEntry, read_capture_file
 from runtime.cli import app

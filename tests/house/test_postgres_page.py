@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from captures.postgres.config import parse_endpoint
 from captures.postgres.database import PostgresDatabase
+from captures.postgres.session import connect_pq, execute_within
 from protocol.messages import Binding
 from tests.house.files import ROOT, blocks
 from tests.servers.postgres import Database
 
-SET_UP_ROLE, PUBLISH, DROP, RETAINED = blocks(ROOT / "docs" / "postgres.md", "sql")
+SET_UP_ROLE, PUBLISH, RETAINED, DROP = blocks(ROOT / "docs" / "postgres.md", "sql")
 
 
 @pytest.fixture
@@ -38,6 +41,23 @@ def test_the_set_up_is_all_that_a_capture_needs(database: Database, role: str) -
     assert connector.validate(config, bindings) == [["public", "orders"]]
     assert "created replication slot" in connector.apply(config, bindings)
     assert connector.apply(config, bindings) == ""
+
+
+def test_a_slot_that_was_made_by_hand_can_be_let_go_along_with_a_failover(database: Database) -> None:
+    page = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"`(ALTER_REPLICATION_SLOT [^`]+)`", page)
+    if database.version < 17:
+        pytest.skip("slots go along from version 17 on")
+    slot = f"{database.name}_alter"
+    with database.connect() as owner:
+        owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        connection = connect_pq(parse_endpoint(database.config()), replication=True)
+        try:
+            execute_within(connection, command.replace("tidemark", slot).encode(), 10)
+        finally:
+            connection.finish()
+        failover = owner.execute("SELECT failover FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+        assert failover == (True,)
 
 
 def test_what_drops_a_capture_leaves_nothing(database: Database) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from captures.postgres.catalog import read_tables, read_types
+from captures.postgres.bindings import captured_columns
+from captures.postgres.catalog import changed_without_events, read_tables, read_types
 from captures.postgres.columns import Table
 from captures.postgres.config import parse_endpoint
+from captures.postgres.document_schema import document_schema
 from captures.postgres.session import connect
 from tests.servers.postgres import Connection, Database
 
@@ -58,7 +60,8 @@ def test_which_tables(session: Connection) -> None:
     ]
     assert [t.name for t in found if t.partitioned] == ["root"]
     wanted = [("b S", "T"), ("a", "z"), ("a", "leaf"), ("a", "unlogged"), ("a", "no such"), ("b S", "z")]
-    assert [t.path for t in read_tables(session, wanted)] == [("a", "z"), ("b S", "T")]
+    named = read_tables(session, wanted)
+    assert [(t.path, t.partition) for t in named] == [(("a", "leaf"), True), (("a", "z"), False), (("b S", "T"), False)]
     assert read_tables(session, []) == []
     assert found[-1].qualified_name == "b S.T"
 
@@ -90,11 +93,40 @@ def test_columns(session: Connection) -> None:
     assert (grid.type.element.oid, grid.type.dimensions) == (23, 2)
 
 
-def test_virtual_columns_are_left_out(session: Connection) -> None:
+def test_virtual_columns(session: Connection) -> None:
     if session.info.server_version < 180000:
         pytest.skip("virtual generated columns came with version 18")
     session.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int GENERATED ALWAYS AS (id + 1) VIRTUAL)")
-    assert [c.name for c in table(session, "t").columns] == ["id"]
+    found = table(session, "t")
+    assert [(c.name, c.generated) for c in found.columns] == [("id", ""), ("v", "v")]
+    assert [c.name for c in captured_columns(found)] == ["id"]
+    schema = document_schema(found, captured_columns(found), found.key, truncates=False)
+    assert schema["description"] == "Generated columns are left out: v."
+
+
+@pytest.mark.parametrize(
+    ("alter", "changed"),
+    [
+        ("ADD b int", []),
+        ("ADD b int DEFAULT 7", ["b"]),
+        ("ADD b timestamptz DEFAULT now()", ["b"]),
+        ("ADD b uuid DEFAULT gen_random_uuid()", ["b"]),
+        ("ADD b int GENERATED ALWAYS AS IDENTITY", ["b"]),
+        ("ADD b serial", ["b"]),
+        ("ALTER a TYPE numeric(12,4)", ["a"]),
+        ("ADD b int, ALTER a TYPE text", ["a"]),
+        ("DROP a", []),
+        ("RENAME a TO b", ["b"]),
+    ],
+)
+def test_what_an_alter_changes_without_events(session: Connection, alter: str, changed: list[str]) -> None:
+    session.execute("CREATE TABLE public.t (id int PRIMARY KEY, a numeric(10,2))")
+    session.execute("INSERT INTO public.t VALUES (1, 1.5)")
+    before = table(session, "t")
+    session.execute(f"ALTER TABLE public.t {alter}")
+    after = table(session, "t")
+    assert changed_without_events(session, before, after) == changed
+    assert changed_without_events(session, after, before) == []  # The log shows what was before the ALTER.
 
 
 def test_not_null_that_was_not_checked(session: Connection) -> None:

@@ -39,3 +39,13 @@ def test_positions_round_trip(position: int) -> None:
 def test_a_position_that_is_none(text: str) -> None:
     with pytest.raises(SourceError, match="TM-PG-024"):
         parse_lsn(text)
+
+
+def test_a_snapshot_of_a_standby_hides_whatever_may_run() -> None:
+    snapshot = Snapshot.parse("100:120:", recovery=True)
+    assert not snapshot.hides(99)
+    assert all(snapshot.hides(xid) for xid in (100, 110, 119, 120, 500))
+    wrapped = Snapshot.parse(f"{(1 << 32) + 5}:{(1 << 32) + 9}:", recovery=True)
+    assert wrapped.hides(5)
+    assert not wrapped.hides(4)
+    assert not wrapped.hides((1 << 32) - 1)

@@ -9,10 +9,10 @@ import pytest
 
 from captures.interface import ChunkRequest
 from captures.postgres.bindings import PostgresBinding
-from captures.postgres.chunks import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.pgoutput import Relation
 from captures.postgres.rows import RelationColumn
+from captures.postgres.scan_target import ScanTarget
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
 from protocol.messages import Binding

@@ -1,0 +1,120 @@
+"""One table captured in this process: its chunks and its log by the connector's own pieces, without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from backfill.keys import Key
+from captures.interface import ChunkRequest, LogStream, Source
+from captures.postgres.bindings import PostgresBinding, bound_tables
+from captures.postgres.chunks import CopyChunkReader
+from captures.postgres.config import parse_endpoint, parse_resource
+from captures.postgres.database import PostgresDatabase
+from captures.postgres.reader_endpoint import ReaderEndpoint
+from captures.postgres.scan_target import ScanTarget
+from captures.postgres.session import connect
+from captures.requests import Wakeup
+from protocol.codec import split_captured
+from protocol.messages import Binding, JsonObject
+from tests.servers.postgres import Database
+
+
+class CapturedTable:
+    """What a source's chunks and log say of its one table; the log from the moment it was opened."""
+
+    def __init__(self, source: Source, log: LogStream, reader: CopyChunkReader, target: ScanTarget) -> None:
+        self.source = source
+        self._log, self._reader, self._target = log, reader, target
+        self._wakeup = Wakeup()
+
+    def close(self) -> None:
+        self._wakeup.close()
+
+    def chunks(self, rows: int = 3) -> dict[Key, bytes]:
+        """The columns of each row, as an object, by key; some rows at a time, each row once."""
+        found: dict[Key, bytes] = {}
+        cursor: Key | None = None
+        while True:
+            chunk = self._reader.read(ChunkRequest(0, cursor, True, (), rows), self._target)
+            for key, tail in zip(chunk.rows.keys, chunk.rows.tails, strict=True):
+                assert key not in found
+                found[key] = columns(self.source.chunk_head(0, 0) + tail)
+            if chunk.end:
+                return found
+            cursor = chunk.rows.keys[-1]
+
+    def again(self, keys: list[Key]) -> dict[Key, bytes]:
+        """The rows that are found by their keys."""
+        rows = self._reader.read(ChunkRequest(0, None, False, keys, 0), self._target).rereads
+        return {
+            key: columns(self.source.chunk_head(0, 0) + tail) for key, tail in zip(rows.keys, rows.tails, strict=True)
+        }
+
+    def log(self) -> list[bytes]:
+        """The captured lines that came since the last call."""
+        end, lines = self.source.end_of_log(), list[bytes]()
+        while self._log.position < end:
+            self._log.request_progress()
+            batch = self._log.read(1 << 20, 5, self._wakeup.descriptor)
+            lines += (line for text in batch.lines for line in text.splitlines(keepends=True))
+        self._log.acknowledge(self._log.position)
+        return [line for line in lines if split_captured(line)]
+
+
+@contextmanager
+def captured(
+    database: Database, schema: str, table: str, *, slot: str = "", config: JsonObject | None = None, **resource: Any
+) -> Iterator[CapturedTable]:
+    """Opens a source of one table. Makes publication and slot, unless a slot is named.
+
+    Args:
+        config: Entries of the endpoint's configuration.
+        resource: Those of the table's.
+    """
+    endpoint = {**database.config(), "slot": slot or f"{database.name}_one"[-60:], **(config or {})}
+    bound = Binding(resource_config={"schema": schema, "table": table, **resource}, state_key=table)
+    if not slot:
+        PostgresDatabase().validate(endpoint, [bound])
+        PostgresDatabase().apply(endpoint, [bound])
+    parsed, options = parse_endpoint(endpoint), parse_resource(bound.resource_config)
+    with connect(parsed) as session:
+        (found,) = bound_tables(session, [options])
+    assert found is not None
+    salt = parsed.hash_salt.get_secret_value().encode()
+    target = PostgresBinding(0, table, options, found, True, salt).scan_target()
+    with (
+        closing(PostgresDatabase().open(endpoint, [bound])) as source,
+        closing(source.open_log(source.end_of_log())) as log,
+        closing(CopyChunkReader(ReaderEndpoint.of(parsed))) as reader,
+        closing(CapturedTable(source, log, reader, target)) as opened,
+    ):
+        yield opened
+
+
+def columns(line: bytes) -> bytes:
+    """The columns of a captured line's document, as an object."""
+    members = document(line)
+    del members["_meta"]
+    return msgspec.json.encode(members)
+
+
+def before(line: bytes) -> bytes:
+    """The old row of a captured line's document."""
+    meta = msgspec.json.decode(document(line)["_meta"], type=dict[str, Raw])
+    return msgspec.json.encode(msgspec.json.decode(meta["before"], type=dict[str, Raw]))
+
+
+def operation(line: bytes) -> str:
+    return str(msgspec.json.decode(msgspec.json.decode(document(line)["_meta"], type=dict[str, Raw])["op"]))
+
+
+def document(line: bytes) -> dict[str, Raw]:
+    """A captured line's document; its values are their exact JSON."""
+    found = split_captured(line)
+    assert found is not None
+    return msgspec.json.decode(found[1], type=dict[str, Raw])

@@ -1,0 +1,86 @@
+"""Chunks read straight from a database, without a capture around them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from captures.interface import Chunk, ChunkRequest, Rows
+from captures.postgres.bindings import PostgresBinding
+from captures.postgres.catalog import read_tables
+from captures.postgres.chunks import CopyChunkReader
+from captures.postgres.config import parse_endpoint, parse_resource
+from captures.postgres.reader_endpoint import ReaderEndpoint
+from captures.postgres.scan_target import ScanTarget
+from captures.postgres.session import connect
+from tests.servers.postgres import Connection, Database
+
+Document = dict[str, Any]
+
+
+@dataclass
+class Table:
+    """A table of a test's database, and a reader of its chunks."""
+
+    session: Connection
+    reader: CopyChunkReader
+    binding: PostgresBinding
+
+    @property
+    def target(self) -> ScanTarget:
+        return self.binding.scan_target()
+
+    def chunk(self, limit: int = 10, **request: Any) -> Chunk:
+        asked = ChunkRequest(0, request.pop("cursor", None), True, (), limit, **request)
+        return self.reader.read(asked, self.target)
+
+    def chunks(self, limit: int = 10, **request: Any) -> Iterator[Chunk]:
+        """The chunks of a whole scan."""
+        while True:
+            chunk = self.chunk(limit, **request)
+            assert not chunk.rewritten
+            yield chunk
+            if chunk.end:
+                return
+            request["cursor"] = after(chunk)
+
+    def documents(self, rows: Rows, position: int = 1) -> list[Document]:
+        """The documents of a chunk's rows as they are written out at a position."""
+        lines = b"".join(rows.lines(self.binding.chunk_head(position)))
+        return [json.loads(line)["captured"]["doc"] for line in lines.splitlines()]
+
+    def scan(self, limit: int = 10, **request: Any) -> list[Document]:
+        """The documents of all chunks of a scan."""
+        return [document for chunk in self.chunks(limit, **request) for document in self.documents(chunk.rows)]
+
+
+def after(chunk: Chunk) -> bytes | None:
+    """Where the scan goes on, as the engine takes it."""
+    if chunk.cursor is not None:
+        return chunk.cursor
+    return chunk.rows.keys[-1] if len(chunk.rows) else chunk.request.cursor
+
+
+@contextmanager
+def opened(database: Database, *statements: str, table: str = "t", **resource: Any) -> Iterator[Table]:
+    """A reader of a table that ``statements`` made."""
+    config = parse_endpoint(database.config())
+    with database.connect() as session, connect(config) as catalog:
+        for statement in statements:
+            session.execute(statement)
+        (found,) = read_tables(catalog, [("public", table)])
+        options = parse_resource({"schema": "public", "table": table, **resource})
+        reader = CopyChunkReader(ReaderEndpoint.of(config))
+        try:
+            yield Table(session, reader, PostgresBinding(0, "t", options, found, True))
+        finally:
+            reader.close()
+
+
+def reopened(table: Table) -> Table:
+    """The same table with its columns and identity as they are now."""
+    (found,) = read_tables(table.session, [table.binding.table.path])
+    return replace(table, binding=replace(table.binding, table=found))

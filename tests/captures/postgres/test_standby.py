@@ -1,0 +1,189 @@
+"""Capturing from a standby: nothing can be written there, and its snapshots and positions are of another kind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from captures.postgres.config import parse_endpoint
+from captures.postgres.fence import FenceTaker
+from captures.postgres.lsn import parse_lsn
+from captures.postgres.retention import replica_lag
+from captures.postgres.session import connect
+from captures.postgres.snapshot import Snapshot
+from protocol.errors import SourceError
+from tests.captures.postgres.log_reading import capturing
+from tests.captures.session import Json, Session, apply, session, unary
+from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database, Postgres, fresh_database, no_source, running, sources
+from tests.servers.postgres_standby import promote, replayed, standby_of
+
+NAME = "copied"
+
+
+@dataclass(frozen=True)
+class Pair:
+    primary: Database
+    standby: Database
+
+    def config(self, **more: object) -> Json:
+        return {**self.standby.config(), "slot": "on_standby", "heartbeat_seconds": 0.3, **more}
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[Postgres, Postgres]]:
+    found = [source for source in sources() if source.binaries is not None and source.version >= 16]
+    if not found:
+        pytest.skip("logical decoding on a standby needs version 16, here is " + (str(sources()) or no_source()))
+    with running(found[0]) as primary, standby_of(primary) as standby:
+        yield primary, standby
+
+
+@pytest.fixture
+def pair(servers: tuple[Postgres, Postgres]) -> Iterator[Pair]:
+    primary, standby = servers
+    with fresh_database(primary, NAME) as database:
+        prepare(database, USERS, FILL)
+        replayed(database, standby)
+        seen = Database(f"{standby.dsn} dbname={NAME}", standby.version, standby.binaries, standby.server, NAME)
+        yield Pair(database, seen)
+        with standby.connect() as admin:
+            admin.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_type = 'logical'"
+            )
+
+
+def _apply(pair: Pair) -> None:
+    """Makes the publication on the primary, and the slot on the standby."""
+    prepare(pair.primary, "CREATE PUBLICATION tidemark FOR TABLE users")
+    replayed(pair.primary, pair.standby)
+    with ThreadPoolExecutor(1) as threads, pair.primary.connect() as admin:
+        applying = threads.submit(apply, pair.config(), BOUND)
+
+        def made() -> bool:
+            admin.execute("SELECT pg_log_standby_snapshot()")
+            return applying.done()
+
+        wait_until(made, 30, "the slot is made", every=0.2)
+        assert "created replication slot" in applying.result()
+
+
+def test_a_publication_is_to_be_made_on_the_primary(pair: Pair) -> None:
+    for request in (
+        {"validate": {"config": pair.config(), "bindings": BOUND}},
+        {"apply": {"capture": {"name": "test", "config": pair.config(), "bindings": BOUND}}},
+    ):
+        status, _, logs = unary(request)
+        assert status == 1
+        assert logs[-1]["fields"]["code"] == "TM-PG-011"
+        assert "on the primary" in logs[-1]["fields"]["remedy"]
+
+
+def test_a_backfill_and_the_log(pair: Pair) -> None:
+    _apply(pair)
+    stop = threading.Event()
+
+    def write() -> None:
+        with pair.primary.connect() as connection:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                connection.execute("UPDATE users SET name = %s WHERE id %% 7 = %s", [f"changed {number}", number % 7])
+                connection.execute("UPDATE users SET id = -id WHERE id %% 13 = %s", [number % 13])
+
+    writer = threading.Thread(target=write)
+    with session(pair.config(backfill={"chunk_rows": 50}), BOUND) as capture:
+        writer.start()
+        try:
+            capture.until(Session.done, 60)
+        finally:
+            stop.set()
+            writer.join()
+        end = end_of_log(pair.primary)
+        capture.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+        assert capture.rows() == table_rows(pair.primary)
+        locations = [doc["_meta"]["source"]["loc"] for _, doc in capture.documents]
+        assert locations == sorted(locations)
+    with session(pair.config(), BOUND, capture.state, stop=True) as again:
+        assert again.finish() == 0
+        assert again.documents == []
+
+
+def test_a_snapshot_hides_what_the_standby_does_not_say(pair: Pair) -> None:
+    """pg_current_snapshot() has no list of running transactions there: all from xmin on count as hidden."""
+    with (
+        pair.primary.connect(autocommit=False) as running_one,
+        pair.primary.connect() as other,
+        connect(parse_endpoint(pair.config())) as seen,
+    ):
+        first = running_one.execute("INSERT INTO users VALUES (-1, 'runs') RETURNING xmin::text::bigint").fetchone()
+        second = other.execute("INSERT INTO users VALUES (-2, 'is over') RETURNING xmin::text::bigint").fetchone()
+        assert first is not None and second is not None
+        replayed(pair.primary, pair.standby)
+        text = seen.execute("SELECT pg_current_snapshot()::text").fetchone()
+        assert text is not None
+        assert text[0].endswith(":"), "the running one is not listed"
+        assert Snapshot.parse(text[0], recovery=True).hides(first[0])
+        assert not Snapshot.parse(text[0]).hides(first[0]), "without that it would count as visible"
+        assert not Snapshot.parse(text[0], recovery=True).hides(first[0] - 1)
+
+
+def test_a_position_of_a_standby_is_reached(pair: Pair) -> None:
+    with connect(parse_endpoint(pair.config())) as seen, pair.standby.connect() as admin:
+        high = FenceTaker(seen, read_only=False).high()
+        passed = "SELECT pg_last_wal_replay_lsn() >= %s::text::pg_lsn"
+        prepare(pair.primary, "INSERT INTO users VALUES (-5, 'later')")
+        replayed(pair.primary, pair.standby)
+        assert admin.execute(passed, [f"{high >> 32:X}/{high & 0xFFFFFFFF:X}"]).fetchone() == (True,)
+
+
+def test_how_far_a_replica_is(pair: Pair) -> None:
+    role = "may_not_look"
+    prepare(
+        pair.primary,
+        "CREATE PUBLICATION tidemark FOR TABLE users",
+        f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x'",
+        f"GRANT SELECT ON users TO {role}",
+    )
+    try:
+        with capturing(pair.primary, "users", user=role, password="x") as reader:
+            with pytest.raises(SourceError, match="TM-PG-008") as refused:
+                reader.source.replica_lag()
+            prepare(pair.primary, refused.value.remedy.removeprefix("Run: ").partition(";")[0])
+            lag = reader.source.replica_lag()
+            assert lag is not None and 0 <= lag < 60
+        with closing(connect(parse_endpoint(pair.config()))) as of_the_standby:
+            replayed(pair.primary, pair.standby)
+            own = replica_lag(of_the_standby, role)
+            assert own is not None and 0 <= own < 60
+    finally:
+        prepare(pair.primary, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_a_standby_that_is_promoted_while_it_is_captured() -> None:
+    found = [source for source in sources() if source.binaries is not None and source.version >= 16]
+    if not found:
+        pytest.skip("logical decoding on a standby needs version 16")
+    with running(found[0]) as primary, fresh_database(primary, NAME) as database, standby_of(primary) as standby:
+        prepare(database, USERS, FILL)
+        seen = Database(f"{standby.dsn} dbname={NAME}", standby.version, standby.binaries, standby.server, NAME)
+        pair = Pair(database, seen)
+        _apply(pair)
+        with session(pair.config(backfill={"chunk_rows": 300}), BOUND) as capture:
+            capture.until(Session.done)
+            promote(standby)
+            prepare(seen, "UPDATE users SET name = 'on the new timeline' WHERE id < 100")
+            capture.until(lambda c: c.state["source"]["timeline"] == 2)
+            prepare(seen, "UPDATE users SET name = 'and later' WHERE id < 50")
+            end = end_of_log(seen)
+            capture.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+            assert capture.rows() == table_rows(seen)
+        with session(pair.config(), BOUND, capture.state, stop=True) as again:
+            assert again.finish() == 0
+            assert again.documents == []
