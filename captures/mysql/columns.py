@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Column:
         json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
         generated: Empty, ``virtual`` or ``stored``.
         invisible: ``SELECT *`` leaves it out; the log has it.
+        zerofill: A number that the server prints with zeros in front.
+        collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
     """
 
@@ -40,7 +42,10 @@ class Column:
     json: bool = False
     generated: str = ""
     invisible: bool = False
-    description: str = ""
+    # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
+    zerofill: bool = field(default=False, compare=False)
+    collation: str | None = field(default=None, compare=False)
+    description: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,12 @@ class Table:
     Attributes:
         schema: The database it is in.
         columns: All of them, in the order of the log's rows (``ordinal_position``).
-        key: Column names: the primary key, else the first unique index without nullable columns; empty when none.
+        key: Column names: the primary key, else the first by name of the unique indexes without nullable columns; empty
+            when none.
+        key_index: Name of that index.
         key_is_fallback: The key is not the primary key.
         engine: ``InnoDB``, ``Aria``, ``MyISAM``, …
         transactional: Whether that engine has transactions.
-        identity: Changes when the table is dropped and made again, or its key changes.
         description: The comment on it.
         estimated_rows: What the server believes, None when it does not know.
         size_bytes: Data and indexes, as the server believes.
@@ -64,10 +70,10 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    key_index: str
     key_is_fallback: bool
     engine: str
     transactional: bool
-    identity: str
     description: str = ""
     estimated_rows: int | None = None
     size_bytes: int = 0
@@ -75,3 +81,8 @@ class Table:
     @property
     def path(self) -> tuple[str, str]:
         return self.schema, self.name
+
+    @property
+    def name_in_full(self) -> str:
+        """``schema.table``, for people."""
+        return f"{self.schema}.{self.name}"

@@ -1,0 +1,187 @@
+"""Values in the binary form that row events have them in, to the text that the server prints.
+
+Formats: MySQL's ``decimal.cc`` (``decimal2bin``) and ``my_time.cc`` (``*_packed_to_binary``).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from socket import AF_INET, AF_INET6, inet_ntop
+
+_CACHED = 100_000
+"""Texts that a cache holds before it is emptied."""
+
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes for so many decimal digits."""
+
+
+class _Dates(dict[bytes, str]):
+    """``2024-01-15`` by the three bytes of a DATE: little endian, 5 bits of day, 4 of month, 15 of year."""
+
+    def __missing__(self, data: bytes) -> str:
+        if len(self) >= _CACHED:
+            self.clear()
+        packed = int.from_bytes(data, "little")
+        text = self[data] = f"{packed >> 9:04d}-{packed >> 5 & 15:02d}-{packed & 31:02d}"
+        return text
+
+
+class _Datetimes(dict[bytes, str]):
+    """``2024-01-15T14:30:00`` by the first five bytes of a DATETIME, big endian: a bit that is set, 17 bits of
+    ``year * 13 + month``, 5 of day, 5 of hour, 6 of minute, 6 of second.
+    """
+
+    def __missing__(self, data: bytes) -> str:
+        if len(self) >= _CACHED:
+            self.clear()
+        packed = int.from_bytes(data, "big") - (1 << 39)
+        year, month = divmod(packed >> 22, 13)
+        day = f"{year:04d}-{month:02d}-{packed >> 17 & 31:02d}"
+        text = self[data] = f"{day}T{packed >> 12 & 31:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
+        return text
+
+
+class _Timestamps(dict[bytes, str]):
+    """``2024-01-15T14:30:00`` in UTC by the first four bytes of a TIMESTAMP, big endian: seconds since 1970.
+
+    0 is the zero date, unless a fraction follows: then it is ``EPOCH``.
+    """
+
+    def __missing__(self, data: bytes) -> str:
+        if len(self) >= _CACHED:
+            self.clear()
+        seconds = int.from_bytes(data, "big")
+        moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+        text = self[data] = moment.isoformat() if seconds else "0000-00-00T00:00:00"
+        return text
+
+
+DATES = _Dates()
+DATETIMES = _Datetimes()
+TIMESTAMPS = _Timestamps()
+"""Most rows of a log have a time that others had a moment ago."""
+
+EPOCH = "1970-01-01T00:00:00"
+
+TWO_DIGITS = tuple(f"{number:02d}" for number in range(100))
+
+
+def fraction_bytes(digits: int) -> int:
+    """Bytes for so many digits of a second."""
+    return (digits + 1) // 2
+
+
+def decimal_bytes(precision: int, scale: int) -> int:
+    """Bytes of a DECIMAL."""
+    whole, part = divmod(precision - scale, 9), divmod(scale, 9)
+    return 4 * whole[0] + _DIGIT_BYTES[whole[1]] + 4 * part[0] + _DIGIT_BYTES[part[1]]
+
+
+def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:
+    """Reads DECIMALs: groups of nine digits in four bytes each, big endian; before and after them what is left over.
+
+    The highest bit is inverted; in negative numbers all the others are.
+    """
+    size = decimal_bytes(precision, scale)
+    top, every = 1 << 8 * size - 1, (1 << 8 * size) - 1
+    wholes = (precision - scale) // 9
+    parts, left = divmod(scale, 9)
+    left_bits = 8 * _DIGIT_BYTES[left]
+    fraction_bits = 32 * parts + left_bits
+    fraction_mask = (1 << fraction_bits) - 1
+
+    def read_short(data: bytes) -> str:
+        number = int.from_bytes(data, "big")
+        if number & top:
+            number ^= top
+            return f"{number >> fraction_bits}.{number & fraction_mask:0{scale}d}"
+        number ^= every ^ top
+        return f"-{number >> fraction_bits}.{number & fraction_mask:0{scale}d}"
+
+    def read(data: bytes) -> str:
+        number = int.from_bytes(data, "big")
+        sign = "" if number & top else "-"
+        number ^= top if number & top else every ^ top
+        whole = number >> fraction_bits
+        value = whole >> 32 * wholes
+        for group in range(wholes - 1, -1, -1):
+            value = value * 1_000_000_000 + (whole >> 32 * group & 0xFFFFFFFF)
+        if not scale:
+            return f"{sign}{value}"
+        fraction = "".join(f"{number >> left_bits + 32 * group & 0xFFFFFFFF:09d}" for group in range(parts - 1, -1, -1))
+        if left:
+            fraction += f"{number & (1 << left_bits) - 1:0{left}d}"
+        return f"{sign}{value}.{fraction}"
+
+    return read_short if scale and not wholes and (not parts or (parts == 1 and not left)) else read
+
+
+def fraction_text(data: bytes, digits: int) -> str:
+    """The digits of a second, with the point: two digits a byte, big endian."""
+    return f".{int.from_bytes(data, 'big'):0{2 * len(data)}d}"[: digits + 1] if digits else ""
+
+
+def time_text(data: bytes, digits: int) -> str:
+    """A TIME: a sign bit (set for positive), one unused, 10 bits of hours, 6 of minutes, 6 of seconds, the fraction.
+
+    Negative times are the two's complement of the whole.
+    """
+    size = len(data)
+    packed = int.from_bytes(data, "big") - (1 << 8 * size - 1)
+    sign, packed = ("-", -packed) if packed < 0 else ("", packed)
+    fraction_bits = 8 * (size - 3)
+    clock = packed >> fraction_bits
+    fraction = fraction_text((packed & (1 << fraction_bits) - 1).to_bytes(size - 3, "big"), digits)
+    return f"{sign}{clock >> 12 & 1023:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{fraction}"
+
+
+def old_datetime_text(packed: int) -> str:
+    """A DATETIME of before MySQL 5.6.4: the decimal digits ``YYYYMMDDhhmmss``."""
+    digits = f"{packed:014d}"
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"
+
+
+def old_time_text(data: bytes) -> str:
+    """A TIME of before MySQL 5.6.4: the decimal digits ``hhmmss``, signed."""
+    packed = int.from_bytes(data, "little", signed=True)
+    sign, packed = ("-", -packed) if packed < 0 else ("", packed)
+    return f"{sign}{packed // 10000:02d}:{packed // 100 % 100:02d}:{packed % 100:02d}"
+
+
+def inflated(data: bytes) -> bytes:
+    """A value of a column that MariaDB compressed ("Storage-Engine Independent Column Compression").
+
+    Its first byte holds the method above four bits (0 none, 8 and 9 zlib without and with a header), and in the low
+    three the bytes of the length that follows it. Raises ValueError when it is not that.
+    """
+    if not data:
+        return b""
+    method = data[0] >> 4
+    if method == 0:
+        return data[1:]
+    if method != 8:
+        raise ValueError("an unknown compression")
+    start = 1 + (data[0] & 7)
+    try:
+        # Bit 3 says that the zlib stream comes bare.
+        return zlib.decompress(data[start:], -15 if data[0] & 8 else 15)
+    except zlib.error:
+        raise ValueError("a compressed value does not decompress") from None
+
+
+def uuid_text(data: bytes) -> str:
+    """MariaDB's UUID: 16 bytes in the order of the text."""
+    digits = data.ljust(16, b"\0").hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def inet4_text(data: bytes) -> str:
+    """MariaDB's INET4: four bytes."""
+    return inet_ntop(AF_INET, data.ljust(4, b"\0"))
+
+
+def inet6_text(data: bytes) -> str:
+    """MariaDB's INET6: 16 bytes."""
+    return inet_ntop(AF_INET6, data.ljust(16, b"\0"))

@@ -1,0 +1,145 @@
+"""A bound table as it is now: its columns, its schema, its chunk query. Rebuilt when the log shows other columns."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from captures.interface import OpenedTable
+from captures.mysql.catalog import Path, read_tables
+from captures.mysql.columns import Column, Table
+from captures.mysql.config import ResourceConfig
+from captures.mysql.document_schema import document_schema
+from captures.mysql.scan_target import ScanTarget
+from captures.mysql.session import Session
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+
+def captured_columns(columns: Sequence[Column], exclude: Sequence[str]) -> tuple[Column, ...]:
+    """The columns that documents have: generated and invisible ones too, the log carries them."""
+    return tuple(column for column in columns if column.name not in exclude)
+
+
+def folded(path: Path, *, folds: bool) -> Path:
+    """A table's schema and name as this server compares them."""
+    return (path[0].lower(), path[1].lower()) if folds else path
+
+
+def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
+    """The table of each resource; None where there is none that can be captured.
+
+    Raises:
+        SourceError: ``TM-MY-023`` a table is bound twice: the log's changes would go to one of the bindings only.
+        pymysql.Error: The server refuses.
+    """
+    names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
+    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
+        raise SourceError(
+            "TM-MY-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
+        )
+    found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
+    return [found.get(name) for name in names]
+
+
+def origin_members(schema: str, table: str) -> bytes:
+    """The members of ``_meta.source`` that say which table a document is of."""
+    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
+
+
+@dataclass(slots=True)
+class MysqlBinding:
+    """One binding of the open capture.
+
+    Attributes:
+        announced: The document schema that was announced last.
+    """
+
+    index: int
+    state_key: str
+    resource: ResourceConfig
+    table: Table
+    emit_truncate: bool
+    tinyint1_as_bool: bool
+    announced: JsonObject | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return captured_columns(self.table.columns, self.resource.exclude)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def name(self) -> str:
+        return self.table.name_in_full
+
+    @property
+    def document_schema(self) -> JsonObject:
+        return document_schema(
+            self.table,
+            self.columns,
+            self.key,
+            truncates=self.emit_truncate,
+            tinyint1_as_bool=self.tinyint1_as_bool,
+        )
+
+    @property
+    def identity(self) -> str:
+        """The key, and what gives its order: a scan cannot go on in another one.
+
+        A table that was dropped and made again is known by the log, which tells of both: the server has no id of a
+        table that an ALTER TABLE leaves as it is.
+        """
+        by_name = {column.name: column for column in self.table.columns}
+        return " ".join(filter(None, (part for name in self.key for part in (name, _order(by_name[name])))))
+
+    def opened(self) -> OpenedTable:
+        self.announced = self.document_schema
+        return OpenedTable(
+            binding=self.index,
+            name=self.name,
+            state_key=self.state_key,
+            document_schema=self.announced,
+            identity=self.identity,
+            key=self.key,
+            scan=self.resource.scan,
+            priority=self.resource.priority,
+            estimated_rows=self.table.estimated_rows,
+            estimated_bytes=self.table.size_bytes,
+        )
+
+    def scan_target(self) -> ScanTarget:
+        by_name = {column.name: column for column in self.table.columns}
+        return ScanTarget(
+            table=self.table,
+            columns=self.columns,
+            key=tuple(by_name[name] for name in self.key),
+            where=self.resource.where,
+            tinyint1_as_bool=self.tinyint1_as_bool,
+        )
+
+    def truncation(self, cursor: str) -> bytes:
+        """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
+        return self._head("t", cursor) + CAPTURED_SUFFIX if self.emit_truncate else b""
+
+    def chunk_head(self, cursor: str) -> bytes:
+        """What stands before a chunk row's tail; ``cursor`` is the document's, ``file:position:row``."""
+        return self._head("c", cursor)[:-1] + b","
+
+    def _head(self, op: str, cursor: str) -> bytes:
+        origin = origin_members(*self.table.path)
+        source = b'{"snapshot":true,%b,"cursor":%b}' % (origin, orjson.dumps(cursor))
+        return b'%b{"_meta":{"op":"%b","source":%b}}' % (captured_prefix(self.index), op.encode(), source)
+
+
+def _order(column: Column) -> str:
+    """What the server orders a column's values by, where that can change and leave its type the same."""
+    if column.labels:
+        return f"{zlib.crc32(repr(column.labels).encode()):08x}"
+    return column.collation or ""

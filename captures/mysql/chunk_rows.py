@@ -1,0 +1,216 @@
+"""Decodes rows of the text protocol (MySQL internals, "Text Resultset Row"): every value a length and its text.
+
+The decoder is generated, one per table version, so that nothing is decided per value. The source is built from the
+columns' places and forms. No name of a user stands in it: texts that a document needs are constants (``K0``, ``K1``, …)
+in the function's globals. In it ``v3`` is the text of the row's value 3, a byte text (see ``captures.mysql.values``),
+and ``m3`` its JSON with its name, as a member of an object, with a comma in front.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from captures.mysql import values
+from captures.mysql.columns import Column
+from captures.mysql.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text
+from protocol.errors import SourceError
+
+ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
+"""Payloads of row packets to the rows' tails and keys.
+
+A tail is what follows the comma after ``_meta`` in a captured line: ``"id":1,"name":"a"}}}`` and a newline. A key is
+the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-MY-030`` and ``TM-MY-031``.
+"""
+
+MISFITS = (ValueError, LookupError, struct.error)
+"""What conversions raise when a text is not as it must be. They may hold values: never chain them."""
+
+_END = "}}}\n"
+_NULL = 251
+
+# The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
+_INLINE: dict[Form, str] = {
+    Form.INTEGER: "{%s}",
+    **dict.fromkeys((Form.DECIMAL, Form.DATE, Form.TIME), '"{%s}"'),
+    Form.STRING: "{string(%s)}",
+    Form.DATETIME: '"{%s[:10]}T{%s[11:]}"',
+    Form.TIMESTAMP: '"{%s[:10]}T{%s[11:]}Z"',
+}
+
+_SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
+"""Texts of these have fewer than 251 bytes, so that their length is one byte."""
+
+_KEYS: dict[KeyForm, str] = {
+    KeyForm.PLAIN: "{v%d}",
+    KeyForm.TEXT: "{key_text(v%d)}",
+    KeyForm.NUMBER: "{v%d}",
+    KeyForm.HEX: '{v%d.encode("latin-1").hex()}',
+    KeyForm.REAL: "{float(v%d)!r}",
+}
+
+
+def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
+    """The SQL expressions whose texts the decoder of these columns takes, in order."""
+    numbers = [column for column in _in_order(columns, key) if key_form(column) is KeyForm.NUMBER]
+    return [*map(_expression, columns), *(f"{quoted_name(column.name)} + 0" for column in numbers)]
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _expression(column: Column) -> str:
+    name = quoted_name(column.name)
+    if column.data_type == "bit":
+        return f"CAST({name} AS UNSIGNED)"
+    if column.data_type == "float" or (column.data_type == "double" and column.scale is not None):
+        # The server would print six digits of a float, or as many as were declared.
+        return f"{name} * 1e0"
+    if column.zerofill or column.data_type == "year":
+        return f"{name} + 0"
+    return name
+
+
+def _in_order(columns: Sequence[Column], key: Sequence[str]) -> list[Column]:
+    by_name = {column.name: column for column in columns}
+    return [by_name[name] for name in key]
+
+
+def compile_chunk_decoder(
+    columns: Sequence[Column], key: Sequence[str], *, table: str = "", tinyint1_as_bool: bool = False
+) -> ChunkDecoder:
+    """Generates the decoder of a table's chunks, whose queries select ``selected(columns, key)``.
+
+    Args:
+        columns: What documents have, in order. At least one: a tail needs a first member.
+        key: Names of the key columns, all among ``columns``.
+        table: ``schema.table``, for errors.
+
+    Raises:
+        SourceError: ``TM-MY-031`` a column of a type that is not known.
+    """
+    if not columns:
+        raise ValueError("a chunk without columns has no tails")
+    forms = [_form(column, table, tinyint1_as_bool) for column in columns]
+    labels = [f",{values.string(column.name.encode().decode('latin-1'))}:" for column in columns]
+    labels[0] = labels[0][1:]
+    namespace: dict[str, Any] = {
+        "string": values.string,
+        "key_text": key_text,
+        "length": _length,
+        "MISFITS": MISFITS,
+        "failure": lambda row: _misfit(row, columns, forms, table),
+        **{f"convert{place}": CONVERSIONS[of] for place, of in enumerate(forms)},
+        **{f"K{place}": label for place, label in enumerate(labels)},
+        **{f"N{place}": f"{label}null" for place, label in enumerate(labels)},
+        "END": _END,
+    }
+    body = [line for place, column in enumerate(columns) for line in _value(place, column, forms[place])]
+    parts = []
+    extra = len(columns)
+    for column in _in_order(columns, key):
+        kind = key_form(column)
+        if kind is None:
+            raise SourceError("TM-MY-022", f"{table}: a column of type {column.data_type} cannot be part of a key")
+        place = columns.index(column)
+        if kind is KeyForm.NUMBER:
+            body += ["q = p + 1 + row[p]", f"v{extra} = line[p + 1:q]", "p = q"]
+            place, extra = extra, extra + 1
+        parts.append(_KEYS[kind] % place)
+    lines = [
+        "def decode(rows):",
+        "    tails = []",
+        "    keys = []",
+        "    for row in rows:",
+        '        line = row.decode("latin-1")',
+        "        p = 0",
+        "        try:",
+        *(f"            {line}" for line in body),
+        "            if p != len(row):",
+        "                raise ValueError",
+        f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{{END}}'",
+        f"            key = {_joined(parts)}",
+        "        except MISFITS:",
+        "            raise failure(row) from None",
+        '        tails.append(tail.encode("latin-1"))',
+        '        keys.append(key.encode("latin-1"))',
+        "    return tails, keys",
+    ]
+    source = "\n".join(lines) + "\n"
+    filename = f"<chunk decoder {zlib.crc32(source.encode()):08x}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - built from forms and places, see above
+    decode: ChunkDecoder = namespace["decode"]
+    return decode
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """An expression that joins the key's parts by NUL."""
+    return " '\\0' ".join(f"f'{part}'" for part in parts) or "''"
+
+
+def _value(place: int, column: Column, of: Form) -> list[str]:
+    """The statements that take a value's text from ``p`` on, and make its member."""
+    v = f"v{place}"
+    made = _INLINE[of].replace("%s", v) if of in _INLINE else f"{{convert{place}({v})}}"
+    member = f"m{place} = f'{{K{place}}}{made}'"
+    if of in _SHORT:
+        take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"]
+    else:
+        take = ["p += 1", f"if n >= {_NULL}:", "    n, p = length(row, n, p)", "q = p + n", f"{v} = line[p:q]", "p = q"]
+    if not column.nullable:
+        return ["n = row[p]", *take, member]
+    return [
+        "n = row[p]",
+        f"if n == {_NULL}:",
+        "    p += 1",
+        f"    m{place} = N{place}",
+        "else:",
+        *(f"    {line}" for line in (*take, member)),
+    ]
+
+
+def _length(row: bytes, first: int, place: int) -> tuple[int, int]:
+    """A length of more than one byte, whose first byte was read, and where the text begins."""
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
+    if size is None:
+        raise ValueError("NULL where there can be none")
+    return int.from_bytes(row[place : place + size], "little"), place + size
+
+
+def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
+    of = form(column, tinyint1_as_bool=tinyint1_as_bool)
+    if of is None:
+        raise SourceError(
+            "TM-MY-031",
+            f"{table}: column {column.name} is of type {column.data_type}, which is not known here",
+            remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+        )
+    return of
+
+
+def _misfit(row: bytes, columns: Sequence[Column], forms: Sequence[Form], table: str) -> SourceError:
+    """The error for a row that could not be decoded: names the column, never its value."""
+    where = f"{table}: " if table else ""
+    place = 0
+    for column, of in zip(columns, forms, strict=True):
+        if place >= len(row):
+            break
+        size, place = row[place], place + 1
+        if size == _NULL:
+            continue
+        if size > _NULL:
+            size, place = _length(row, size, place)
+        text, place = row[place : place + size].decode("latin-1"), place + size
+        try:
+            CONVERSIONS[of](text)
+        except MISFITS:
+            return SourceError(
+                "TM-MY-031", f"{where}column {column.name}: a value is not written as type {column.data_type} should be"
+            )
+    return SourceError("TM-MY-030", f"{where}a row does not have the {len(columns)} columns that the table has")

@@ -1,0 +1,198 @@
+"""Reads chunks: a SELECT of a key range inside one short transaction with a consistent snapshot, with its fence."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+
+import pymysql
+
+from backfill.keys import Key
+from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.mysql.catalog import read_tables
+from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
+from captures.mysql.config import EndpointConfig
+from captures.mysql.fence import NothingCertain, end_of_log, fence_taker
+from captures.mysql.result_rows import stream
+from captures.mysql.scan_target import ScanTarget
+from captures.mysql.session import asking, connect, error_of, query_failure
+from captures.packed import Packed
+from protocol.errors import SourceError
+
+CHUNK_BYTES = 16 * 1024 * 1024
+"""A chunk that grows over this is ended early: memory must not follow the width of rows."""
+
+STATEMENT_SECONDS = 30
+"""No statement of a chunk runs longer. What was read by then is a chunk."""
+
+_BROKEN_OFF = {1317, 1969, 3024}
+"""Errors that end a query which took too long, by its limit or because somebody killed it."""
+
+
+class _DecodedRows:
+    """Rows that come a block at a time."""
+
+    def __init__(self, decode: ChunkDecoder) -> None:
+        self._decode = decode
+        self._keys = Packed(KEY_MARK)
+        self._tails = Packed(TAIL_MARK)
+
+    @property
+    def size(self) -> int:
+        return self._tails.size
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def take(self, block: list[bytes]) -> None:
+        tails, keys = self._decode(block)
+        self._tails.add(tails)
+        self._keys.add(keys)
+
+    def rows(self) -> Rows:
+        return Rows(self._keys, self._tails)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """What a chunk's scan brought; as in ``captures.interface.Chunk``."""
+
+    rows: Rows
+    end: bool
+    cursor: Key | None = None
+    scanned: int = 0
+
+
+class SelectChunkReader:
+    """Reads chunks over one connection. See ``captures.reader_process.TableReader``."""
+
+    def __init__(self, config: EndpointConfig) -> None:
+        self._config = config
+        self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
+        self._row_bytes: dict[int, float] = {}
+        self._cancelled = False
+        self._connect()
+
+    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+        """Reads a chunk of ``target``; see ``captures.interface.ChunkReader``."""
+        started = time.monotonic()
+        self._cancelled = False
+        try:
+            snapshot = self._fences.open()
+            self._session.rows(target.touch())
+            self._check_shape(target)
+            # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that
+            # is not found counts as deleted, so they are never ended early.
+            rereads = self._decoded(target)
+            if request.rereads:
+                self._select(target.rows(request.rereads), rereads, whole=True)
+            scan = self._scan(request, target) if request.scan else _Scan(self._decoded(target).rows(), end=False)
+            if self._session.connection.open:
+                self._session.rows("ROLLBACK")
+            else:
+                self._connect()
+            fence = snapshot if target.table.transactional else NothingCertain(end_of_log(self._session))
+        except (pymysql.Error, OSError) as error:
+            raise query_failure(error, f"reading a chunk of {target.name}") from None
+        return Chunk(
+            request=request,
+            fence=fence,
+            rows=scan.rows,
+            end=scan.end,
+            rereads=rereads.rows(),
+            seconds=time.monotonic() - started,
+            cursor=scan.cursor,
+            scanned=scan.scanned,
+        )
+
+    def cancel(self) -> None:
+        """See ``captures.interface.ChunkReader``."""
+        self._cancelled = True
+        thread = self._session.connection.thread_id()
+        # Where it does not arrive the read ends by its own limit.
+        with contextlib.suppress(SourceError, pymysql.Error), contextlib.closing(connect(self._config)) as other:
+            other.rows(f"KILL QUERY {thread}")
+
+    def close(self) -> None:
+        """See ``captures.interface.ChunkReader``."""
+        self._session.close()
+
+    def _connect(self) -> None:
+        self._session = connect(self._config)
+        with asking("preparing a chunk reader"):
+            self._fences = fence_taker(self._session, self._config)
+            limit = (
+                f"max_statement_time = {STATEMENT_SECONDS}"
+                if self._session.mariadb
+                else f"max_execution_time = {STATEMENT_SECONDS * 1000}"
+            )
+            self._session.rows(f"SET SESSION {limit}")
+
+    def _check_shape(self, target: ScanTarget) -> None:
+        """The table stays as it is now; the decoder is for what the log, or the catalog, showed last."""
+        found = read_tables(self._session, [target.table.path])
+        if not found or found[0].columns != target.table.columns:
+            raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")
+
+    def _scan(self, request: ChunkRequest, target: ScanTarget) -> _Scan:
+        cursor, until, where = request.cursor, request.until, request.where
+        limit = self._limit(request)
+        conditional = bool(target.where or where)
+        bound = None
+        if conditional:
+            # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
+            bound = self._bound(target, cursor, until, limit)
+            query = target.scan(cursor, until if bound is None else bound, where, None)
+        else:
+            query = target.scan(cursor, until, where, limit)
+        found = self._decoded(target)
+        whole = self._select(query, found)
+        rows = found.rows()
+        if len(rows):
+            self._row_bytes[request.binding] = rows.size / len(rows)
+        if bound is not None:
+            return _Scan(rows, end=False, cursor=bound if whole else None, scanned=limit if whole else len(rows))
+        return _Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
+
+    def _bound(self, target: ScanTarget, cursor: Key | None, until: Key | None, rows: int) -> Key | None:
+        found = _DecodedRows(self._decoder(target)[2])
+        self._select(target.bound(cursor, until, rows), found, whole=True)
+        return found.rows().keys[0] if len(found) else None
+
+    def _decoded(self, target: ScanTarget) -> _DecodedRows:
+        return _DecodedRows(self._decoder(target)[1])
+
+    def _decoder(self, target: ScanTarget) -> tuple[ScanTarget, ChunkDecoder, ChunkDecoder]:
+        """The target with decoders of its rows and of its keys."""
+        known = self._decoders.get(target.name)
+        if known is None or known[0] != target:
+            rows = compile_chunk_decoder(
+                target.columns, target.key_names, table=target.name, tinyint1_as_bool=target.tinyint1_as_bool
+            )
+            keys = compile_chunk_decoder(target.key, target.key_names, table=target.name)
+            known = self._decoders[target.name] = target, rows, keys
+        return known
+
+    def _limit(self, request: ChunkRequest) -> int:
+        """As many rows as probably fit, so that wide ones seldom cost the connection."""
+        width = self._row_bytes.get(request.binding)
+        return request.limit if width is None else max(1, min(request.limit, int(CHUNK_BYTES / width)))
+
+    def _select(self, query: str, found: _DecodedRows, *, whole: bool = False) -> bool:
+        """Takes the rows of ``query``; False when it ended early, by us for its size or by the server for its time.
+
+        Args:
+            whole: All rows are needed, however many: raises instead.
+        """
+        try:
+            for block in stream(self._session.connection, query):
+                found.take(block)
+                if found.size > CHUNK_BYTES and not whole:
+                    self._session.close()
+                    return False
+        except pymysql.Error as error:
+            if whole or not len(found) or self._cancelled or error_of(error)[0] not in _BROKEN_OFF:
+                raise
+            return False
+        return True

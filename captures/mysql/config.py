@@ -1,0 +1,145 @@
+"""What an operator configures: the endpoint, and each table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from captures.backfill_config import BackfillConfig
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+M = TypeVar("M", bound=BaseModel)
+
+_Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else text)
+
+SslMode = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
+
+
+class Strict(BaseModel):
+    """A part of the configuration; an unknown field is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EndpointConfig(Strict):
+    """The connector's configuration."""
+
+    host: Annotated[str, Field(min_length=1, description="Host name, address, or path of the server's socket")]
+    port: Annotated[int, Field(ge=1, le=65535)] = 3306
+    user: str
+    password: Annotated[SecretStr, Field(json_schema_extra={"secret": True})] = SecretStr("")
+    ssl_mode: Annotated[
+        SslMode,
+        _Upper,
+        Field(description="Encryption: only the last two know whom they talk to; VERIFY_IDENTITY checks the name too"),
+    ] = "PREFERRED"
+    ssl_ca: Annotated[str | None, Field(description="File of certificate authorities, the system's when absent")] = None
+    ssl_cert: Annotated[str | None, Field(description="File of the client's certificate")] = None
+    ssl_key: Annotated[str | None, Field(description="File of its private key")] = None
+    server_id: Annotated[
+        int | None,
+        Field(ge=1, le=4294967295, description="Under which we register as a replica; unique; derived if absent"),
+    ] = None
+    on_lost_position: Annotated[
+        Literal["fail", "backfill"], Field(description="What to do when the server no longer has the log we need")
+    ] = "fail"
+    watermark_table: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[^.`]+\.[^.`]+$",
+            description="schema.table that we may create and write to; needed on MySQL where GTIDs are off",
+        ),
+    ] = None
+    tinyint1_as_bool: Annotated[bool, Field(description="Columns declared tinyint(1) are true and false")] = False
+    backfill: BackfillConfig = BackfillConfig()
+    heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
+        10.0
+    )
+    truncate: Annotated[
+        Literal["emit", "ignore"], Field(description="Whether TRUNCATE becomes a document with op t")
+    ] = "emit"
+
+    @model_validator(mode="after")
+    def _certificates(self) -> Self:
+        if self.ssl_ca is not None and not self.ssl_mode.startswith("VERIFY_"):
+            raise ValueError("ssl_ca is only looked at with ssl_mode VERIFY_CA or VERIFY_IDENTITY")
+        if (self.ssl_cert is None) != (self.ssl_key is None):
+            raise ValueError("ssl_cert and ssl_key go together")
+        if self.ssl_cert is not None and self.ssl_mode in ("DISABLED", "PREFERRED"):
+            raise ValueError("ssl_cert needs ssl_mode REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
+        return self
+
+    @property
+    def where(self) -> str:
+        """The server, for messages."""
+        return self.host if self.host.startswith("/") else f"{self.host}:{self.port}"
+
+    @property
+    def watermark_path(self) -> tuple[str, str] | None:
+        """Schema and name of the watermark table."""
+        if self.watermark_table is None:
+            return None
+        schema, _, name = self.watermark_table.partition(".")
+        return schema, name
+
+
+class ResourceConfig(Strict):
+    """One table's configuration."""
+
+    schema_name: Annotated[str, Field(alias="schema", min_length=1)]
+    table: Annotated[str, Field(min_length=1)]
+    scan: Annotated[
+        Literal["key", "none"], Field(description="How the table is backfilled: in key order, or not at all")
+    ] = "key"
+    key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
+    where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
+    exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
+    priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
+
+    @property
+    def path(self) -> list[str]:
+        return [self.schema_name, self.table]
+
+
+def parse_endpoint(config: JsonObject) -> EndpointConfig:
+    """Raises SourceError ``TM-MY-023`` that names every wrong field, never a value."""
+    return _parse(EndpointConfig, config, "config")
+
+
+def parse_resource(config: JsonObject) -> ResourceConfig:
+    """Raises SourceError ``TM-MY-023``."""
+    where = ".".join(str(config.get(name, "?")) for name in ("schema", "table"))
+    return _parse(ResourceConfig, config, f"resource {where}")
+
+
+def replica_id(config: EndpointConfig, resources: Sequence[ResourceConfig]) -> int:
+    """The server_id by which we register as a replica: the configured one, else one that stays the same.
+
+    A second replica with the same id makes the server drop the first. So the derived one comes from the server, the
+    user and the tables: two captures that differ in any of them differ in it.
+    """
+    if config.server_id is not None:
+        return config.server_id
+    tables = sorted("\0".join(resource.path) for resource in resources)
+    digest = hashlib.sha256("\1".join([config.host, str(config.port), config.user, *tables]).encode()).digest()
+    # Away from the small numbers that people choose.
+    return int.from_bytes(digest[:4], "big") | 0x40000000
+
+
+def _parse(model: type[M], config: JsonObject, what: str) -> M:
+    try:
+        return model.model_validate(config)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors(include_input=False)
+        )
+        raise SourceError("TM-MY-023", f"{what}: {wrong}") from None
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's JSON Schema as ``spec`` shows it."""
+    return model.model_json_schema(by_alias=True)

@@ -1,0 +1,287 @@
+"""The replication connection: a session that registers as a replica and is sent the log.
+
+MySQL client/server protocol, "Replication protocol"; MariaDB knowledge base, "Replication protocol". PyMySQL connects
+and authenticates; from COM_BINLOG_DUMP on the packets are read here, many at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import select
+import ssl
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from captures.interface import LostPosition
+from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION
+from captures.mysql.gtid import MysqlGtids
+from captures.mysql.position import LogPosition
+from captures.mysql.session import Session, asking
+from protocol.errors import SourceError
+
+HEARTBEAT_SECONDS = 10
+"""The server sends something at least this often."""
+
+SILENCE_SECONDS = 60
+"""A connection that brings nothing for so long is taken for lost."""
+
+_RECEIVE = 256 * 1024
+_TAKE = 1024 * 1024
+"""Bytes that are taken in before they are looked at."""
+
+_COM_BINLOG_DUMP = 0x12
+_COM_REGISTER_SLAVE = 0x15
+_COM_BINLOG_DUMP_GTID = 0x1E
+_THROUGH_GTID = 0x04
+_FIRST_EVENT = 4
+"""Where a file's first event is."""
+
+_MAX_OFFSET = (1 << 32) - 1
+"""COM_BINLOG_DUMP has no more bits for one."""
+
+_WHOLE = 0xFFFFFF
+"""The length of a packet that goes on in the next one."""
+
+_OK, _ERROR = 0x00, 0xFF
+_KIND = 4
+"""Where an event has its kind."""
+
+_CRC32 = 1
+"""The checksum algorithm, in a format description."""
+
+_FRAME = struct.Struct("<IB")
+_CRC = struct.Struct("<I")
+_ERROR_PACKET = struct.Struct("<H")
+
+_READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
+_FORBIDDEN = frozenset((1045, 1142, 1227))
+
+
+class BinlogConnection:
+    """A started stream of events.
+
+    Args:
+        open_session: Connects.
+        server_id: By which the server knows this replica; no other one may have it.
+        position: Where to start. With GTIDs the server finds the place, otherwise the file and offset say it.
+
+    Attributes:
+        data: Bytes in which the present packet is; ``text`` are the same as Latin-1.
+        checksums: Events end in a CRC32. The log says so in each file's format description.
+        server: What tells the server from any other.
+        names_columns: The server's ``binlog_row_metadata`` is FULL.
+
+    Raises:
+        SourceError: As ``failure`` says, and those of ``open_session``.
+    """
+
+    def __init__(self, open_session: Callable[[], Session], server_id: int, position: LogPosition) -> None:
+        self.data = b""
+        self.text = ""
+        self._server_id = server_id
+        self._buffer = b""
+        self._buffer_text = ""
+        self._at = 0
+        self._arrived: list[bytes] = []
+        self._held = 0
+        self._needed = 0
+        self._heard = time.monotonic()
+        self._closed = ""
+        self._session = open_session()
+        try:
+            with asking("registering as a replica"):
+                self.server = server_name(self._session)
+                self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
+                self.checksums = self._prepare(position)
+                self._dump(position)
+            self._socket: Any = self._session.connection._sock
+            self._socket.setblocking(False)
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _prepare(self, position: LogPosition) -> bool:
+        """Tells the server what this replica understands. Whether events will have checksums."""
+        session = self._session
+        algorithm = str(session.value("SELECT @@GLOBAL.binlog_checksum"))
+        nanoseconds = HEARTBEAT_SECONDS * 1_000_000_000
+        # From the server_id: so two captures with the same one have the same of these as well, and are found out.
+        replica = uuid.UUID(bytes=hashlib.sha256(b"tidemark %d" % self._server_id).digest()[:16], version=4)
+        settings: dict[str, object] = {}
+        for role in ("master", "source"):
+            settings[f"{role}_binlog_checksum"] = algorithm
+            settings[f"{role}_heartbeat_period"] = nanoseconds
+        settings["slave_uuid"] = settings["replica_uuid"] = str(replica)
+        if session.mariadb:
+            # GTIDs are understood: events are not replaced by older ones.
+            settings["mariadb_slave_capability"] = 4
+            if position.gtids or not position.file:
+                settings["slave_connect_state"] = position.gtids
+                # A GTID that the server's log does not have is an error, not a place to guess.
+                settings["slave_gtid_strict_mode"] = 1
+                settings["slave_gtid_ignore_duplicates"] = 0
+        for name, value in settings.items():
+            session.rows(f"SET @{name} = %s", value)
+        return algorithm.upper() not in ("NONE", "0")
+
+    def _dump(self, position: LogPosition) -> None:
+        connection = self._session.connection
+        host = b"tidemark"
+        registration = struct.pack("<IB", self._server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
+        connection._execute_command(_COM_REGISTER_SLAVE, registration)
+        connection._read_packet()
+        file = position.file.encode()
+        if self._session.mariadb and (position.gtids or not file):
+            connection._execute_command(_COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
+        elif position.gtids or not file:
+            encoded = MysqlGtids(position.gtids).encode()
+            head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
+            connection._execute_command(_COM_BINLOG_DUMP_GTID, head + encoded)
+        else:
+            # Beyond four gigabytes the file is read from its begin, and passed over up to there.
+            offset = position.offset if position.offset <= _MAX_OFFSET else _FIRST_EVENT
+            head = struct.pack("<IHI", offset, 0, self._server_id)
+            connection._execute_command(_COM_BINLOG_DUMP, head + file)
+
+    # Packets.
+
+    def packet(self) -> tuple[int, int] | None:
+        """Bounds in ``data`` of the next event, without its checksum; None when no whole one has arrived.
+
+        Raises:
+            SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` the event is damaged.
+        """
+        at = self._at
+        available = len(self._buffer) - at
+        if available < _FRAME.size:
+            self._needed = _FRAME.size
+            return None
+        word, status = _FRAME.unpack_from(self._buffer, at)
+        size = word & _WHOLE
+        if size == _WHOLE:
+            return self._divided_packet()
+        if available < size + 4:
+            self._needed = size + 4
+            return None
+        self._at = end = at + 4 + size
+        self.data, self.text = self._buffer, self._buffer_text
+        if status != _OK:
+            raise self._ended(self._buffer[at + 4 : end])
+        return self._checked(at + 5, end)
+
+    def _divided_packet(self) -> tuple[int, int] | None:
+        """The next event, of 16 MB or more: in several packets, the last of which is shorter than that."""
+        at, pieces = self._at, []
+        while True:
+            if len(self._buffer) - at < 4:
+                self._needed = at + 4 - self._at
+                return None
+            size = int.from_bytes(self._buffer[at : at + 3], "little")
+            if len(self._buffer) - at < size + 4:
+                self._needed = at + size + 4 - self._at
+                return None
+            pieces.append(memoryview(self._buffer)[at + 4 : at + 4 + size])
+            at += 4 + size
+            if size < _WHOLE:
+                break
+        self.data = b"".join(pieces)
+        self.text = self.data.decode("latin-1")
+        self._at = at
+        return self._checked(1, len(self.data))
+
+    def _checked(self, start: int, end: int) -> tuple[int, int]:
+        if self.data[start + _KIND] == FORMAT_DESCRIPTION:
+            # It has room for a checksum in any case, and says before it whether its file has them.
+            self.checksums = self.data[end - CHECKSUM - 1] == _CRC32
+            if not self.checksums:
+                return start, end - CHECKSUM
+        elif not self.checksums:
+            return start, end
+        end -= CHECKSUM
+        if zlib.crc32(memoryview(self.data)[start:end]) != _CRC.unpack_from(self.data, end)[0]:
+            raise SourceError("TM-MY-049", "an event of the binary log does not have the checksum that it says")
+        return start, end
+
+    def fill(self) -> bool:
+        """Takes in what has arrived on the socket, without waiting; whether that was anything."""
+        taken = 0
+        while taken < _TAKE:
+            try:
+                data = self._socket.recv(_RECEIVE)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                break
+            except OSError as error:
+                data, self._closed = b"", str(error)
+            if not data:
+                if taken:
+                    break  # perhaps it says why in what came before
+                raise self._broken(self._closed or "the server closed the connection")
+            self._arrived.append(data)
+            taken += len(data)
+        if not taken:
+            return False
+        self._heard = time.monotonic()
+        self._held += taken
+        rest = len(self._buffer) - self._at
+        if rest + self._held >= self._needed:
+            self._buffer = b"".join((memoryview(self._buffer)[self._at :], *self._arrived))
+            self._buffer_text = self._buffer.decode("latin-1")
+            self._arrived.clear()
+            self._at = self._held = 0
+        return True
+
+    def wait(self, seconds: float, wakeup: int) -> None:
+        """Waits for data, for ``wakeup``, or for the time to pass. Raises SourceError when nothing came for long."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return
+        ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
+        if self._socket not in ready and time.monotonic() - self._heard > SILENCE_SECONDS:
+            raise self._broken(f"nothing came from the server in {SILENCE_SECONDS} s, not even a heartbeat")
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _broken(self, reason: str) -> SourceError:
+        return SourceError("TM-MY-020", f"the stream of the binary log broke: {reason}")
+
+    def _ended(self, packet: bytes) -> SourceError:
+        if packet[0] == _ERROR:
+            (number,) = _ERROR_PACKET.unpack_from(packet, 1)
+            # A marker and the SQLSTATE stand before the message.
+            return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
+        return self._broken("the server ended it without a reason")
+
+
+def server_name(session: Session) -> str:
+    """What tells a server from any other: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
+    if session.mariadb:
+        return ":".join(str(part) for part in session.rows("SELECT @@server_id, @@hostname, @@port")[0])
+    return str(session.value("SELECT @@server_uuid"))
+
+
+def failure(number: int, message: str, server_id: int) -> SourceError:
+    """What it means that the server ended the stream with an error. ER_MASTER_FATAL_ERROR_READING_BINLOG has many
+    causes, told apart by the message.
+    """
+    text = " ".join(message.split())
+    reason = f"{text} (error {number})"
+    lower = text.lower()
+    if "same server" in lower and "connected" in lower:
+        return SourceError("TM-MY-042", f"another replica took server_id {server_id}: {reason}")
+    if number in _FORBIDDEN:
+        return SourceError("TM-MY-006", reason, remedy="Run GRANT REPLICATION SLAVE ON *.* TO the configured user;")
+    if number != _READ_LOG:
+        return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
+    if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:
+        return LostPosition("TM-MY-015", reason)
+    if "max_allowed_packet" in lower:
+        return SourceError("TM-MY-043", reason)
+    if "is not in the master" in lower or "impossible position" in lower or "has more gtids" in lower:
+        return LostPosition("TM-MY-016", reason)
+    if "out-of-order" in lower or "diverged" in lower or "position > file size" in lower:
+        return LostPosition("TM-MY-016", reason)
+    return SourceError("TM-MY-020", f"the server cannot read its binary log: {reason}")

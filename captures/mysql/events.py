@@ -1,0 +1,261 @@
+"""Events of the binary log that are not rows: their kinds and their bodies.
+
+Formats: MySQL internals, "Replication event types" (``libs/mysql/binlog/event``), and MariaDB's knowledge base,
+"Replication protocol". Bodies are without the common header (19 bytes) and without a checksum; integers are little
+endian.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+from uuid import UUID
+
+QUERY = 2
+STOP = 3
+ROTATE = 4
+INTVAR = 5
+APPEND_BLOCK, DELETE_FILE = 9, 11
+RAND = 13
+USER_VAR = 14
+FORMAT_DESCRIPTION = 15
+XID = 16
+BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY = 17, 18
+TABLE_MAP = 19
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1 = 23, 24, 25
+INCIDENT = 26
+HEARTBEAT = 27
+IGNORABLE = 28
+ROWS_QUERY = 29
+WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS = 30, 31, 32
+GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 33, 34, 35
+TRANSACTION_CONTEXT, VIEW_CHANGE = 36, 37
+XA_PREPARE = 38
+PARTIAL_UPDATE_ROWS = 39
+TRANSACTION_PAYLOAD = 40
+HEARTBEAT_V2 = 41
+GTID_TAGGED = 42
+# MariaDB's own.
+ANNOTATE_ROWS = 160
+BINLOG_CHECKPOINT = 161
+MARIADB_GTID = 162
+GTID_LIST = 163
+START_ENCRYPTION = 164
+QUERY_COMPRESSED = 165
+WRITE_ROWS_COMPRESSED_V1, UPDATE_ROWS_COMPRESSED_V1, DELETE_ROWS_COMPRESSED_V1 = 166, 167, 168
+WRITE_ROWS_COMPRESSED, UPDATE_ROWS_COMPRESSED, DELETE_ROWS_COMPRESSED = 169, 170, 171
+
+IGNORED = frozenset(
+    (
+        STOP,
+        INTVAR,
+        RAND,
+        USER_VAR,
+        IGNORABLE,
+        ROWS_QUERY,
+        PREVIOUS_GTIDS,
+        TRANSACTION_CONTEXT,
+        VIEW_CHANGE,
+        ANNOTATE_ROWS,
+        BINLOG_CHECKPOINT,
+        START_ENCRYPTION,
+        HEARTBEAT,
+        GTID_LIST,
+        APPEND_BLOCK,
+        DELETE_FILE,
+        BEGIN_LOAD_QUERY,
+    )
+)
+"""Nothing that a document shows depends on these."""
+
+ARTIFICIAL = 0x20
+"""Header flag: the server made the event for this reader, it is not in the log."""
+
+IGNORABLE_FLAG = 0x80
+"""Header flag: a reader that does not know the event may pass it over."""
+
+HEADER = 19
+"""Bytes of the common header."""
+
+CHECKSUM = 4
+"""Bytes of a CRC32 at the end of an event."""
+
+# MariaDB's flags of a GTID event.
+STANDALONE = 1
+"""The group is one statement, with no commit after it."""
+PREPARED_XA = 64
+
+_ROTATE = struct.Struct("<Q")
+_QUERY = struct.Struct("<IIBHH")
+_GTID = struct.Struct("<B16sq")
+_MARIADB_GTID = struct.Struct("<QIB")
+_XID = struct.Struct("<iII")
+
+_COMMIT_TIME = 1 + 16 + 8 + 1 + 8 + 8
+"""Where a GTID event has its commit time: after flags, uuid, number, and the logical clock's type and two numbers."""
+
+
+class Query(NamedTuple):
+    """A statement. ``schema`` is the default database of its session."""
+
+    schema: str
+    text: bytes
+
+
+class Gtid(NamedTuple):
+    """The begin of a transaction.
+
+    Attributes:
+        text: ``uuid:n``, ``uuid:tag:n``, ``domain-server-n``; empty for an anonymous one.
+        commit_time: Microseconds since 1970, None where the event does not say.
+        begins: MariaDB: the event stands for a BEGIN.
+        prepares: MariaDB: the event stands for an XA START.
+    """
+
+    text: str
+    commit_time: int | None = None
+    begins: bool = False
+    prepares: bool = False
+
+
+def lenenc(body: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer, and where it ends."""
+    first = body[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size
+
+
+def read_rotate(body: bytes) -> tuple[str, int]:
+    """The file that the log goes on in, and the offset there."""
+    return body[8:].rstrip(b"\0").decode(), int(_ROTATE.unpack_from(body)[0])
+
+
+def read_gtid(body: bytes) -> Gtid:
+    """MySQL's GTID and anonymous GTID events."""
+    _, uuid, number = _GTID.unpack_from(body)
+    time = None
+    if len(body) >= _COMMIT_TIME + 7:
+        # 55 bits of microseconds; the 56th says that the time of the first server's commit follows.
+        time = int.from_bytes(body[_COMMIT_TIME : _COMMIT_TIME + 7], "little") & ((1 << 55) - 1)
+    return Gtid(f"{UUID(bytes=uuid)}:{number}" if number else "", time or None)
+
+
+def read_tagged_gtid(body: bytes) -> Gtid:
+    """MySQL's GTID event with a tag (8.3 and later).
+
+    By MySQL's serialization library: a version, the sizes of the message and of what must be understood, then fields,
+    each after its number: 0 flags, 1 the uuid's bytes, 2 the number, 3 the tag, 4 and 5 the logical clock, 6 the commit
+    time, and others that nothing here needs. Every integer has a variable length.
+    """
+    at = 0
+    for _ in range(3):
+        _, at = _variable(body, at)
+    uuid, number, tag, time = b"", 0, "", None
+    while at < len(body):
+        field, at = _variable(body, at)
+        if field == 1:
+            octets = []
+            for _ in range(16):
+                octet, at = _variable(body, at)
+                octets.append(octet)
+            uuid = bytes(octets)
+        elif field == 3:
+            size, at = _variable(body, at)
+            tag = body[at : at + size].decode()
+            at += size
+        else:
+            value, at = _variable(body, at)
+            if field == 2:
+                number = _signed(value)
+            elif field == 6:
+                time = value
+                break
+    if not number:
+        return Gtid("", time)
+    return Gtid(f"{UUID(bytes=uuid)}:{tag}:{number}" if tag else f"{UUID(bytes=uuid)}:{number}", time)
+
+
+def _variable(body: bytes, at: int) -> tuple[int, int]:
+    """An unsigned integer of variable length: as many low bits of the first byte are set as bytes follow it."""
+    first = body[at]
+    more = 0
+    while more < 8 and first >> more & 1:
+        more += 1
+    if more == 8:
+        return int.from_bytes(body[at + 1 : at + 9], "little"), at + 9
+    return int.from_bytes(body[at : at + 1 + more], "little") >> (more + 1), at + 1 + more
+
+
+def _signed(value: int) -> int:
+    """A signed integer: the lowest bit is the sign."""
+    return ~(value >> 1) if value & 1 else value >> 1
+
+
+def read_mariadb_gtid(body: bytes, server_id: int) -> Gtid:
+    """MariaDB's GTID event; the server is in the event's header. It stands for a BEGIN unless it is standalone."""
+    number, domain, flags = _MARIADB_GTID.unpack_from(body)
+    return Gtid(
+        f"{domain}-{server_id}-{number}", None, begins=not flags & STANDALONE, prepares=bool(flags & PREPARED_XA)
+    )
+
+
+def read_query(body: bytes) -> Query:
+    """A statement."""
+    _, _, schema, _, variables = _QUERY.unpack_from(body)
+    start = _QUERY.size + variables
+    return Query(body[start : start + schema].decode("utf-8", "replace"), body[start + schema + 1 :])
+
+
+def read_compressed_query(body: bytes) -> Query:
+    """A statement that MariaDB compressed."""
+    query = read_query(body)
+    return Query(query.schema, inflate(query.text))
+
+
+def inflate(data: bytes) -> bytes:
+    """What MariaDB compressed in an event: a byte whose low three bits count the bytes of the length, big endian, that
+    follow it, then zlib. Raises ValueError when it is not that.
+    """
+    if data[0] & 0x70:
+        raise ValueError("an unknown compression")
+    start = 1 + (data[0] & 7)
+    try:
+        plain = zlib.decompress(data[start:])
+    except zlib.error:
+        raise ValueError("a compressed event does not decompress") from None
+    if len(plain) != int.from_bytes(data[1:start], "big"):
+        raise ValueError("a compressed event has another length")
+    return plain
+
+
+def read_load_query(body: bytes) -> Query:
+    """LOAD DATA in statement format: a statement, with 13 bytes about its file between the fixed part and the rest."""
+    fixed, more = _QUERY.size, 13
+    return read_query(body[:fixed] + body[fixed + more :])
+
+
+def read_xa_prepare(body: bytes) -> tuple[bool, str]:
+    """Whether the transaction is committed in one phase, and its xid as ``xa_id`` writes it."""
+    form, first, second = _XID.unpack_from(body, 1)
+    return bool(body[0]), xa_id(body[13 : 13 + first], body[13 + first : 13 + first + second], form)
+
+
+def xa_id(transaction: bytes, branch: bytes, form: int) -> str:
+    """An XA transaction's id as the log's statements write it, in lower case: ``X'61',X'',1``."""
+    return f"x'{transaction.hex()}',x'{branch.hex()}',{form}"
+
+
+def read_heartbeat_v2(body: bytes) -> tuple[str, int]:
+    """The file and offset up to which the log has been sent: fields of a type, a length and a value each."""
+    at, file, offset = 0, "", 0
+    while at < len(body) and body[at]:
+        size, start = lenenc(body, at + 1)
+        if body[at] == 1:
+            file = body[start : start + size].decode()
+        elif body[at] == 2:
+            offset, _ = lenenc(body, start)
+        at = start + size
+    return file, offset

@@ -1,0 +1,158 @@
+"""Sets of global transaction ids: MySQL's intervals per server (and tag), MariaDB's last number per domain.
+
+MySQL: "GTID sets" in the reference manual; the binary form that COM_BINLOG_DUMP_GTID takes is that of
+PREVIOUS_GTIDS events. MariaDB: "Global transaction ID" in its knowledge base.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from uuid import UUID
+
+from protocol.errors import SourceError
+
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_COUNT = struct.Struct("<Q")
+_INTERVAL = struct.Struct("<QQ")
+
+
+class MysqlGtids:
+    """A set as text ``uuid:1-5:7,uuid:tag:1-3``.
+
+    Args:
+        text: White space and upper case are allowed. Raises SourceError ``TM-MY-055`` when it is not a set.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        # First numbers and ends (exclusive) of the intervals of each server, by "uuid" or "uuid:tag".
+        self._sources: dict[str, tuple[list[int], list[int]]] = {}
+        self._text: str | None = None
+        try:
+            for entry in "".join(text.split()).lower().split(","):
+                if entry:
+                    self._parse(entry)
+        except ValueError:
+            raise SourceError("TM-MY-055", f"{text[:80]!r} is not a set of GTIDs") from None
+
+    def _parse(self, entry: str) -> None:
+        uuid, *parts = entry.split(":")
+        source = uuid = str(UUID(uuid))
+        for part in parts:
+            if part[:1].isdigit():
+                first, _, last = part.partition("-")
+                for number in (int(first), int(last or first)):
+                    if number < 1:
+                        raise ValueError
+                self._cover(source, int(first), int(last or first) + 1)
+            elif _TAG.fullmatch(part):
+                source = f"{uuid}:{part}"
+            else:
+                raise ValueError
+
+    def add(self, gtid: str) -> None:
+        """Adds one, ``uuid:n`` or ``uuid:tag:n``."""
+        source, _, number = gtid.rpartition(":")
+        n = int(number)
+        _, ends = self._sources.setdefault(source, ([], []))
+        if ends and ends[-1] == n:
+            ends[-1] = n + 1  # nearly always
+        else:
+            self._cover(source, n, n + 1)
+        self._text = None
+
+    def _cover(self, source: str, start: int, end: int) -> None:
+        starts, ends = self._sources.setdefault(source, ([], []))
+        low = bisect_right(ends, start - 1)
+        high = bisect_right(starts, end)
+        if low < high:
+            start, end = min(start, starts[low]), max(end, ends[high - 1])
+        starts[low:high], ends[low:high] = [start], [end]
+
+    def __contains__(self, gtid: str) -> bool:
+        source, _, number = gtid.rpartition(":")
+        starts, ends = self._sources.get(source, ([], []))
+        place = bisect_right(starts, int(number)) - 1
+        return place >= 0 and int(number) < ends[place]
+
+    def contains_all(self, other: MysqlGtids) -> bool:
+        """Whether every GTID of ``other`` is in this set."""
+        for source, (starts, ends) in other._sources.items():
+            ours = self._sources.get(source, ([], []))
+            for start, end in zip(starts, ends, strict=True):
+                place = bisect_right(ours[0], start) - 1
+                if place < 0 or ours[1][place] < end:
+                    return False
+        return True
+
+    def encode(self) -> bytes:
+        """The binary form. Tags change it (MySQL 8.3): then the count of sources is in the upper bytes' middle."""
+        sources = sorted(self._sources)
+        tagged = any(":" in source for source in sources)
+        out = [_format_and_count(len(sources), tagged)]
+        for source in sources:
+            uuid, _, tag = source.partition(":")
+            starts, ends = self._sources[source]
+            out.append(UUID(uuid).bytes)
+            if tagged:
+                out.append(_variable(len(tag)) + tag.encode())
+            out.append(_COUNT.pack(len(starts)))
+            out += map(_INTERVAL.pack, starts, ends)
+        return b"".join(out)
+
+    def __str__(self) -> str:
+        if self._text is None:
+            entries: dict[str, str] = {}
+            for source in sorted(self._sources):
+                uuid, _, tag = source.partition(":")
+                starts, ends = self._sources[source]
+                numbers = ":".join(
+                    f"{start}-{end - 1}" if end - start > 1 else f"{start}"
+                    for start, end in zip(starts, ends, strict=True)
+                )
+                entries[uuid] = ":".join(filter(None, (entries.get(uuid, uuid), tag, numbers)))
+            self._text = ",".join(entries.values())
+        return self._text
+
+
+def _format_and_count(count: int, tagged: bool) -> bytes:
+    """The number of sources; with tags the lowest and the highest byte say the format, and the six between count."""
+    return _COUNT.pack(1 | count << 8 | 1 << 56 if tagged else count)
+
+
+def _variable(value: int) -> bytes:
+    """A length of a tag (at most 32), as MySQL's serialization library writes it: one byte."""
+    return bytes([value << 1])
+
+
+class MariadbGtids:
+    """A position as text ``0-1-5,2-1-7``: the last transaction of each domain.
+
+    Args:
+        text: Raises SourceError ``TM-MY-055`` when it is not a position.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self._domains: dict[int, tuple[int, int]] = {}
+        try:
+            for entry in "".join(text.split()).split(","):
+                if entry:
+                    self.add(entry)
+        except ValueError:
+            raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position of GTIDs") from None
+
+    def add(self, gtid: str) -> None:
+        """The domain's last transaction is this one now."""
+        domain, server, number = gtid.split("-")
+        self._domains[int(domain)] = int(server), int(number)
+
+    def __contains__(self, gtid: str) -> bool:
+        domain, _, number = gtid.split("-")
+        return int(number) <= self._domains.get(int(domain), (0, 0))[1]
+
+    def __str__(self) -> str:
+        return ",".join(f"{domain}-{server}-{number}" for domain, (server, number) in sorted(self._domains.items()))
+
+
+Gtids = MysqlGtids | MariadbGtids

@@ -1,0 +1,414 @@
+"""The log stream: events of the binary log in, protocol lines out, one transaction after another."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from captures.interface import LogBatch, LostPosition
+from captures.mysql import events
+from captures.mysql.connection import BinlogConnection
+from captures.mysql.fence import transaction_id
+from captures.mysql.gtid import Gtids, MariadbGtids, MysqlGtids
+from captures.mysql.log_changes import LoggedTables
+from captures.mysql.log_tables import Tables
+from captures.mysql.logged_tables import LoggedTable, origin_members
+from captures.mysql.open_transaction import OpenTransaction
+from captures.mysql.position import LogPosition, position
+from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
+from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
+from captures.mysql.session import Session
+from captures.mysql.transaction_control import Control, ControlStatement, control
+from captures.mysql.transaction_payload import payload_events
+from protocol.errors import SourceError
+
+NEAR_END_BYTES = 1024 * 1024
+"""How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
+
+_HEADER = struct.Struct("<IBIIIH").unpack_from
+
+_FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
+
+_EventBounds = tuple[bytes, str, int, int]
+
+
+class BinlogLog:
+    """Reads a replication connection. See ``captures.interface.LogStream``.
+
+    Args:
+        open_session: Connects; asked again by ``reconnect``, and where the rows of an XA transaction are read again.
+        server_id: By which the server knows this capture.
+        start: Where to begin.
+        tables: The captured tables.
+        emit_truncate: Whether TRUNCATE becomes documents.
+        mariadb: The server is MariaDB: its GTIDs are others.
+
+    Raises:
+        SourceError: As ``BinlogConnection``.
+    """
+
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        server_id: int,
+        start: LogPosition,
+        tables: Tables,
+        *,
+        emit_truncate: bool,
+        mariadb: bool,
+    ) -> None:
+        self._open_session = open_session
+        self._server_id = server_id
+        self._emit_truncate = emit_truncate
+        self._gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
+        # On MySQL a set that does not begin with all that was before would ask for it: GTIDs switched on on the way.
+        self._keeps_gtids = mariadb or bool(start.gtids)
+        self._prepared = {xid: Prepared(place, None) for xid, place in start.prepared.items()}
+        self._maps: dict[bytes, LoggedTable | None] = {}
+        self._next_tracked: frozenset[int] = frozenset()
+        self._count = 0
+        self._open: OpenTransaction | None = None
+        self._broken: OpenTransaction | None = None
+        self._recalled: tuple[str, LogPosition] | None = None
+        self._payload: Iterator[_EventBounds] | None = None
+        self._failure: SourceError | None = None
+        self.position = start.order
+        self.committed_at: float | None = None
+        self._connection = self._connected(start)
+        self._server = self._connection.server
+        self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
+        self._boundary = start.file, start.offset
+
+    def _connected(self, start: LogPosition) -> BinlogConnection:
+        connection = BinlogConnection(self._open_session, self._server_id, start)
+        self._file, self._offset, self._event_start = start.file, start.offset, start.offset
+        self._base = position(start.file, 0)
+        # The server may send what lies before the place: its protocol has no room for large offsets.
+        self._passed_to = start.order if start.file and not start.gtids else 0
+        return connection
+
+    @property
+    def between_transactions(self) -> bool:
+        return self._open is None and self._broken is None
+
+    @property
+    def log_position(self) -> LogPosition:
+        """How far whole transactions were read: what the state keeps."""
+        prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
+        return LogPosition(*self._boundary, str(self._gtids), prepared)
+
+    def track(self, bindings: frozenset[int]) -> None:
+        self._next_tracked = bindings
+
+    def acknowledge(self, position: int) -> None:
+        """Nothing: the server keeps its log by time, whoever reads it."""
+
+    def request_progress(self) -> None:
+        """Nothing: every event is sent as soon as it is there, so the end of what has come is the log's."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def reconnect(self) -> None:
+        self._connection.close()
+        self._connection = self._connected(self.log_position)
+        self._failure = None
+        if self._connection.server != self._server:
+            # Its files are others, so positions of before mean nothing: only a new session can go on there.
+            self._failure = SourceError(
+                "TM-MY-054", f"the log was read from server {self._server}, now {self._connection.server} answers"
+            )
+        # The transaction that broke off comes again: what was returned of it is not returned twice.
+        written = self._broken.row_events if self._broken is not None else 0
+        if self._open is not None and self._open.row_events > written:
+            self._broken = self._open
+        self._open = None
+        self._payload = self._recalled = None
+
+    # Reading.
+
+    def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        batch = LogBatch()
+        try:
+            self._read(batch, limit, wait, wakeup)
+        except SourceError as failure:
+            if not (batch.lines or batch.transactions or batch.restarted):
+                raise
+            self._failure = failure  # after what came before it
+        batch.size = sum(map(len, batch.lines))
+        return batch
+
+    def _read(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
+        taken = 0
+        event = self._next_event()
+        if event is None:
+            self._connection.wait(wait, wakeup)
+            event = self._next_event()
+        while event is not None:
+            data, text, start, end = event
+            taken += end - start
+            self._event(data, text, start, end, batch)
+            if taken >= limit and (self._open is None or taken >= limit + NEAR_END_BYTES):
+                return
+            event = self._next_event()
+        batch.drained = True
+
+    def _next_event(self) -> _EventBounds | None:
+        if self._payload is not None:
+            event = next(self._payload, None)
+            if event is not None:
+                return event
+            self._payload = None
+        connection = self._connection
+        while (bounds := connection.packet()) is None:
+            if not connection.fill():
+                return None
+        return connection.data, connection.text, *bounds
+
+    def _event(self, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
+        timestamp, kind, server_id, size, log_position, flags = _HEADER(data, start)
+        if self._payload is None and log_position and not flags & events.ARTIFICIAL:
+            self._move(kind, size, log_position)
+            if self._base + self._event_start < self._passed_to and kind not in _FILE_EVENTS:
+                return
+        start += events.HEADER
+        if kind == events.TABLE_MAP:
+            body = data[start:end]
+            self._maps[body[:6]] = self._tables.mapped(body, batch)
+        elif kind in ROW_EVENTS:
+            self._rows(kind, data, text, start, end, batch)
+        elif kind == events.XID:
+            self._commit(timestamp, batch)
+        elif kind == events.MARIADB_GTID:
+            self._begin(events.read_mariadb_gtid(data[start:end], server_id), timestamp, batch)
+        elif kind in (events.GTID, events.ANONYMOUS_GTID):
+            self._begin(events.read_gtid(data[start:end]), timestamp, batch)
+        elif kind == events.QUERY:
+            self._query(events.read_query(data[start:end]), timestamp, batch)
+        else:
+            self._other(kind, data[start:end], timestamp, flags, batch)
+        if self._open is None and self._recalled is None:
+            self._boundary_here()
+
+    def _move(self, kind: int, size: int, log_position: int) -> None:
+        """The event ends at ``log_position``, which has the lower 32 bits of its offset."""
+        if kind == events.FORMAT_DESCRIPTION and self._offset > log_position:
+            return  # the file's first event, sent again before one in its middle
+        self._offset += log_position - self._offset & 0xFFFFFFFF
+        self._event_start = self._offset - size
+
+    def _boundary_here(self) -> None:
+        here = self._base + self._offset
+        if here > self.position:
+            self.position = here
+            self._boundary = self._file, self._offset
+
+    def _other(self, kind: int, body: bytes, timestamp: int, flags: int, batch: LogBatch) -> None:
+        """Events that are rare."""
+        if kind == events.ROTATE:
+            self._file, self._offset = events.read_rotate(body)
+            self._base = position(self._file, 0)
+        elif kind == events.FORMAT_DESCRIPTION:
+            if self._open is not None and self._recalled is None:
+                self._abandoned(batch)  # the server stopped in the middle of it
+                self._open = None
+        elif kind == events.GTID_TAGGED:
+            self._begin(events.read_tagged_gtid(body), timestamp, batch)
+        elif kind == events.QUERY_COMPRESSED:
+            self._query(events.read_compressed_query(body), timestamp, batch)
+        elif kind == events.XA_PREPARE:
+            self._xa_prepare(*events.read_xa_prepare(body), timestamp, batch)
+        elif kind == events.TRANSACTION_PAYLOAD:
+            if self._open is not None:
+                self._open.row = 0
+            self._payload = payload_events(body)
+        elif kind == events.HEARTBEAT_V2:
+            file, offset = events.read_heartbeat_v2(body)
+            if file == self._file and offset > self._offset:
+                self._offset = offset
+        elif kind == events.INCIDENT:
+            raise LostPosition("TM-MY-048", f"the log says at {self._where} that events were lost")
+        elif kind == events.EXECUTE_LOAD_QUERY:
+            self._query(events.read_load_query(body), timestamp, batch)
+        elif kind not in events.IGNORED and not flags & events.IGNORABLE_FLAG:
+            raise SourceError("TM-MY-044", f"the log has an event of type {kind} at {self._where}")
+
+    @property
+    def _where(self) -> str:
+        return f"{self._file}:{self._event_start}"
+
+    # Transactions.
+
+    def _begin(self, gtid: events.Gtid, timestamp: int, batch: LogBatch) -> OpenTransaction:
+        if self._recalled is not None and self._open is not None:
+            return self._open  # it is the one whose rows are read again
+        if self._open is not None:
+            self._abandoned(batch)  # the server stopped in the middle of it
+        written, broken = 0, self._broken
+        if broken is not None:
+            if broken.gtid == gtid.text:
+                written = broken.row_events
+            else:
+                batch.restarted |= broken.bindings  # it is not in the log any more
+        self._broken = None
+        self._count += 1
+        self._open = OpenTransaction(self._count, gtid, timestamp, self._next_tracked, written)
+        if gtid.prepares:
+            self._open.held = Prepared(self._boundary)
+        return self._open
+
+    def _commit(self, timestamp: int, batch: LogBatch) -> None:
+        if self._recalled is not None:
+            return
+        transaction = self._open
+        if transaction is None:
+            return
+        self._over(transaction)
+        self.committed_at = transaction.committed_at or float(timestamp)
+        finished = transaction.finished(self.position)
+        if finished is not None:
+            if isinstance(self._gtids, MariadbGtids):
+                finished.txn = transaction_id(transaction.gtid, self._connection.server, self.position)
+            batch.transactions.append(finished)
+
+    def _over(self, transaction: OpenTransaction) -> None:
+        if transaction.gtid and self._keeps_gtids:
+            self._gtids.add(transaction.gtid)
+        self._prepared.pop(transaction.ends, None)
+        self._open = None
+        self._boundary_here()
+
+    def _abandoned(self, batch: LogBatch) -> None:
+        """The source took back rows of the present transaction: what was written of them is replaced by a backfill."""
+        if self._open is not None:
+            batch.restarted |= self._open.bindings
+            if self._open.held is not None:
+                batch.restarted |= {event.table.binding for event in self._open.held.events or ()}
+                self._open.held.events = []
+
+    def _query(self, query: events.Query, timestamp: int, batch: LogBatch) -> None:
+        if self._recalled is not None:
+            return
+        # Without GTIDs a transaction begins with its first statement.
+        transaction = self._open or self._begin(events.Gtid(""), timestamp, batch)
+        statement = control(query.text)
+        if statement is not None:
+            self._control(transaction, statement, timestamp, batch)
+            return
+        here = self._base + self._offset
+        for name, binding in self._tables.statement(query, here, self._where, batch):
+            table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
+            transaction.truncation(table, f"{self._where}:", batch, emit=self._emit_truncate)
+        if not transaction.explicit:
+            self._commit(timestamp, batch)
+
+    def _control(
+        self, transaction: OpenTransaction, statement: ControlStatement, timestamp: int, batch: LogBatch
+    ) -> None:
+        match statement.control:
+            case Control.BEGIN:
+                transaction.explicit = True
+            case Control.COMMIT:
+                self._commit(timestamp, batch)
+            case Control.ROLLBACK:
+                self._abandoned(batch)
+                self._commit(timestamp, batch)
+            case Control.ROLLBACK_TO:
+                self._abandoned(batch)
+            case Control.XA_START:
+                transaction.explicit = True
+                transaction.held = Prepared(self._boundary)
+            case Control.XA_COMMIT:
+                self._xa_commit(transaction, statement.xid, timestamp, batch)
+            case Control.XA_ROLLBACK:
+                transaction.ends = statement.xid
+                self._commit(timestamp, batch)
+
+    # Rows.
+
+    def _rows(self, kind: int, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
+        number = data[start : start + 6]
+        table = self._maps.get(number)
+        if table is None:
+            if number not in self._maps and number != WITHOUT_TABLE:
+                raise SourceError("TM-MY-044", f"rows at {self._where} without their table")
+            return
+        what, data, text, at, end = row_event(kind, data, text, start, end)
+        transaction = self._open or self._begin(events.Gtid(""), 0, batch)
+        if transaction.held is not None:
+            room = HELD_BYTES - sum(prepared.size for prepared in self._prepared.values()) - transaction.held.size
+            transaction.held.add(HeldEvent(table, what, data[at:end]), room)
+            return
+        place = f"{self._file}:{self._event_start}:" if self._recalled is None else self._place
+        transaction.rows(table, what, data, text, at, end, place, batch)
+
+    # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
+
+    def _xa_prepare(self, one_phase: bool, xid: str, timestamp: int, batch: LogBatch) -> None:
+        transaction = self._open
+        if transaction is None:
+            return
+        if self._recalled is not None:
+            self._return_from_recall(xid, timestamp, batch)
+            return
+        held, transaction.held = transaction.held, None
+        held = held or Prepared(self._boundary)
+        if one_phase:
+            self._count_prepared(transaction, xid, held, timestamp, batch)
+        else:
+            self._prepared[xid] = held
+            self._over(transaction)
+
+    def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
+        prepared = self._prepared.get(xid)
+        transaction.ends = xid
+        if prepared is None:
+            self._commit(timestamp, batch)  # of before the capture, which waits for it before it reads tables
+        else:
+            self._count_prepared(transaction, xid, prepared, timestamp, batch)
+
+    def _count_prepared(
+        self, transaction: OpenTransaction, xid: str, prepared: Prepared, timestamp: int, batch: LogBatch
+    ) -> None:
+        """Writes the rows of a prepared transaction, or goes back to where they are in the log."""
+        # Their place is that of the commit, which counts; there they are numbered over all events.
+        self._place = f"{self._where}:"
+        transaction.row = 0
+        if prepared.events is None:
+            self._recall(xid, prepared)
+        else:
+            self._replay(transaction, prepared, batch)
+            self._commit(timestamp, batch)
+
+    def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
+        for event in prepared.events or ():
+            rows = event.rows
+            transaction.rows(event.table, event.what, rows, rows.decode("latin-1"), 0, len(rows), self._place, batch)
+
+    def _recall(self, xid: str, prepared: Prepared) -> None:
+        """Goes back in the log to the rows of a prepared transaction."""
+        self._recalled = xid, LogPosition(self._file, self._offset)
+        self._connection.close()
+        try:
+            self._connection = self._connected(LogPosition(*prepared.place))
+        except SourceError as error:
+            raise self._not_recalled(error) from None
+
+    def _return_from_recall(self, xid: str, timestamp: int, batch: LogBatch) -> None:
+        assert self._recalled is not None  # asked while rows are read again
+        wanted, after = self._recalled
+        if xid != wanted:
+            raise LostPosition("TM-MY-053", f"the log does not have the rows of {wanted} where it had them")
+        self._connection.close()
+        self._connection = self._connected(after)
+        self._recalled = None
+        self._commit(timestamp, batch)
+
+    @staticmethod
+    def _not_recalled(error: SourceError) -> SourceError:
+        if isinstance(error, LostPosition):
+            return LostPosition("TM-MY-053", f"the rows of a prepared transaction: {error.message}")
+        return error

@@ -1,0 +1,129 @@
+"""What statements of the log do to captured tables: which are read again, followed to another name, or backfilled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from captures.interface import LogBatch
+from captures.mysql import ddl
+from captures.mysql.ddl import Action, Change
+from captures.mysql.events import Query
+from captures.mysql.log_tables import BoundTable, Tables
+from captures.mysql.logged_tables import LoggedTable, logged_table
+from protocol.codec import encode
+from protocol.errors import SourceError
+from protocol.messages import SourcedSchema
+
+_REMEMBERED = 10_000
+"""TABLE_MAP events that are remembered."""
+
+_COPIES = ("_{}_gho", "_{}_new", "__{}_new", "___{}_new")
+"""What gh-ost and pt-online-schema-change call the copy of a table that takes its place at the end."""
+
+
+class LoggedTables:
+    """The tables that TABLE_MAP events name, as long as no statement changes them.
+
+    Args:
+        tables: The captured tables.
+        names_columns: TABLE_MAP events are expected to name the columns.
+        mariadb: The server is MariaDB.
+    """
+
+    def __init__(self, tables: Tables, *, names_columns: bool, mariadb: bool) -> None:
+        self._tables = tables
+        self._mariadb = mariadb
+        self._names_columns = names_columns
+        self._named: dict[int, bool] = {}
+        self._known: dict[bytes, LoggedTable | None] = {}
+
+    def mapped(self, body: bytes, batch: LogBatch) -> LoggedTable | None:
+        """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
+        key = body[6:]  # the table's number changes whenever the server opens the table
+        try:
+            return self._known[key]
+        except KeyError:
+            pass
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        table = self._known[key] = logged_table(body, self._tables, mariadb=self._mariadb)
+        if table is not None:
+            self._named[table.binding] = table.named
+            if table.new_schema is not None:
+                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
+                batch.changed.add(table.binding)
+        return table
+
+    def statement(self, query: Query, position: int, where: str, batch: LogBatch) -> list[tuple[ddl.Name, int]]:
+        """Follows a statement that ends at ``position``.
+
+        Args:
+            where: File and offset, for errors.
+
+        Returns:
+            Names and bindings of the captured tables that it emptied.
+
+        Raises:
+            SourceError: ``TM-MY-045`` it changed rows of a captured table.
+        """
+        emptied = []
+        renames = []
+        for change in ddl.changes(query.text, query.schema):
+            if change.action is Action.RENAMED:
+                renames.append(change)
+                continue
+            bound = self._tables.bound(*change.name)
+            if bound is None:
+                continue
+            match change.action:
+                case Action.WRITTEN:
+                    raise SourceError("TM-MY-045", f"{'.'.join(change.name)}: a statement instead of rows at {where}")
+                case Action.EMPTIED:
+                    emptied.append((change.name, bound.binding))
+                case Action.ALTERED:
+                    self._altered(bound, position, batch)
+                case Action.CREATED | Action.REFILLED:
+                    self._replaced(bound, batch)
+        self._renamed(renames, position, batch)
+        return emptied
+
+    def _altered(self, bound: BoundTable, position: int, batch: LogBatch) -> None:
+        self._forget()
+        if position <= bound.as_of:
+            if not self._named.get(bound.binding, self._names_columns):
+                # Rows before this statement were read by the columns that the table had only after it.
+                batch.restarted.add(bound.binding)
+            return
+        fresh = self._tables.refresh(bound.binding)
+        if fresh is not None:
+            # Not only with the next row: until then chunks would find a table that is not as they know it.
+            _, schema = self._tables.adopt(bound.binding, fresh.columns)
+            batch.changed.add(bound.binding)
+            if fresh.identity != bound.identity:
+                batch.restarted.add(bound.binding)
+            if schema is not None:
+                batch.lines.append(encode(SourcedSchema(binding=bound.binding, document_schema=schema)))
+
+    def _replaced(self, bound: BoundTable, batch: LogBatch) -> None:
+        """Another table has the name now, or rows came and went without events."""
+        self._forget()
+        self._tables.refresh(bound.binding)
+        batch.restarted.add(bound.binding)
+
+    def _renamed(self, renames: Iterable[Change], position: int, batch: LogBatch) -> None:
+        """Follows tables through the names that they have within one statement."""
+        before: dict[ddl.Name, ddl.Name] = {}
+        for rename in renames:
+            before[rename.new_name] = before.pop(rename.name, rename.name)
+        for name, was in before.items():
+            bound = self._tables.bound(*name)
+            if bound is None or name == was:
+                continue
+            if was[0] == name[0] and was[1] in [copy.format(name[1]) for copy in _COPIES]:
+                # The same rows, copied by an online schema change.
+                self._altered(bound, position, batch)
+            else:
+                self._replaced(bound, batch)
+
+    def _forget(self) -> None:
+        self._known.clear()

@@ -1,0 +1,54 @@
+"""What the log asks about tables: the part of a source that the log reader works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from captures.mysql.columns import Column
+from protocol.messages import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTable:
+    """A captured table as the catalog had it, or as the log has shown it since.
+
+    Attributes:
+        binding: Index of its binding.
+        columns: All of the table's, in the order of the log's rows, also those that documents do not have.
+        emitted: Names of the columns that documents have; a column that the log shows for the first time is asked
+            about with ``Tables.adopt``.
+        key: Names of the key columns, all among ``columns``; empty when rows cannot be told apart.
+        as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
+            the table was already part of what the catalog said.
+        tinyint1_as_bool: As ``captures.mysql.types.form`` takes it.
+        identity: Changes with the key and with what orders its values: then a scan cannot go on.
+    """
+
+    binding: int
+    columns: tuple[Column, ...]
+    emitted: frozenset[str]
+    key: tuple[str, ...]
+    as_of: int
+    tinyint1_as_bool: bool = False
+    identity: str = ""
+
+
+class Tables(Protocol):
+    """Knows the captured tables. Used by the log's thread only."""
+
+    def bound(self, schema: str, table: str) -> BoundTable | None:
+        """The captured table of this name, without asking the server; None when no binding captures it.
+
+        Names are compared as the server compares them (``lower_case_table_names``).
+        """
+
+    def refresh(self, binding: int) -> BoundTable | None:
+        """Reads the catalog again. None when the table is not there, or lacks the key. Raises SourceError."""
+
+    def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
+        """The log's rows have these columns from here on.
+
+        Returns:
+            The table with them, and the document schema when it is not the one that was announced last.
+        """

@@ -1,0 +1,228 @@
+"""The tables that the log shows: their columns as the rows have them, found in the catalog or in the log itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from backfill.keys import Key, TouchedKeys
+from captures.mysql import table_map
+from captures.mysql.columns import Column
+from captures.mysql.log_rows import RowDecoder
+from captures.mysql.log_tables import Tables
+from captures.mysql.row_images import DecodedTable
+from captures.mysql.table_map import LoggedColumn, TableMap, read_table_map
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+
+@dataclass(slots=True)
+class LoggedTable:
+    """A captured table, as the rows after one TABLE_MAP event have it.
+
+    Attributes:
+        binding: Index of its binding.
+        decoder: None when the rows' columns are not known.
+        named: The event named the columns.
+        origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
+        new_schema: Set when the columns are not the ones whose schema was announced last.
+    """
+
+    binding: int
+    decoder: RowDecoder | None
+    named: bool
+    origin: str
+    new_schema: JsonObject | None = None
+    # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
+    transaction: int = -1
+    source: str = ""
+    tail: str = ""
+    touched: TouchedKeys | None = None
+    incomplete: list[Key] = field(default_factory=list)
+
+
+def origin_members(schema: str, table: str) -> bytes:
+    """The members of ``_meta.source`` that say which table a document is of."""
+    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
+
+
+def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable | None:
+    """The captured table that a TABLE_MAP event names; None when no binding captures it.
+
+    Columns come from the event where it names them, otherwise from the catalog, which is read again when its columns
+    are not those of the event. Raises SourceError.
+    """
+    try:
+        logged = read_table_map(body, mariadb=mariadb)
+    except (ValueError, LookupError):
+        raise SourceError("TM-MY-044", "a TABLE_MAP event that is not as the format says") from None
+    bound = tables.bound(logged.schema, logged.table)
+    if bound is None:
+        return None
+    columns = match_columns(logged, bound.columns)
+    if columns is None or any(column is None for column in columns):
+        fresh = tables.refresh(bound.binding)
+        if fresh is not None:
+            bound, columns = fresh, match_columns(logged, fresh.columns)
+    name = f"{logged.schema}.{logged.table}"
+    origin = origin_members(logged.schema, logged.table).decode("latin-1")
+    known = None if columns is None else tuple(c or described(logged.columns[i]) for i, c in enumerate(columns))
+    if known is None or not set(bound.key) <= {column.name for column in known}:
+        return LoggedTable(bound.binding, None, logged.named, origin)
+    bound, new_schema = tables.adopt(bound.binding, known)
+    names = [column.name for column in known]
+    places = tuple(names.index(key) for key in bound.key)
+    decoded = DecodedTable(
+        logged.columns,
+        tuple(column if column.name in bound.emitted else None for column in known),
+        places,
+        tuple(known[place] for place in places),
+        bound.tinyint1_as_bool,
+    )
+    return LoggedTable(bound.binding, RowDecoder(bound.binding, decoded, name), logged.named, origin, new_schema)
+
+
+def match_columns(logged: TableMap, catalog: Sequence[Column]) -> tuple[Column | None, ...] | None:
+    """The catalog's columns in the order of the log's rows, with what the event says more exactly.
+
+    Returns:
+        None when the rows' columns cannot be told; None in the place of one that the event names and the catalog does
+        not have so.
+    """
+    if not logged.named:
+        if len(logged.columns) != len(catalog):
+            return None
+        if not all(map(fits, logged.columns, catalog)):
+            return None
+        return tuple(catalog)
+    by_name = {column.name: column for column in catalog}
+    found: list[Column | None] = []
+    for column in logged.columns:
+        known = by_name.get(column.name or "")
+        found.append(_as_logged(column, known) if known is not None and fits(column, known) else None)
+    return tuple(found)
+
+
+def _as_logged(logged: LoggedColumn, column: Column) -> Column:
+    changed: dict[str, object] = {}
+    if logged.unsigned is not None and logged.type != table_map.YEAR and logged.unsigned != column.unsigned:
+        changed["unsigned"] = logged.unsigned
+    if logged.charset and column.charset is not None and not _same_charset(logged.charset, column.charset):
+        changed["charset"] = logged.charset
+    if logged.labels is not None and logged.labels != column.labels:
+        changed["labels"] = logged.labels
+    return replace(column, **changed) if changed else column  # type: ignore[arg-type]
+
+
+def _same_charset(one: str, other: str) -> bool:
+    return one == other or {one, other} <= {"utf8", "utf8mb3"}
+
+
+_INTEGERS = {
+    table_map.TINY: "tinyint",
+    table_map.SHORT: "smallint",
+    table_map.INT24: "mediumint",
+    table_map.LONG: "int",
+    table_map.LONGLONG: "bigint",
+}
+_PLAIN = {
+    **_INTEGERS,
+    table_map.FLOAT: "float",
+    table_map.DOUBLE: "double",
+    table_map.YEAR: "year",
+    table_map.DATE: "date",
+    table_map.NEWDATE: "date",
+    table_map.TIME: "time",
+    table_map.DATETIME: "datetime",
+    table_map.TIMESTAMP: "timestamp",
+    table_map.JSON: "json",
+    table_map.VECTOR: "vector",
+}
+_FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
+_FIXED = {"uuid": 16, "inet6": 16, "inet4": 4}
+_BLOBS = {
+    1: ("tinyblob", "tinytext"),
+    2: ("blob", "text"),
+    3: ("mediumblob", "mediumtext"),
+    4: ("longblob", "longtext"),
+}
+_GEOMETRIES = frozenset(
+    (
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    )
+)
+
+
+def fits(logged: LoggedColumn, column: Column) -> bool:
+    """Whether a column of the catalog can be this column of the log."""
+    kind, name = logged.type, column.data_type
+    if kind in _PLAIN:
+        return name == _PLAIN[kind]
+    if kind in _FRACTIONS:
+        return name == _FRACTIONS[kind] and logged.scale == column.fraction
+    match kind:
+        case table_map.NEWDECIMAL:
+            return name == "decimal" and (logged.size, logged.scale) == (column.precision, column.scale or 0)
+        case table_map.BIT:
+            return name == "bit" and logged.size == column.length
+        case table_map.ENUM:
+            return name == "enum"
+        case table_map.SET:
+            return name == "set"
+        case table_map.GEOMETRY:
+            return name in _GEOMETRIES
+        case table_map.STRING:
+            if name in _FIXED:
+                return logged.size == _FIXED[name]
+            return name in ("char", "binary")
+        case table_map.VARCHAR | table_map.VAR_STRING | table_map.VARCHAR_COMPRESSED:
+            return name in ("varchar", "varbinary")
+        case table_map.BLOB | table_map.BLOB_COMPRESSED:
+            # MariaDB's vectors are blobs of two bytes of length in some versions.
+            return name in _BLOBS.get(logged.size, ()) or name in _GEOMETRIES or name in ("json", "vector")
+        case _:
+            return False
+
+
+def described(logged: LoggedColumn) -> Column:
+    """A column that only the log knows, as far as the event describes it."""
+    kind = logged.type
+    text = bool(logged.charset) and logged.charset != "binary"
+    name = {
+        **_PLAIN,
+        **_FRACTIONS,
+        table_map.NEWDECIMAL: "decimal",
+        table_map.BIT: "bit",
+        table_map.ENUM: "enum",
+        table_map.SET: "set",
+        table_map.GEOMETRY: "geometry",
+        table_map.STRING: "char" if text else "binary",
+        table_map.VARCHAR: "varchar" if text else "varbinary",
+        table_map.VARCHAR_COMPRESSED: "varchar" if text else "varbinary",
+        table_map.BLOB: _BLOBS.get(logged.size, ("longblob", "longtext"))[text],
+        table_map.BLOB_COMPRESSED: _BLOBS.get(logged.size, ("longblob", "longtext"))[text],
+    }.get(kind, "unknown")
+    return Column(
+        name=logged.name or "",
+        data_type=name,
+        nullable=True,
+        unsigned=bool(logged.unsigned),
+        charset=logged.charset if text else None,
+        length=logged.size if kind in (table_map.BIT, table_map.STRING, table_map.VARCHAR) else None,
+        precision=logged.size if kind == table_map.NEWDECIMAL else None,
+        scale=logged.scale if kind == table_map.NEWDECIMAL else None,
+        fraction=logged.scale if kind in _FRACTIONS else 0,
+        labels=logged.labels or (),
+        json=kind == table_map.JSON,
+        invisible=logged.invisible,
+    )

@@ -1,0 +1,65 @@
+"""Positions in the log, and their text in the state."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from protocol.errors import SourceError
+
+OFFSET_BITS = 40
+"""An offset's share of a position as an integer: files of up to a terabyte."""
+
+_NUMBERED = re.compile(r".*\.(\d+)")
+_TEXT = re.compile(r"([^;]*):(\d+);([^;]*)(?:;(.*))?")
+_PREPARED = re.compile(r"(x'[0-9a-f]*',x'[0-9a-f]*',-?\d+)@([^;@]*):(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A place between two transactions.
+
+    Attributes:
+        file: Of the binary log; empty when only the GTIDs are known, as after a move to another server.
+        offset: In bytes, in that file.
+        gtids: The set of every transaction before (MySQL), the last one of each domain (MariaDB); empty without GTIDs.
+        prepared: Where the XA transactions begin that were prepared before this place and not ended: their rows come
+            before it, and are documents only after it.
+    """
+
+    file: str
+    offset: int
+    gtids: str = ""
+    prepared: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def order(self) -> int:
+        """The position as the engine knows it, growing with the log of one server. 0 when the file is not known."""
+        return position(self.file, self.offset)
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.offset};{self.gtids}"
+        prepared = " ".join(f"{xid}@{file}:{offset}" for xid, (file, offset) in self.prepared.items())
+        return f"{text};{prepared}" if prepared else text
+
+
+def position(file: str, offset: int) -> int:
+    """The number of the file and the offset as one integer. Raises SourceError ``TM-MY-055`` for a file without one."""
+    if not file:
+        return 0
+    number = _NUMBERED.fullmatch(file)
+    if number is None:
+        raise SourceError("TM-MY-055", f"{file[:80]!r} is not the name of a binary log file")
+    return int(number[1]) << OFFSET_BITS | offset
+
+
+def parse_position(text: str) -> LogPosition:
+    """The inverse of ``str``. Raises SourceError ``TM-MY-055``."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position in a binary log")
+    file, offset, gtids, prepared = match.groups()
+    found = _PREPARED.findall(prepared or "")
+    if prepared and len(found) != prepared.count(" ") + 1:
+        raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position in a binary log")
+    return LogPosition(file, int(offset), gtids, {xid: (at, int(place)) for xid, at, place in found})

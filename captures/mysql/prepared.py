@@ -1,0 +1,44 @@
+"""XA transactions between XA PREPARE, when their rows come in the log, and XA COMMIT, when they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from captures.mysql.logged_tables import LoggedTable
+
+HELD_BYTES = 64 * 1024 * 1024
+"""Rows of prepared transactions that are held in memory, over all of them. The log is read again for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEvent:
+    """The rows of one event, from their columns' count on."""
+
+    table: LoggedTable
+    what: str
+    rows: bytes
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared transaction.
+
+    Attributes:
+        place: File and offset at which it begins in the log.
+        events: Its rows; None when they must be read again.
+        size: Bytes in ``events``.
+    """
+
+    place: tuple[str, int]
+    events: list[HeldEvent] | None = field(default_factory=list)
+    size: int = 0
+
+    def add(self, event: HeldEvent, room: int) -> None:
+        """Holds an event, or lets go of all of them when there is no room for so many bytes."""
+        if self.events is None:
+            return
+        if len(event.rows) > room:
+            self.events, self.size = None, 0
+            return
+        self.events.append(event)
+        self.size += len(event.rows)

@@ -1,0 +1,264 @@
+"""Everything that must hold before a capture can run. All of it is looked at, and all that fails is said at once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+
+import pymysql
+from pymysql.constants import ER
+
+from captures.mysql.bindings import captured_columns
+from captures.mysql.chunk_rows import quoted_name
+from captures.mysql.columns import Table
+from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from captures.mysql.fence import has_gtids
+from captures.mysql.session import Session, error_of
+from captures.mysql.types import form, key_form
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+OLDEST_MYSQL = (5, 7, 0)
+OLDEST_MARIADB = (10, 5, 0)
+MINIMUM_RETENTION_HOURS = 24
+RECOMMENDED_RETENTION_HOURS = 72
+
+_MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
+
+
+def unmet(
+    session: Session,
+    config: EndpointConfig,
+    resources: Sequence[ResourceConfig],
+    tables: Sequence[Table | None],
+) -> list[SourceError]:
+    """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing.
+
+    Raises pymysql.Error.
+    """
+    return [
+        *_server(session),
+        *_log(session, resources),
+        *_retention(session),
+        *_replication(session, config, resources),
+        *(
+            error
+            for resource, table in zip(resources, tables, strict=True)
+            for error in table_failures(session, config, resource, table)
+        ),
+    ]
+
+
+def _server(session: Session) -> Iterator[SourceError]:
+    product, oldest = ("MariaDB", OLDEST_MARIADB) if session.mariadb else ("MySQL", OLDEST_MYSQL)
+    if session.version < oldest:
+        present, needed = (".".join(map(str, version[:2])) for version in (session.version, oldest))
+        yield SourceError("TM-MY-004", f"the server is {product} {present}, needed is {needed} or later")
+
+
+def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
+    found = session.variables("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata")
+    if found.get("log_bin") != "ON":
+        yield SourceError("TM-MY-005", "the server writes no binary log: log_bin is off")
+        return
+    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL")):
+        if found.get(name, wanted).upper() != wanted:
+            yield SourceError(
+                "TM-MY-005",
+                f"{name} is {found[name]}",
+                remedy=f"Run: SET GLOBAL {name} = '{wanted}'; set it in the server's configuration (on RDS, Aurora, "
+                "Cloud SQL and Azure: among its parameters), and let the applications connect anew.",
+            )
+    if found.get("binlog_row_metadata", "").upper() != "FULL":
+        logger.warning(
+            "binlog_row_metadata is not FULL: columns are known by the statements that alter tables. Better, where the "
+            "server has it: SET GLOBAL binlog_row_metadata = 'FULL'"
+        )
+    yield from _filters(session, resources)
+
+
+def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
+    modern = not session.mariadb and session.version >= (8, 2, 0)
+    try:
+        status = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    except pymysql.Error as error:
+        if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+        return  # Said of the user's grants.
+    if not status:
+        return
+    only, never = (set(filter(None, str(value or "").split(","))) for value in status[0][2:4])
+    schemas = sorted({resource.schema_name for resource in resources})
+    if missing := [schema for schema in schemas if (only and schema not in only) or schema in never]:
+        yield SourceError(
+            "TM-MY-011",
+            f"the server leaves {', '.join(missing)} out of its binary log",
+            remedy="Take binlog_do_db and binlog_ignore_db out of the server's configuration, and restart it.",
+        )
+
+
+def _retention(session: Session) -> Iterator[SourceError]:
+    hours = _retention_hours(session)
+    if hours is None:
+        return
+    if hours < MINIMUM_RETENTION_HOURS:
+        yield SourceError("TM-MY-012", f"the server keeps binary logs for {hours:g} hours")
+    elif hours < RECOMMENDED_RETENTION_HOURS:
+        logger.warning("the server keeps binary logs for %g hours; a capture that stops for longer starts over", hours)
+
+
+def _retention_hours(session: Session) -> float | None:
+    """How long binary logs are kept, None for ever."""
+    try:
+        found = session.rows("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
+        if found:
+            return float(found[0][0] or 0)  # NULL: as soon as its own replicas and backups do not need them.
+    except pymysql.Error as error:
+        if error_of(error)[0] not in (ER.NO_SUCH_TABLE, ER.TABLEACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR):
+            raise
+    kept = session.variables("binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge")
+    if kept.get("binlog_expire_logs_auto_purge") == "OFF":
+        return None
+    seconds = float(kept.get("binlog_expire_logs_seconds") or 0) or float(kept.get("expire_logs_days") or 0) * 86400
+    return seconds / 3600 or None
+
+
+def _replication(
+    session: Session, config: EndpointConfig, resources: Sequence[ResourceConfig]
+) -> Iterator[SourceError]:
+    yield from _grants(session, config)
+    server_id = int(session.value("SELECT @@server_id"))
+    if server_id == 0:
+        yield SourceError(
+            "TM-MY-011",
+            "the server's server_id is 0: it lets nobody replicate",
+            remedy="Run: SET GLOBAL server_id = 1;",
+        )
+    elif server_id == replica_id(config, resources):
+        yield SourceError(
+            "TM-MY-011",
+            f"the server has the server_id {server_id} that the capture was given",
+            remedy="Choose another server_id in the capture's configuration; it must be unique among all replicas.",
+        )
+    found = session.variables("log_slave_updates", "log_replica_updates", "binlog_order_commits")
+    if "OFF" in (found.get("log_slave_updates"), found.get("log_replica_updates")) and _is_replica(session):
+        yield SourceError(
+            "TM-MY-011",
+            "the server is a replica, and does not log what it replicates",
+            remedy="Set log_slave_updates=ON (log_replica_updates) in its configuration and restart it.",
+        )
+    if session.mariadb or has_gtids(session):
+        return
+    if config.watermark_path is None:
+        yield SourceError(
+            "TM-MY-011",
+            "GTIDs are off, and no watermark_table is configured",
+            remedy="Switch GTIDs on (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table` to "
+            "the schema.table of one that the user may create and write to.",
+        )
+    elif found.get("binlog_order_commits") == "OFF":
+        yield SourceError(
+            "TM-MY-011",
+            "GTIDs are off, and binlog_order_commits too: nothing says what a snapshot sees",
+            remedy="Run: SET GLOBAL binlog_order_commits = ON;",
+        )
+
+
+def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
+    account = str(session.value("SELECT CURRENT_USER()"))
+    user, _, host = account.rpartition("@")
+    grantee = f"'{user}'@'{host}'"
+    monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
+    lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
+    # What a role grants is not listed everywhere: then opening the log tells.
+    has_roles = any(" ON " not in line for line in lines)
+    missing = [] if has_roles or any(map(_MAY_REPLICATE.search, lines)) else ["REPLICATION SLAVE"]
+    try:
+        session.rows("SHOW BINARY LOGS")
+    except pymysql.Error as error:
+        number = error_of(error)[0]
+        if number == ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            missing.append(monitor)
+        elif number != ER.NO_BINARY_LOGGING:
+            raise
+    if missing:
+        privileges = ", ".join(missing)
+        yield SourceError(
+            "TM-MY-006",
+            f"user {config.user} lacks {privileges}",
+            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {grantee};",
+        )
+
+
+def _is_replica(session: Session) -> bool:
+    modern = not session.mariadb and session.version >= (8, 0, 22)
+    try:
+        return bool(session.rows("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS"))
+    except pymysql.Error as error:
+        if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+        logger.warning("whether the server is a replica, which must log what it replicates, is not shown to this user")
+        return False
+
+
+def table_failures(
+    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps one table from being captured. Raises pymysql.Error."""
+    name = f"{resource.schema_name}.{resource.table}"
+    if table is None:
+        yield SourceError(
+            "TM-MY-007", f"there is no table {name}, or user {config.user} may not see it, or it cannot be captured"
+        )
+        return
+    columns = {column.name: column for column in table.columns}
+    if "_meta" in columns.keys() - set(resource.exclude):
+        yield SourceError("TM-MY-017", f"{name} has a column named _meta")
+    if unknown := sorted(set(resource.exclude) - columns.keys()):
+        yield SourceError("TM-MY-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+    captured = captured_columns(table.columns, resource.exclude)
+    if not captured:
+        yield SourceError("TM-MY-022", f"{name}: every column is excluded")
+    for column in captured:
+        if form(column) is None:
+            yield SourceError(
+                "TM-MY-031",
+                f"{name}: column {column.name} is of type {column.data_type}, which is not known here",
+                remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+            )
+    yield from _key_failures(resource, table, name)
+    yield from _select_failures(session, table, name)
+
+
+def _key_failures(resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+    columns = {column.name: column for column in table.columns}
+    key = resource.key if resource.key is not None else list(table.key)
+    if unknown := sorted(set(key) - columns.keys()):
+        yield SourceError("TM-MY-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
+        return
+    if excluded := sorted(set(key) & set(resource.exclude)):
+        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+    if nullable := [part for part in key if columns[part].nullable]:
+        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(nullable)} may be NULL")
+    if unfit := [part for part in key if key_form(columns[part]) is None]:
+        yield SourceError("TM-MY-022", f"{name}: the type of column {', '.join(unfit)} cannot be part of a key")
+    if not key and resource.scan == "key":
+        yield SourceError("TM-MY-009", f"{name} has no primary key and no unique index over columns that are not null")
+
+
+def _select_failures(session: Session, table: Table, name: str) -> Iterator[SourceError]:
+    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+    try:
+        # Of all columns: those that a user may not read are missing from the catalog, and not from the log.
+        session.rows(f"SELECT * FROM {source} LIMIT 0")
+    except pymysql.Error as error:
+        if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
+            raise
+        user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
+        yield SourceError(
+            "TM-MY-008",
+            f"user {user} may not read {name}, or not all of its columns",
+            remedy=f"Run: GRANT SELECT ON {source} TO '{user}'@'{host}';",
+        )

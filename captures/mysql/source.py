@@ -1,0 +1,269 @@
+"""A MySQL or MariaDB server opened for capturing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pymysql
+
+from backfill.keys import Key
+from captures.interface import Barrier, OpenedTable
+from captures.mysql.bindings import MysqlBinding, bound_tables, folded
+from captures.mysql.chunks import SelectChunkReader
+from captures.mysql.columns import Column, Table
+from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from captures.mysql.fence import ServerFence, end_of_log, fence_taker
+from captures.mysql.history import continued, end_position, log_files, server_identity
+from captures.mysql.log import BinlogLog
+from captures.mysql.log_tables import BoundTable
+from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
+from captures.mysql.scan_target import ScanTarget
+from captures.mysql.session import asking, connect
+from captures.mysql.split import split
+from captures.mysql.xa import XA, prepared_transactions
+from captures.reader_process import ReaderProcess
+from protocol.errors import SourceError
+from protocol.messages import Binding, JsonObject
+
+logger = logging.getLogger(__name__)
+
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+
+class MysqlSource:
+    """See ``captures.interface.Source``.
+
+    Raises:
+        SourceError: No connection, or a bound table that is gone.
+    """
+
+    def __init__(
+        self, config: EndpointConfig, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]
+    ) -> None:
+        self._config = config
+        self._server_id = replica_id(config, resources)
+        self._session = connect(config)
+        try:
+            with asking("opening the source"):
+                self._fences = fence_taker(self._session, config)
+                self._base = str(server_identity(self._session)["base"])
+                self._as_of = end_of_log(self._session)
+                self._bindings = self._bound(bindings, resources)
+        except BaseException:
+            self._session.close()
+            raise
+        self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
+        self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._start: LogPosition | None = None
+        self._log: BinlogLog | None = None
+        self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
+        self.options = config.backfill.options(on_lost_position=config.on_lost_position)
+        self.heartbeat_seconds = config.heartbeat_seconds
+
+    def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[MysqlBinding]:
+        bound = []
+        tables = bound_tables(self._session, resources)
+        for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+            if table is None:
+                raise SourceError("TM-MY-007", f"there is no table {resource.schema_name}.{resource.table}")
+            bound.append(
+                MysqlBinding(
+                    index,
+                    binding.state_key,
+                    resource,
+                    table,
+                    emit_truncate=self._config.truncate == "emit",
+                    tinyint1_as_bool=self._config.tinyint1_as_bool,
+                )
+            )
+        return bound
+
+    def _folded(self, schema: str, table: str) -> tuple[str, str]:
+        return folded((schema, table), folds=self._session.folds_names)
+
+    def reconnect(self) -> None:
+        self._session.close()
+        self._session = connect(self._config)
+        with asking("preparing the session"):
+            self._fences = fence_taker(self._session, self._config)
+
+    def close(self) -> None:
+        self._session.close()
+
+    # Positions.
+
+    def identity(self) -> JsonObject:
+        with asking("asking the server who it is"):
+            return server_identity(self._session)
+
+    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+        with asking("looking for where to read the log from"):
+            if cursor is None:
+                self._start = end_position(self._session)
+            else:
+                self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
+        return self._start.order
+
+    def start_over(self) -> int:
+        with asking("looking for the end of the log"):
+            self._start = end_position(self._session)
+        return self._start.order
+
+    def format_position(self, position: int) -> str:
+        log = self._log
+        if log is not None and log.log_position.order == position:
+            return str(log.log_position)
+        assert self._start is not None and self._start.order == position
+        return str(self._start)
+
+    def end_of_log(self) -> int:
+        with asking("asking for the end of the log"):
+            return end_of_log(self._session)
+
+    def open_log(self, position: int) -> BinlogLog:
+        assert self._start is not None and self._start.order == position
+        self._log = BinlogLog(
+            partial(connect, self._config),
+            self._server_id,
+            self._start,
+            self,
+            emit_truncate=self._config.truncate == "emit",
+            mariadb=self._session.mariadb,
+        )
+        return self._log
+
+    # Visibility.
+
+    def visibility(self) -> ServerFence:
+        with asking("opening a snapshot"):
+            fence = self._fences.open()
+            self._session.rows("ROLLBACK")
+        return fence
+
+    def barrier(self) -> Barrier:
+        """What is in the log and perhaps not visible, and the transactions that are prepared: their rows are in it."""
+        with asking("taking a barrier"):
+            return " ".join([*self._fences.logged(), *prepared_transactions(self._session)])
+
+    def passed(self, barrier: Barrier) -> bool:
+        parts = str(barrier).split()
+        prepared = {part for part in parts if part.startswith(XA)}
+        with asking("looking for prepared transactions"):
+            if prepared and not prepared.isdisjoint(prepared_transactions(self._session)):
+                return False
+        logged = [part for part in parts if part not in prepared]
+        if not logged:
+            return True
+        visible = self.visibility()
+        return not any(map(visible.hides, logged))
+
+    # Reading.
+
+    def open_chunk_reader(self) -> ReaderProcess:
+        return ReaderProcess(partial(SelectChunkReader, self._config), self._target)
+
+    def _target(self, binding: int) -> ScanTarget:
+        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        return replace(self._bindings[binding]).scan_target()  # All of it as of one moment.
+
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        target = self._target(binding)
+        with asking(f"looking for the least and greatest key of {target.name}"):
+            return split(self._session, target, cursor, until, parts)
+
+    def chunk_head(self, binding: int, position: int) -> bytes:
+        return self._bindings[binding].chunk_head(self._document_cursor(position))
+
+    def truncation(self, binding: int, position: int) -> bytes:
+        return self._bindings[binding].truncation(self._document_cursor(position))
+
+    def _document_cursor(self, position: int) -> str:
+        return f"{self._base}.{position >> OFFSET_BITS:06d}:{position & OFFSET_MASK}:0"
+
+    # What is kept for us.
+
+    def retained_bytes(self) -> int | None:
+        log = self._log
+        if log is None or not log.log_position.file:
+            return None
+        at = log.log_position
+        with asking("asking for the log's files"):
+            files = log_files(self._session)
+        return sum(file.size for file in files if position(file.name, 0) >= position(at.file, 0)) - at.offset
+
+    def retention_limit(self) -> int | None:
+        return None  # Binary logs are kept by time, whoever needs them.
+
+    def replica_lag(self) -> float | None:
+        """How far this server is behind its primary: a primary does not know it of its replicas."""
+        modern = not self._session.mariadb and self._session.version >= (8, 0, 22)
+        with asking("asking for the replication lag"):
+            lags = []
+            cursor = self._session.connection.cursor(pymysql.cursors.DictCursor)
+            with cursor:
+                cursor.execute("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS")
+                for row in cursor.fetchall():
+                    lag = row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master"))
+                    lags.append(float("inf") if lag is None else float(lag))
+        return max(lags, default=None)
+
+    # Tables, as the log shows them: see captures.mysql.log_tables.Tables.
+
+    def bound(self, schema: str, table: str) -> BoundTable | None:
+        binding = self._by_name.get(self._folded(schema, table))
+        return None if binding is None else self._bound_table(binding)
+
+    def refresh(self, binding: int) -> BoundTable | None:
+        bound = self._bindings[binding]
+        with asking(f"reading the columns of {bound.name}"):
+            as_of = end_of_log(self._session)
+            table = bound_tables(self._session, [bound.resource])[0]
+        if table is None:
+            return None
+        key = bound.resource.key if bound.resource.key is not None else table.key
+        names = {column.name for column in table.columns}
+        if not set(key) <= names or (bound.resource.scan == "key" and not key):
+            return None
+        bound.table = table
+        self._catalog_read[binding] = as_of
+        announced = bound.announced
+        self.tables[binding] = bound.opened()
+        bound.announced = announced  # It is the log that says when rows have these columns.
+        return self._bound_table(bound)
+
+    def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
+        bound = self._bindings[binding]
+        if columns != bound.table.columns:
+            bound.table = _with_columns(bound.table, columns)
+        announced = bound.announced
+        self.tables[binding] = bound.opened()
+        schema = bound.announced
+        return self._bound_table(bound), schema if schema != announced else None
+
+    def _bound_table(self, binding: MysqlBinding) -> BoundTable:
+        return BoundTable(
+            binding=binding.index,
+            columns=binding.table.columns,
+            emitted=frozenset(column.name for column in binding.columns),
+            key=binding.key,
+            as_of=self._catalog_read[binding.index],
+            tinyint1_as_bool=self._config.tinyint1_as_bool,
+            identity=binding.identity,
+        )
+
+
+def _with_columns(table: Table, columns: tuple[Column, ...]) -> Table:
+    """The table with the log's columns, and what only the catalog knows of those that it knows too."""
+    known = {column.name: column for column in table.columns}
+    merged = []
+    for column in columns:
+        before = known.get(column.name)
+        if before is not None and column == before:
+            column = before
+        elif before is not None:
+            column = replace(column, collation=column.collation or before.collation, description=before.description)
+        merged.append(column)
+    return replace(table, columns=tuple(merged))

@@ -1,0 +1,223 @@
+"""TABLE_MAP events: which table's rows follow, and the types of their columns as the log has them.
+
+Format: MySQL's ``Table_map_event``, with the optional metadata of ``binlog_row_metadata`` (MySQL 8.0, MariaDB 10.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pymysql.charset import charset_by_id
+
+from captures.mysql.events import lenenc
+
+TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = range(1, 14)
+NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2, TYPED_ARRAY = range(14, 21)
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
+VECTOR = 242
+JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = range(245, 256)
+
+_NUMERIC = frozenset((TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL))
+_TEXTS = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
+_MARIADB_NUMERIC = _NUMERIC | {YEAR}
+_MARIADB_TEXTS = _TEXTS | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}
+"""MariaDB tells the sign and the character set of more types than MySQL does."""
+
+_LABELLED = frozenset((ENUM, SET))
+_ONE_BYTE = frozenset(
+    (FLOAT, DOUBLE, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, JSON, GEOMETRY, VECTOR, BLOB_COMPRESSED)
+) | {TIMESTAMP2, DATETIME2, TIME2}
+_TWO_BYTES = frozenset((VARCHAR, VAR_STRING, VARCHAR_COMPRESSED))
+
+# Optional metadata, by its type.
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = range(1, 7)
+_VISIBILITY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedColumn:
+    """A column as the log's rows have it.
+
+    Attributes:
+        type: What it is really (a STRING that is an enum is ``ENUM``).
+        size: Bytes at most of a text or binary, bytes of an enum or set, bytes of the length of a blob, digits of a
+            decimal, bits of a ``BIT``.
+        scale: Digits after a decimal's point, or of a second.
+        name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say.
+    """
+
+    type: int
+    size: int = 0
+    scale: int = 0
+    name: str | None = None
+    unsigned: bool | None = None
+    charset: str | None = None
+    labels: tuple[str, ...] | None = None
+    invisible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """What a TABLE_MAP event says."""
+
+    schema: str
+    table: str
+    columns: tuple[LoggedColumn, ...]
+
+    @property
+    def named(self) -> bool:
+        """The event has the columns' names: ``binlog_row_metadata`` is FULL."""
+        return bool(self.columns) and all(column.name is not None for column in self.columns)
+
+
+def read_table_map(body: bytes, *, mariadb: bool) -> TableMap:
+    """The event's body. Raises ValueError or IndexError when it is not one."""
+    at = 8  # after the table's number and the flags
+    schema, at = _name(body, at)
+    table, at = _name(body, at)
+    count, at = lenenc(body, at)
+    types = body[at : at + count]
+    size, at = lenenc(body, at + count)
+    columns = list(_columns(types, body[at : at + size]))
+    at += size + (count + 7) // 8
+    found = dict(_options(body, at))
+    return TableMap(schema, table, tuple(_details(columns, found, mariadb=mariadb)))
+
+
+def _name(body: bytes, at: int) -> tuple[str, int]:
+    end = at + 1 + body[at]
+    return body[at + 1 : end].decode(), end + 1
+
+
+def _columns(types: bytes, metadata: bytes) -> Iterator[tuple[int, int, int]]:
+    """Real type, size and scale of each column."""
+    at = 0
+    for kind in types:
+        if kind == NEWDECIMAL:
+            yield kind, metadata[at], metadata[at + 1]
+            at += 2
+        elif kind == BIT:
+            yield kind, metadata[at] + 8 * metadata[at + 1], 0
+            at += 2
+        elif kind == STRING:
+            yield _string(metadata[at], metadata[at + 1])
+            at += 2
+        elif kind in _TWO_BYTES:
+            yield kind, metadata[at] | metadata[at + 1] << 8, 0
+            at += 2
+        elif kind in (TIMESTAMP2, DATETIME2, TIME2):
+            yield kind, 0, metadata[at]
+            at += 1
+        elif kind in _ONE_BYTE:
+            yield kind, metadata[at], 0
+            at += 1
+        elif kind in _LABELLED:
+            yield kind, metadata[at + 1], 0
+            at += 2
+        elif kind == TYPED_ARRAY:
+            element = metadata[at]
+            at += 1 + (3 if element in _TWO_BYTES else 2 if element in (NEWDECIMAL, STRING) else element in _ONE_BYTE)
+            yield kind, 4, 0
+        else:
+            yield kind, 0, 0
+
+
+def _string(first: int, second: int) -> tuple[int, int, int]:
+    """A CHAR's metadata: the real type, whose bits 4 and 5 hold, inverted, the upper bits of a length over 255."""
+    if first & 0x30 != 0x30:
+        return first | 0x30, second | ((first & 0x30) ^ 0x30) << 4, 0
+    return first, second, 0
+
+
+def _options(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    while at < len(body):
+        kind = body[at]
+        size, start = lenenc(body, at + 1)
+        at = start + size
+        yield kind, body[start:at]
+
+
+def _details(
+    columns: list[tuple[int, int, int]], options: dict[int, bytes], *, mariadb: bool
+) -> Iterator[LoggedColumn]:
+    numeric, texts = (_MARIADB_NUMERIC, _MARIADB_TEXTS) if mariadb else (_NUMERIC, _TEXTS)
+    unsigned = _bits(options.get(_SIGNEDNESS))
+    charsets = _charsets(options, sum(kind in texts for kind, _, _ in columns))
+    names = _strings(options.get(_NAMES))
+    labels = {SET: _label_lists(options.get(_SET_LABELS)), ENUM: _label_lists(options.get(_ENUM_LABELS))}
+    visible = _bits(options.get(_VISIBILITY))
+    for kind, size, scale in columns:
+        yield LoggedColumn(
+            kind,
+            size,
+            scale,
+            next(names, None),
+            next(unsigned, None) if kind in numeric else None,
+            next(charsets, None) if kind in texts else None,
+            next(labels[kind], None) if kind in _LABELLED else None,
+            not next(visible, True),
+        )
+
+
+def _bits(data: bytes | None) -> Iterator[bool]:
+    """The bits of a bitmap, the highest of each byte first."""
+    for byte in data or b"":
+        for shift in range(7, -1, -1):
+            yield bool(byte >> shift & 1)
+
+
+def _numbers(data: bytes | None) -> Iterator[int]:
+    at = 0
+    while data is not None and at < len(data):
+        number, at = lenenc(data, at)
+        yield number
+
+
+def _strings(data: bytes | None) -> Iterator[str]:
+    at = 0
+    while data is not None and at < len(data):
+        size, start = lenenc(data, at)
+        at = start + size
+        yield data[start:at].decode()
+
+
+def _label_lists(data: bytes | None) -> Iterator[tuple[str, ...]]:
+    at = 0
+    while data is not None and at < len(data):
+        count, at = lenenc(data, at)
+        labels = []
+        for _ in range(count):
+            size, start = lenenc(data, at)
+            at = start + size
+            labels.append(data[start:at].decode("utf-8", "surrogateescape"))
+        yield tuple(labels)
+
+
+def _charsets(options: dict[int, bytes], count: int) -> Iterator[str]:
+    """The character set of each text column, by the numbers of their collations."""
+    if _COLUMN_CHARSET in options:
+        yield from map(charset_of, _numbers(options[_COLUMN_CHARSET]))
+    elif _DEFAULT_CHARSET in options:
+        numbers = list(_numbers(options[_DEFAULT_CHARSET]))
+        others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
+        for place in range(count):
+            yield charset_of(others.get(place, numbers[0]))
+
+
+_UCA1400 = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
+
+
+def charset_of(collation: int) -> str:
+    """The character set that a collation is of; empty for one that is not known.
+
+    MariaDB numbers its collations without padding by 1024 more than those with it, and builds the numbers of the UCA
+    14.0.0 ones (from 2048 on) with the character set in the third hexadecimal digit from the right.
+    """
+    if collation >= 2048:
+        place = (collation - 2048) >> 8
+        return _UCA1400[place] if place < len(_UCA1400) else ""
+    try:
+        return str(charset_by_id(collation % 1024).name)
+    except KeyError:
+        return ""

@@ -1,0 +1,1 @@
+"""The MySQL and MariaDB connector: ``python -m connectors.mysql``."""

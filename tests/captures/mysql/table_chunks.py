@@ -1,0 +1,107 @@
+"""Reads chunks of one table, on sessions as the connector opens them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import orjson
+
+from backfill.keys import Key, key_texts
+from captures.interface import Chunk, ChunkRequest, Rows
+from captures.mysql.bindings import MysqlBinding, bound_tables
+from captures.mysql.chunks import SelectChunkReader
+from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
+from captures.mysql.scan_target import ScanTarget
+from captures.mysql.session import Session, connect
+from tests.servers.mariadb import Database
+
+Document = dict[str, Any]
+
+
+@contextmanager
+def session_on(database: Database) -> Iterator[Session]:
+    """A session of the connector's kind, in the test's database."""
+    with closing(connect(parse_endpoint(database.config()))) as session:
+        session.rows(f"USE {database.name}")
+        yield session
+
+
+def run(database: Database, *statements: str) -> None:
+    """Runs statements as an application would."""
+    with database.connect() as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def binding_of(database: Database, table: str, **resource: Any) -> MysqlBinding:
+    """The table as a capture binds it, with these options of its resource."""
+    config = parse_resource({"schema": database.name, "table": table, **resource})
+    with session_on(database) as session:
+        (found,) = bound_tables(session, [config])
+    assert found is not None
+    return MysqlBinding(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False)
+
+
+class TableChunks:
+    """A chunk reader for one table of a database."""
+
+    def __init__(
+        self, database: Database, table: str, *, config: EndpointConfig | None = None, **resource: Any
+    ) -> None:
+        self.reader = SelectChunkReader(config or parse_endpoint(database.config()))
+        self.binding = binding_of(database, table, **resource)
+
+    @property
+    def target(self) -> ScanTarget:
+        return self.binding.scan_target()
+
+    def read(
+        self,
+        cursor: Key | None = None,
+        *,
+        limit: int = 1000,
+        scan: bool = True,
+        rereads: Sequence[Key] = (),
+        until: Key | None = None,
+        where: str | None = None,
+    ) -> Chunk:
+        return self.reader.read(ChunkRequest(0, cursor, scan, rereads, limit, until, where), self.target)
+
+    def scan(self, limit: int, **request: Any) -> tuple[list[Key], list[Document]]:
+        """Keys and documents of a whole scan in chunks of so many rows."""
+        keys: list[Key] = []
+        rows: list[Document] = []
+        cursor: Key | None = None
+        for _ in range(1000):
+            chunk = self.read(cursor, limit=limit, **request)
+            keys += chunk.rows.keys
+            rows += documents(chunk.rows)
+            if chunk.end:
+                return keys, rows
+            cursor = chunk.cursor or chunk.rows.keys[-1]
+        raise AssertionError(f"the scan does not come to its end: it stands at {cursor!r}")
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+@contextmanager
+def table_chunks(database: Database, table: str, **options: Any) -> Iterator[TableChunks]:
+    with closing(TableChunks(database, table, **options)) as chunks:
+        yield chunks
+
+
+def documents(rows: Rows) -> list[Document]:
+    """The columns of each row, from its line."""
+    lines = b"".join(rows.lines(b'{"captured":{"binding":0,"doc":{"_meta":{},')).splitlines()
+    found = [orjson.loads(line)["captured"]["doc"] for line in lines]
+    for document in found:
+        del document["_meta"]
+    return found
+
+
+def texts(keys: Sequence[Key]) -> list[list[str]]:
+    """Keys as the state holds them."""
+    return [key_texts(key) for key in keys]

@@ -1,0 +1,163 @@
+"""Whether a log goes on from a position: on its own server, after resets and purges, and on other servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import pytest
+
+from captures.interface import LostPosition
+from captures.mysql.config import EndpointConfig, parse_endpoint
+from captures.mysql.history import continued, end_position, server_identity
+from captures.mysql.position import LogPosition, parse_position
+from captures.mysql.session import Session, connect
+from tests.servers.deadline import wait_until
+from tests.servers.mariadb import no_source
+from tests.servers.mariadb_server import MariaDbServer, installed_programs
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[MariaDbServer, MariaDbServer]]:
+    """A primary and a replica of it by GTID."""
+    programs = installed_programs()
+    if programs is None:
+        pytest.skip(no_source())
+    with ExitStack() as stack:
+        primary = stack.enter_context(MariaDbServer(programs, server_id=11))
+        replica = stack.enter_context(MariaDbServer(programs, server_id=12))
+        replica.replicate(primary)
+        yield primary, replica
+
+
+@pytest.fixture
+def primary(servers: tuple[MariaDbServer, MariaDbServer]) -> Iterator[Session]:
+    with closing(connect(config_of(servers[0]))) as session:
+        yield session
+
+
+@pytest.fixture
+def replica(servers: tuple[MariaDbServer, MariaDbServer]) -> Iterator[Session]:
+    with closing(connect(config_of(servers[1]))) as session:
+        yield session
+
+
+def config_of(server: MariaDbServer) -> EndpointConfig:
+    return parse_endpoint({"host": server.host, "port": server.port, "user": server.user, "password": server.password})
+
+
+def lost(session: Session, stored: LogPosition, code: str, *, of: Session | None = None) -> str:
+    """The message of the error that the position must lead to."""
+    with pytest.raises(LostPosition) as caught:
+        go_on(session, stored, of=of)
+    assert caught.value.code == code
+    return caught.value.message
+
+
+def go_on(session: Session, stored: LogPosition, *, of: Session | None = None) -> LogPosition:
+    """Goes on at a position of this server, or of another one."""
+    config = parse_endpoint({"host": "here", "user": "cdc"})
+    return continued(session, config, parse_position(str(stored)), server_identity(of or session))
+
+
+def write(session: Session, count: int = 1) -> None:
+    session.rows("CREATE TABLE IF NOT EXISTS test.h (n INT)")
+    for _ in range(count):
+        session.rows("INSERT INTO test.h VALUES (1)")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schema(servers: tuple[MariaDbServer, MariaDbServer]) -> None:
+    with closing(connect(config_of(servers[0]))) as session:
+        session.rows("CREATE DATABASE test")
+
+
+def test_a_position_is_gone_on_with_on_its_own_server(primary: Session) -> None:
+    write(primary)
+    stored = end_position(primary)
+    assert stored.gtids and go_on(primary, stored) == stored
+    write(primary, 3)
+    primary.rows("FLUSH BINARY LOGS")
+    write(primary)
+    assert go_on(primary, stored) == stored
+    assert end_position(primary).order > stored.order
+
+
+def test_events_of_any_size_may_lie_before_the_position(primary: Session) -> None:
+    text = "repeat('x', 12 * 1024 * 1024)"
+    primary.rows("CREATE TABLE test.wide (a LONGTEXT, b LONGTEXT)")
+    primary.rows(f"INSERT INTO test.wide VALUES ({text}, {text})")
+    stored = end_position(primary)
+    assert go_on(primary, stored) == stored
+    write(primary)
+    assert go_on(primary, stored) == stored
+
+
+def test_a_replica_goes_on_by_gtid(primary: Session, replica: Session) -> None:
+    write(primary, 2)
+    stored = end_position(primary)
+    write(primary)
+    wanted = primary.value("SELECT @@gtid_binlog_pos")
+    wait_until(lambda: replica.value("SELECT @@gtid_slave_pos") == wanted, 20, "the replica has caught up")
+    assert go_on(replica, stored, of=primary) == LogPosition("", 0, stored.gtids)
+
+
+def test_a_replica_that_lacks_transactions_is_refused(primary: Session, replica: Session) -> None:
+    write(primary)
+    stored = end_position(primary)
+    domain, server, number = stored.gtids.split("-")
+    ahead = replace(stored, gtids=f"{domain}-{server}-{int(number) + 1000}")
+    assert ahead.gtids in lost(replica, ahead, "TM-MY-016", of=primary)
+    foreign = replace(stored, gtids=f"{domain}-99-5")
+    assert "another server" in lost(replica, foreign, "TM-MY-016", of=primary)
+
+
+def test_purged_logs_are_found(primary: Session, replica: Session) -> None:
+    write(primary)
+    stored = end_position(primary)
+    primary.rows("FLUSH BINARY LOGS")
+    write(primary)
+    primary.rows("FLUSH BINARY LOGS")
+    write(primary)
+    latest = str(primary.rows("SHOW MASTER STATUS")[0][0])
+    wait_until(lambda: _purged(primary, latest), 20, "the server lets go of its files")
+    assert "purged" in lost(primary, stored, "TM-MY-015")
+    assert "purged" in lost(primary, stored, "TM-MY-015", of=replica)
+    assert go_on(primary, end_position(primary)) == end_position(primary)
+
+
+def _purged(session: Session, latest: str) -> bool:
+    # A file stays while it may be needed for recovery, or is being sent.
+    session.rows("FLUSH BINARY LOGS")
+    session.rows("PURGE BINARY LOGS TO %s", str(session.rows("SHOW MASTER STATUS")[0][0]))
+    return all(str(row[0]) > latest for row in session.rows("SHOW BINARY LOGS"))
+
+
+def test_without_gtids_only_the_file_counts(primary: Session) -> None:
+    write(primary)
+    end = replace(end_position(primary), gtids="")
+    assert go_on(primary, end) == end
+    base, _, number = end.file.rpartition(".")
+    assert "reset" in lost(primary, replace(end, file=f"{base}.{int(number) + 1:06d}"), "TM-MY-016")
+    assert "purged" in lost(primary, replace(end, file=f"{base}.000000"), "TM-MY-015")
+    lost(primary, replace(end, offset=end.offset + 1), "TM-MY-016")
+    lost(primary, replace(end, offset=end.offset - 1), "TM-MY-016")
+    with pytest.raises(LostPosition) as caught:
+        continued(primary, parse_endpoint({"host": "here", "user": "cdc"}), end, {"server_id": 999})
+    assert caught.value.code == "TM-MY-016"
+
+
+def test_a_log_that_was_reset_is_found() -> None:
+    programs = installed_programs()
+    assert programs is not None
+    with MariaDbServer(programs, server_id=13) as server, closing(connect(config_of(server))) as session:
+        session.rows("CREATE DATABASE test")
+        write(session, 5)
+        stored = end_position(session)
+        session.rows("RESET MASTER")
+        lost(session, stored, "TM-MY-016")
+        session.rows("CREATE TABLE test.other (n INT)")
+        write(session, 20)
+        # The file is there again, and longer than it was, and the numbers of transactions begin anew.
+        lost(session, stored, "TM-MY-016")

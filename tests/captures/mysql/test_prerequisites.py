@@ -1,0 +1,221 @@
+"""Requests that come before a capture: discovery, every unmet prerequisite at once, and errors of the connection."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.mysql.config import parse_endpoint
+from captures.mysql.database import MysqlDatabase
+from captures.mysql.session import Session, asking, connect
+from protocol.errors import SourceError
+from protocol.messages import Binding
+from tests.captures.mysql.table_chunks import run, session_on
+from tests.captures.session import unary
+from tests.servers.mariadb import Database, no_source
+from tests.servers.mariadb_server import MariaDbServer, installed_programs
+
+COMMAND = [sys.executable, "-m", "connectors.mysql"]
+
+
+def bound(database: Database, table: str, **resource: Any) -> Binding:
+    return Binding.model_validate(
+        {
+            "collection": {"name": table},
+            "resourceConfig": {"schema": database.name, "table": table, **resource},
+            "resourcePath": [database.name, table],
+            "stateKey": table,
+        }
+    )
+
+
+def failures(config: dict[str, Any], *bindings: Binding) -> dict[str, str]:
+    """Messages of what validation says, by code."""
+    with pytest.raises(SourceError) as caught:
+        MysqlDatabase().validate(config, list(bindings))
+    error = caught.value
+    if error.code != "TM-MY-010":
+        return {error.code: f"{error.message} | {error.remedy}"}
+    parts = error.message.split(": ", 1)[1].split("; TM-MY")
+    found = dict(part.removeprefix("TM-MY").split(": ", 1) for part in parts)
+    return {f"TM-MY{code}": message for code, message in found.items()}
+
+
+@contextmanager
+def account(database: Database, name: str, *grants: str) -> Iterator[dict[str, Any]]:
+    """A user with these privileges; the configuration to connect as it."""
+    run(database, f"CREATE USER '{name}'@'%' IDENTIFIED BY 'pässword'", *(f"GRANT {g} TO '{name}'@'%'" for g in grants))
+    try:
+        yield {**database.config(), "user": name, "password": "pässword"}
+    finally:
+        run(database, f"DROP USER '{name}'@'%'")
+
+
+def test_spec_and_discovery_answer_on_the_pipe(mariadb_database: Database) -> None:
+    status, (answer,), _ = unary({"spec": {}}, command=COMMAND)
+    assert status == 0 and answer["spec"]["resourcePathPointers"] == ["/schema", "/table"]
+    assert answer["spec"]["configSchema"]["properties"]["password"]["secret"] is True
+    run(
+        mariadb_database,
+        "CREATE TABLE `a/b~c` (`k/e~y` INT PRIMARY KEY)",
+        "CREATE TABLE keyless (v INT)",
+        "CREATE TABLE fallback (v INT NOT NULL UNIQUE)",
+    )
+    status, (answer,), _ = unary({"discover": {"config": mariadb_database.config()}}, command=COMMAND)
+    found = {
+        binding["resourceConfig"]["table"]: binding
+        for binding in answer["discovered"]["bindings"]
+        if binding["resourceConfig"]["schema"] == mariadb_database.name
+    }
+    assert status == 0 and found.keys() == {"a/b~c", "keyless", "fallback"}
+    assert found["a/b~c"]["key"] == ["/k~1e~0y"] and not found["a/b~c"].get("isFallbackKey")
+    assert found["a/b~c"]["recommendedName"] == f"{mariadb_database.name}/a/b~c"
+    assert (found["keyless"]["key"], found["keyless"]["disable"]) == (["/_meta/source/cursor"], True)
+    assert found["fallback"]["isFallbackKey"] and not found["fallback"].get("disable")
+
+
+def test_a_good_server_is_valid_for_a_user_with_few_privileges(mariadb_database: Database) -> None:
+    monitor = "REPLICATION CLIENT" if mariadb_database.is_mysql else "BINLOG MONITOR"
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    grants = [f"SELECT ON {mariadb_database.name}.*", f"REPLICATION SLAVE, {monitor} ON *.*"]
+    with account(mariadb_database, "tm_few", *grants) as config:
+        paths = MysqlDatabase().validate(config, [bound(mariadb_database, "t")])
+        assert paths == [[mariadb_database.name, "t"]]
+        assert MysqlDatabase().apply(config, [bound(mariadb_database, "t")]) == ""
+
+
+def test_everything_about_tables_is_said_at_once(mariadb_database: Database) -> None:
+    run(
+        mariadb_database,
+        "CREATE TABLE reserved (id INT PRIMARY KEY, _meta INT)",
+        "CREATE TABLE keyless (id INT)",
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT, j JSON NOT NULL)",
+    )
+    found = failures(
+        mariadb_database.config(),
+        bound(mariadb_database, "gone"),
+        bound(mariadb_database, "reserved"),
+        bound(mariadb_database, "keyless"),
+        bound(mariadb_database, "t", exclude=["nope"]),
+    )
+    assert found.keys() == {"TM-MY-007", "TM-MY-017", "TM-MY-009", "TM-MY-022"}
+    assert "nope" in found["TM-MY-022"]
+    for resource, said in (
+        ({"key": ["nope"]}, "nope"),
+        ({"key": ["v"]}, "NULL"),
+        ({"key": ["j"]}, "type"),
+        ({"exclude": ["id"]}, "excluded"),
+        ({"exclude": ["id", "v", "j"], "key": []}, "every column"),
+    ):
+        assert said in failures(mariadb_database.config(), bound(mariadb_database, "t", **resource))["TM-MY-022"]
+    MysqlDatabase().validate(
+        mariadb_database.config(),
+        [bound(mariadb_database, "reserved", exclude=["_meta"]), bound(mariadb_database, "keyless", scan="none")],
+    )
+
+
+def test_a_table_is_bound_once(mariadb_database: Database) -> None:
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    assert "t" in failures(mariadb_database.config(), *[bound(mariadb_database, "t")] * 2)["TM-MY-023"]
+
+
+def test_missing_grants_are_named_with_the_statement(mariadb_database: Database) -> None:
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    with account(mariadb_database, "tm_none", f"SELECT (id) ON {mariadb_database.name}.t") as config:
+        found = failures(config, bound(mariadb_database, "t"))
+        assert found.keys() == {"TM-MY-006", "TM-MY-008"}
+        with pytest.raises(SourceError) as caught:
+            MysqlDatabase().validate(config, [])
+        assert "GRANT REPLICATION SLAVE, " in caught.value.remedy and "'tm_none'@'%'" in caught.value.remedy
+    with account(
+        mariadb_database, "tm_rep", "REPLICATION SLAVE ON *.*", f"INSERT ON {mariadb_database.name}.t"
+    ) as config:
+        found = failures(config, bound(mariadb_database, "t"))
+        assert "tm_rep" in str(found) and "TM-MY-008" in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "said"),
+    [
+        ({"binlog_format": "MIXED"}, "TM-MY-005", "binlog_format"),
+        ({"binlog_row_image": "MINIMAL"}, "TM-MY-005", "binlog_row_image"),
+        ({"binlog_ignore_db": "shop"}, "TM-MY-011", "shop"),
+        ({"expire_logs_days": "0.5"}, "TM-MY-012", "12 hours"),
+    ],
+)
+def test_settings_of_the_server(settings: dict[str, str], code: str, said: str) -> None:
+    programs = installed_programs()
+    if programs is None:
+        pytest.skip(no_source())
+    with MariaDbServer(programs, settings=settings) as server:
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE shop")
+            cursor.execute("CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        config = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+        shop = Database(server.host, server.port, server.user, server.password, name="shop")
+        found = failures(config, bound(shop, "t"))
+        assert found.keys() == {code} and said in found[code]
+        numbered = failures({**config, "server_id": 1}, bound(shop, "t"))
+        assert "server_id 1" in numbered["TM-MY-011"]
+
+
+def test_a_server_without_a_binlog() -> None:
+    programs = installed_programs()
+    if programs is None:
+        pytest.skip(no_source())
+    with MariaDbServer(programs, settings={"skip_log_bin": "1", "log_slave_updates": "off"}) as server:
+        config = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+        with pytest.raises(SourceError) as caught:
+            MysqlDatabase().validate(config, [])
+        assert caught.value.code == "TM-MY-005"
+
+
+def test_connections_that_fail(mariadb_database: Database, tmp_path: Path) -> None:
+    config = mariadb_database.config()
+    for wrong, code in (
+        ({"password": "wrong"}, "TM-MY-002"),
+        ({"user": "nobody"}, "TM-MY-002"),
+        ({"port": 1}, "TM-MY-001"),
+        ({"host": "no-such-host.invalid"}, "TM-MY-001"),
+        ({"ssl_mode": "VERIFY_CA", "ssl_ca": str(tmp_path / "none.pem")}, "TM-MY-003"),
+    ):
+        with pytest.raises(SourceError) as caught:
+            connect(parse_endpoint({**config, **wrong}))
+        assert caught.value.code == code, caught.value
+        assert str(config["password"]) not in str(caught.value)
+
+
+def test_every_session_prints_alike(mariadb_database: Database) -> None:
+    run(mariadb_database, "SET GLOBAL sql_select_limit = 1", "SET GLOBAL time_zone = '-03:00'")
+    try:
+        with session_on(mariadb_database) as session:
+            assert session.rows("SELECT @@time_zone, @@sql_mode, @@tx_isolation, @@character_set_results") == [
+                ("+00:00", "ALLOW_INVALID_DATES", "REPEATABLE-READ", "utf8mb4")
+            ]
+            assert len(session.rows("SELECT 1 UNION SELECT 2")) == 2
+    finally:
+        run(mariadb_database, "SET GLOBAL sql_select_limit = DEFAULT", "SET GLOBAL time_zone = SYSTEM")
+
+
+def refused(session: Session, statement: str) -> SourceError:
+    with pytest.raises(SourceError) as caught, asking("trying"):
+        session.rows(statement)
+    return caught.value
+
+
+def test_refusals_have_codes_and_no_values(mariadb_database: Database) -> None:
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (4711)")
+    with session_on(mariadb_database) as session:
+        assert refused(session, "SELECT * FROM nowhere").code == "TM-MY-007"
+        assert refused(session, "SELECT nothing FROM t").code == "TM-MY-030"
+        duplicate = refused(session, "INSERT INTO t VALUES (4711)")
+        assert duplicate.code == "TM-MY-019" and "4711" not in str(duplicate)
+        with closing(connect(parse_endpoint(mariadb_database.config()))) as other:
+            other.rows(f"KILL {session.connection.thread_id()}")
+        lost = refused(session, "SELECT 1")
+        assert lost.code == "TM-MY-020" and lost.entry.policy == "retry"
