@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from runtime.demo.measurements import LogProgress
-from runtime.demo.processes import TIDEMARK, Command
+from runtime.demo.processes import TIDEMARK, Command, descendants
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Postgres
 from tests.workload.replay import compare_with_source
+from tests.workload.tables import Database, source_of
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "15"))
 """How long a test that goes on at random does so; the issue asks for 60."""
-
-LOCAL = {"command": ["python", "-m", "connectors.postgres"]}
 
 COMMAND_SECONDS = 180
 
@@ -37,18 +35,18 @@ class Capture:
 
     Attributes:
         folder: Where the file, the change log, the lake and the outputs are.
-        postgres: The source.
+        database: The source.
         config: The connector's configuration, on top of where the source is.
-        connector: How the connector is run.
-        tables: The entry ``tables``.
+        connector: How the connector is run; as a process by default.
+        tables: The entry ``tables``; the database's own by default.
         entries: Other entries of the file, over the usual ones.
     """
 
     folder: Path
-    postgres: Postgres
+    database: Database
     config: dict[str, Any] = field(default_factory=dict)
-    connector: dict[str, Any] = field(default_factory=lambda: dict(LOCAL))
-    tables: list[Any] = field(default_factory=lambda: ["public.*"])
+    connector: dict[str, Any] = field(default_factory=dict)
+    tables: list[Any] = field(default_factory=list)
     entries: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,10 +71,12 @@ class Capture:
 
     def write(self) -> None:
         """Writes the capture file; JSON is YAML."""
+        source = source_of(self.database)
+        connector = self.connector or {"command": ["python", "-m", source.connector]}
         content = {
             "capture": "test",
-            "connector": {**self.connector, "config": {**self.postgres.config(), **self.config}},
-            "tables": self.tables,
+            "connector": {**connector, "config": {**source.config(), **self.config}},
+            "tables": self.tables or [f"{source.schema}.*"],
             "log": str(self.log),
             "commit": {"interval": "100ms"},
             "spark": {"warehouse": str(self.lake), "tables": {"*": "current"}},
@@ -87,6 +87,11 @@ class Capture:
     def start(self, command: str = "capture", *options: str) -> Command:
         """Starts a command on the file; as a context, it and all it started end with the context."""
         return Command([command, str(self.file), *options], self.output)
+
+    def connector_of(self, running: Command) -> int | None:
+        """The process id of the connector that a running command has just now."""
+        module = source_of(self.database).connector
+        return next((pid for pid, command in descendants(running.pid).items() if module in command), None)
 
     def run(self, command: str, *options: str) -> Ended:
         """Runs a command on the file to its end."""
@@ -121,4 +126,4 @@ class Capture:
 
     def differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
         """Between the replayed change log and the source; empty when they are equal."""
-        return compare_with_source(self.log, self.postgres, tables)
+        return compare_with_source(self.log, self.database, tables)

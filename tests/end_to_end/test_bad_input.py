@@ -17,8 +17,7 @@ from tests.workload.tables import create_tables
 
 @pytest.fixture
 def capture(database: Database, tmp_path: Path) -> Capture:
-    with database.connect() as connection:
-        create_tables(connection, 20)
+    create_tables(database, 20)
     return Capture(tmp_path, database, {"slot": database.name}, tables=["public.accounts"])
 
 
@@ -68,8 +67,8 @@ def test_missing_table(capture: Capture) -> None:
 
 
 def test_no_permission(capture: Capture) -> None:
-    role = f"{capture.postgres.config()['database']}_nobody"
-    with capture.postgres.connect() as connection:
+    role = f"{capture.database.config()['database']}_nobody"
+    with capture.database.connect() as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'nobody'")
         try:
             capture.config |= {"user": role, "password": "nobody"}

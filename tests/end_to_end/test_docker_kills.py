@@ -40,13 +40,12 @@ def containers() -> list[str]:
 
 
 def test_container_killed_again_and_again(database: Database, tmp_path: Path, image: str) -> None:
-    with database.connect() as connection:
-        create_tables(connection, ROWS)
+    create_tables(database, ROWS)
     others = set(containers())
     # The engine's host network: the test's server listens on 127.0.0.1 only.
     capture = Capture(tmp_path, database, CONFIG, connector={"image": image, "network": "host"})
 
-    def kill_container(running: Command) -> Command | None:
+    def kill_container(capture: Capture, running: Command) -> Command | None:
         ours = [container for container in containers() if container not in others]
         for container in ours:
             docker("kill", container)

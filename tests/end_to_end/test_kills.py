@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,8 +16,8 @@ import pytest
 from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
-from tests.servers.postgres import Database
-from tests.workload.tables import create_tables
+from tests.servers.postgres import Database as Postgres
+from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
@@ -25,17 +25,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
 ROWS = 20_000
 """Per table; with ``CONFIG``, 300 chunks: the backfill is under way at most of the kills."""
 
+Kill = Callable[[Capture, Command], Command | None]
+
 CONFIG = {"backfill": {"chunk_rows": 200}}
 
 
 @pytest.fixture
-def capture(database: Database, tmp_path: Path) -> Capture:
-    with database.connect() as connection:
-        create_tables(connection, ROWS)
+def capture(database: Postgres, tmp_path: Path) -> Capture:
+    create_tables(database, ROWS)
     return Capture(tmp_path, database, CONFIG)
 
 
-def kill_now_and_then(capture: Capture, running: Command, kill: Callable[[Command], Command | None], seed: int) -> int:
+def kill_now_and_then(capture: Capture, running: Command, kill: Kill, seed: int) -> int:
     """For ``SECONDS``, kills again 0.2 to 3 seconds after something new was committed.
 
     Args:
@@ -53,21 +54,27 @@ def kill_now_and_then(capture: Capture, running: Command, kill: Callable[[Comman
         while time.monotonic() < end:
             capture.wait_for_events(running)
             let_pass(random.uniform(0.2, 3))
-            running = stack.enter_context(wait_until(partial(kill, running), 30, "something to kill"))
+            running = stack.enter_context(wait_until(partial(kill, capture, running), 30, "something to kill"))
             kills += 1
     return kills
 
 
-def kill_connector(running: Command) -> Command | None:
-    connector = running.connector()
+def kill_connector(capture: Capture, running: Command) -> Command | None:
+    connector = capture.connector_of(running)
     if connector is None:
         return None
     os.kill(connector, signal.SIGKILL)
     return running
 
 
+def kill_runtime(capture: Capture, running: Command) -> Command:
+    os.kill(running.pid, signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+    return capture.start()
+
+
 def test_connector_killed_again_and_again(capture: Capture) -> None:
-    with Workload(capture.postgres, seed=1, keys=ROWS, rate=100) as workload:
+    with Workload(capture.database, seed=1, keys=ROWS, rate=100) as workload:
         kills = kill_now_and_then(capture, capture.start(), kill_connector, 1)
         done = workload.stop()
     capture.catch_up()
@@ -77,12 +84,7 @@ def test_connector_killed_again_and_again(capture: Capture) -> None:
 
 
 def test_runtime_killed_again_and_again(capture: Capture) -> None:
-    def kill_runtime(running: Command) -> Command:
-        os.kill(running.pid, signal.SIGKILL)
-        assert running.wait() == -signal.SIGKILL
-        return capture.start()
-
-    with Workload(capture.postgres, seed=2, keys=ROWS, rate=100) as workload:
+    with Workload(capture.database, seed=2, keys=ROWS, rate=100) as workload:
         kills = kill_now_and_then(capture, capture.start(), kill_runtime, 2)
         done = workload.stop()
     capture.catch_up()
@@ -91,11 +93,20 @@ def test_runtime_killed_again_and_again(capture: Capture) -> None:
     assert capture.differences() == []
 
 
-def test_truncates_and_kills_together(capture: Capture) -> None:
-    with Workload(capture.postgres, seed=3, keys=ROWS, rate=100, truncate=True) as workload:
-        kill_now_and_then(capture, capture.start(), kill_connector, 3)
-        workload.stop()
-    with capture.postgres.connect() as connection:
-        connection.execute("TRUNCATE entries")
+def test_truncates_and_kills_of_both_together(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, ROWS)
+    capture = Capture(tmp_path, each_database, CONFIG)
+    random = Random(3)
+
+    def kill_either(capture: Capture, running: Command) -> Command | None:
+        return random.choice([kill_connector, kill_runtime])(capture, running)
+
+    with Workload(each_database, seed=3, keys=ROWS, rate=100, truncate=True) as workload:
+        kills = kill_now_and_then(capture, capture.start(), kill_either, 3)
+        done = workload.stop()
+    with closing(source_of(each_database).connect(autocommit=True)) as connection:
+        connection.cursor().execute("TRUNCATE TABLE entries")
     capture.catch_up()
+    assert kills >= SECONDS / 8
+    assert done["committed"] > SECONDS * 10
     assert capture.differences() == []

@@ -34,7 +34,7 @@ def test_the_slot_advances_through_a_backfill_under_load(database: Database, tmp
     config = {"slot": slot, "backfill": {"chunk_rows": 50}}
     capture = Capture(tmp_path, database, config, tables=["public.accounts", "public.entries", "public.labels"])
     with database.connect() as connection:
-        create_tables(connection, ROWS)
+        create_tables(database, ROWS)
         connection.execute("CREATE TABLE not_captured (filler text)")
         with (
             RetainedWal(database.dsn, slot, interval=0.05) as wal,

@@ -9,13 +9,14 @@ from random import Random
 
 import pytest
 
-from runtime.demo.comparison import compare, json_columns, source_rows
+from runtime.demo.comparison import compare
 from runtime.demo.lake import lake_rows
 from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
 from tests.servers.postgres import Database
-from tests.workload.tables import TABLES, create_tables
+from tests.workload.source import in_order
+from tests.workload.tables import create_tables, source_of
 from tests.workload.writers import Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
@@ -24,15 +25,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS +
 def differences(capture: Capture) -> list[str]:
     """Between the lake's tables and the source."""
     found: list[str] = []
-    for table, key in TABLES.items():
-        with capture.postgres.connect() as connection:
-            cursor = connection.execute(f"SELECT * FROM {table} LIMIT 0")
-            columns = [column.name for column in cursor.description or ()]
-            as_json = json_columns(connection, table)
-            source = sorted((tuple(map(str, at)), row) for at, row in source_rows(connection, table, columns, key))
-        copy = lake_rows(capture.lake / table.replace(".", "/") / "current", columns, key, as_json)
-        target = sorted((tuple(map(str, at)), row) for at, row in copy)
-        found += [f"{table} {example}" for example in compare(source, target, columns).examples]
+    source = source_of(capture.database)
+    for table, key in source.tables().items():
+        expected = source.contents(table, key)
+        folder = capture.lake / table.replace(".", "/") / "current"
+        copy = lake_rows(folder, list(expected.columns), key, expected.json_columns)
+        target = in_order(list(copy))
+        found += [f"{table} {example}" for example in compare(expected.rows, target, expected.columns).examples]
     return found
 
 
@@ -45,8 +44,7 @@ def begun(capture: Capture, commits: int, spark: Command) -> bool:
 
 
 def test_spark_killed_in_the_middle_of_materialize(database: Database, tmp_path: Path) -> None:
-    with database.connect() as connection:
-        create_tables(connection, 5000)
+    create_tables(database, 5000)
     capture = Capture(tmp_path, database)
     random = Random(4)
     end = time.monotonic() + SECONDS

@@ -21,7 +21,7 @@ import pytest
 
 from protocol.changelog import ChangeLog
 from runtime.demo.processes import CONNECTOR
-from tests.end_to_end.capture import LOCAL, Capture
+from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Postgres, running, sources
 
@@ -94,9 +94,9 @@ def reading_chunks(admin: Connection) -> bool:
     return found.fetchone() is not None
 
 
-def rows_read_after_the_commits(log: ChangeLog) -> int:
+def rows_read_after_the_commits(log: ChangeLog, collection: str) -> int:
     """Backfill rows that stand in the change log after the first of the waiting commits."""
-    segments = log.segments("public/items", 0, log.summary().next_offset)
+    segments = log.segments(collection, 0, log.summary().next_offset)
     columns = ["_snapshot", "_offset"]
     events = pa.concat_tables(pq.read_table(log.root / segment.path, columns=columns) for segment in segments)
     first = pc.min(events.filter(pc.invert(events["_snapshot"]))["_offset"])
@@ -128,7 +128,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
             for future in hanging:
                 future.result(timeout=60)
         capture.catch_up()
-    after = rows_read_after_the_commits(ChangeLog(capture.log))
+    after = rows_read_after_the_commits(ChangeLog(capture.log), "public/items")
     assert after > ROWS / 3, "the backfill was over before the commits came"
     return capture.differences(TABLES)
 
@@ -139,7 +139,7 @@ def capture_in(folder: Path, postgres: Postgres, connector: dict[str, Any]) -> C
 
 
 def test_commits_that_wait_for_a_standby_are_not_undone(own_postgres: Postgres, tmp_path: Path) -> None:
-    capture = capture_in(tmp_path, own_postgres, LOCAL)
+    capture = capture_in(tmp_path, own_postgres, {})
     assert backfill_with_waiting_commits(own_postgres, capture) == []
 
 

@@ -11,8 +11,7 @@ from tests.workload.writers import Workload
 
 
 def test_backfill_under_load_and_log_equal_the_source(any_database: Database, tmp_path: Path) -> None:
-    with any_database.connect() as connection:
-        create_tables(connection, 5000)
+    create_tables(any_database, 5000)
     capture = Capture(tmp_path, any_database, {"backfill": {"chunk_rows": 200}})
     with Workload(any_database, seed=7, keys=5000, rate=200) as workload:
         capture.catch_up()

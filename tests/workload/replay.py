@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from protocol.changelog import ChangeLog, TableSchema
-from runtime.demo.comparison import Comparison, canonical, canonical_json, compare, json_columns, source_rows
-from tests.servers.postgres import Postgres
-from tests.workload.tables import TABLES
+from runtime.demo.comparison import Comparison, canonical, canonical_json, compare
+from tests.workload.source import Source, in_order
+from tests.workload.tables import Database, source_of
 
 Key = tuple[Any, ...]
 Record = dict[str, Any]
@@ -62,37 +62,34 @@ def _apply(rows: dict[Key, Record], event: Record, schema: TableSchema) -> None:
     }
 
 
-def compare_with_source(path: Path, postgres: Postgres, tables: dict[str, list[str]] | None = None) -> list[str]:
+def compare_with_source(path: Path, database: Database, tables: dict[str, list[str]] | None = None) -> list[str]:
     """Every difference between the change log at ``path`` and the source tables; empty when all is equal.
 
     Args:
         path: The change log.
-        postgres: The database of the source.
+        database: The source.
         tables: ``schema.table`` and key; those of the random workload by default.
     """
     log = ChangeLog(path)
+    source = source_of(database)
     differences: list[str] = []
-    for table, key in (TABLES if tables is None else tables).items():
-        found = _compare_table(log, postgres, table, key)
+    for table, key in (source.tables() if tables is None else tables).items():
+        found = _compare_table(log, source, table, key)
         differences += [f"{table} {example}" for example in found.examples]
         if found.differing > len(found.examples):
             differences.append(f"{table}: {found.differing} differing keys in all")
     return differences
 
 
-def _compare_table(log: ChangeLog, postgres: Postgres, table: str, key: list[str]) -> Comparison:
-    with postgres.connect() as connection:
-        cursor = connection.execute(f"SELECT * FROM {table} LIMIT 0")
-        columns = [column.name for column in cursor.description or ()]
-        as_json = json_columns(connection, table)
-        source = [(tuple(map(str, found)), row) for found, row in source_rows(connection, table, columns, key)]
+def _compare_table(log: ChangeLog, source: Source, table: str, key: list[str]) -> Comparison:
+    expected = source.contents(table, key)
     target = []
     for found, record in replay(log, table.replace(".", "/")).items():
         row = tuple(
             canonical_json(record.get(name))
-            if name in as_json and record.get(name) != MISSING
+            if name in expected.json_columns and record.get(name) != MISSING
             else canonical(record.get(name, MISSING))
-            for name in columns
+            for name in expected.columns
         )
-        target.append((tuple(map(str, found)), row))
-    return compare(sorted(source), sorted(target), columns)
+        target.append((found, row))
+    return compare(expected.rows, in_order(target), expected.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 
 from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, TableSchema
 from protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
-from tests.servers.postgres import Database
 from tests.workload.replay import MISSING, compare_with_source, replay
+from tests.workload.tables import Database, source_of
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = TableSchema(
@@ -34,7 +35,6 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "_unchanged": pa.list_(pa.string()),
 }
 ARROW = pa.schema(ARROW_TYPES)
-TABLES = {"public.parts": ["id"]}
 
 Event = tuple[str, int | None, str | None, str | None, list[str] | None]
 
@@ -51,14 +51,16 @@ EVENTS: list[Event] = [
 ]
 
 
-def write_log(root: Path, *commits: list[Event], first: int = 0) -> Path:
+def write_log(root: Path, schema: str, *commits: list[Event], first: int = 0) -> Path:
+    collection = f"{schema}/parts"
+    table = SCHEMA.model_copy(update={"collection": collection})
     root.mkdir()
     header = LogHeader(log_id="0", capture="test", created=NOW)
     (root / HEADER).write_text(header.model_dump_json())
     (root / COMMITS).mkdir()
     offset = 0
     for number, events in enumerate(commits):
-        path = segment_path("public/parts", number, 1, 0)
+        path = segment_path(collection, number, 1, 0)
         rows: list[dict[str, Any]] = [
             {
                 "_op": op,
@@ -73,13 +75,13 @@ def write_log(root: Path, *commits: list[Event], first: int = 0) -> Path:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(rows, ARROW), root / path)
         segment = Segment(
-            collection="public/parts",
+            collection=collection,
             path=path,
             rows=len(events),
             size=1,
             first_offset=offset,
             last_offset=offset + len(events) - 1,
-            fingerprint=SCHEMA.fingerprint,
+            fingerprint=table.fingerprint,
         )
         commit = Commit(
             number=number,
@@ -87,7 +89,7 @@ def write_log(root: Path, *commits: list[Event], first: int = 0) -> Path:
             time=NOW,
             first_offset=offset,
             next_offset=offset + len(events),
-            schemas={SCHEMA.fingerprint: SCHEMA} if number == 0 else {},
+            schemas={table.fingerprint: table} if number == 0 else {},
             segments=[segment],
         )
         (root / COMMITS / commit_name(number)).write_text(commit.model_dump_json())
@@ -97,7 +99,7 @@ def write_log(root: Path, *commits: list[Event], first: int = 0) -> Path:
 
 @pytest.mark.parametrize("cut", range(1, len(EVENTS)))
 def test_events_are_applied_in_order_wherever_commits_are_cut(tmp_path: Path, cut: int) -> None:
-    log = ChangeLog(write_log(tmp_path / "log", EVENTS[:cut], EVENTS[cut:]))
+    log = ChangeLog(write_log(tmp_path / "log", "public", EVENTS[:cut], EVENTS[cut:]))
     assert replay(log, "public/parts") == {
         (1,): {"id": 1, "name": "uno", "data": '{"big": 1.50}'},
         (4,): {"id": 4, "name": "three", "data": None},
@@ -105,12 +107,12 @@ def test_events_are_applied_in_order_wherever_commits_are_cut(tmp_path: Path, cu
 
 
 def test_a_column_that_no_event_carried_is_not_null(tmp_path: Path) -> None:
-    log = ChangeLog(write_log(tmp_path / "log", [("u", 1, "uno", None, ["data"])]))
+    log = ChangeLog(write_log(tmp_path / "log", "public", [("u", 1, "uno", None, ["data"])]))
     assert replay(log, "public/parts")[(1,)]["data"] == MISSING
 
 
 def test_a_log_whose_offsets_are_not_what_its_commits_say_is_refused(tmp_path: Path) -> None:
-    log = ChangeLog(write_log(tmp_path / "log", EVENTS, first=3))
+    log = ChangeLog(write_log(tmp_path / "log", "public", EVENTS, first=3))
     with pytest.raises(AssertionError, match="its commit says otherwise"):
         replay(log, "public/parts")
 
@@ -119,19 +121,22 @@ def test_a_log_whose_offsets_are_not_what_its_commits_say_is_refused(tmp_path: P
     ("more", "differences"),
     [
         ([], []),
-        ([("d", 4, None, None, None)], ["public.parts (4) is missing in the target"]),
-        ([("c", 2, "two", None, None)], ["public.parts (2) is not in the source"]),
-        ([("u", 1, "uno", '{"big": 1.5}', None)], ["public.parts (1) differs in data"]),
+        ([("d", 4, None, None, None)], ["parts (4) is missing in the target"]),
+        ([("c", 2, "two", None, None)], ["parts (2) is not in the source"]),
+        ([("u", 1, "uno", '{"big": 1.5}', None)], ["parts (1) differs in data"]),
         ([("u", 4, None, None, ["name"])], []),
         ([("t", None, None, None, None), ("u", 1, "uno", None, ["data"]), ("c", 4, "three", None, None)],
-         ["public.parts (1) differs in data"]),
+         ["parts (1) differs in data"]),
     ],
 )  # fmt: skip
 def test_the_log_is_compared_with_the_source(
-    database: Database, tmp_path: Path, more: list[Event], differences: list[str]
+    each_database: Database, tmp_path: Path, more: list[Event], differences: list[str]
 ) -> None:
-    with database.connect() as connection:
-        connection.execute("CREATE TABLE parts (id bigint PRIMARY KEY, name text, data jsonb)")
-        connection.execute("""INSERT INTO parts VALUES (1, 'uno', '{"big":1.50}'), (4, 'three', NULL)""")
-    log = write_log(tmp_path / "log", EVENTS, *([more] if more else []))
-    assert compare_with_source(log, database, TABLES) == differences
+    source = source_of(each_database)
+    with closing(source.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("CREATE TABLE parts (id bigint PRIMARY KEY, name text, data json)")
+        cursor.execute("""INSERT INTO parts VALUES (1, 'uno', '{"big":1.50}'), (4, 'three', NULL)""")
+        connection.commit()
+    log = write_log(tmp_path / "log", source.schema, EVENTS, *([more] if more else []))
+    found = compare_with_source(log, each_database, {f"{source.schema}.parts": ["id"]})
+    assert found == [f"{source.schema}.{difference}" for difference in differences]

@@ -1,0 +1,52 @@
+"""``engine``: every test of the suite runs once for each database that can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.conformance.engine import Engine
+from tests.conformance.mariadb import MariaDbEngine
+from tests.conformance.postgres import PostgresEngine
+from tests.servers.mariadb import Database
+from tests.servers.postgres import sources
+
+WITHOUT_COLUMN_NAMES = "mariadb_without_column_names"
+"""MariaDB as it is unless ``binlog_row_metadata`` is set: the log's rows do not say what their columns are."""
+
+DATABASES = {
+    "postgres": (PostgresEngine, "database"),
+    "oldest_postgres": (PostgresEngine, "oldest_database"),
+    "mariadb": (MariaDbEngine, "mariadb_database"),
+    WITHOUT_COLUMN_NAMES: (MariaDbEngine, "mariadb_database_without_column_names"),
+}
+"""By name: the harness, and the fixture that makes a fresh database."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "engine" in metafunc.fixturenames:
+        names = list(DATABASES)
+        if len(sources()) < 2:
+            names.remove("oldest_postgres")
+        if metafunc.module.__name__.rpartition(".")[2] not in ("test_schema_changes", "test_types"):
+            names.remove(WITHOUT_COLUMN_NAMES)
+        metafunc.parametrize("engine", names, indirect=True)
+
+
+@pytest.fixture
+def mariadb_database_without_column_names(mariadb_database: Database) -> Iterator[Database]:
+    with closing(mariadb_database.connect()) as admin, closing(admin.cursor()) as cursor:
+        cursor.execute("SET @before = @@GLOBAL.binlog_row_metadata")
+        cursor.execute("SET GLOBAL binlog_row_metadata = %s", ["MINIMAL" if mariadb_database.is_mysql else "NO_LOG"])
+        yield mariadb_database
+        cursor.execute("SET GLOBAL binlog_row_metadata = @before")
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """A fresh database of each kind in turn."""
+    kind, database = DATABASES[request.param]
+    made: Engine = kind(request.getfixturevalue(database))
+    return made

@@ -1,0 +1,79 @@
+"""PostgreSQL under the conformance suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+
+from tests.captures.session import Json
+from tests.conformance.engine import Engine
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database
+
+
+class PostgresEngine(Engine):
+    module = "connectors.postgres"
+    schema = "public"
+    types: Mapping[str, str] = {
+        "text": "text",
+        "ci": 'text COLLATE "C"',
+        "bytes": "bytea",
+        "uuid": "uuid",
+        "datetime": "timestamp",
+        "instant": "timestamptz",
+        "json": "jsonb",
+    }
+    statements: ClassVar[Mapping[str, str]] = {
+        "retype extra to text": "ALTER TABLE users ALTER COLUMN extra TYPE text",
+        "log old rows": "ALTER TABLE users REPLICA IDENTITY FULL",
+        "drop key": "ALTER TABLE users DROP CONSTRAINT users_pkey",
+    }
+    errors = psycopg.Error
+    prefix = "TM-PG"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        with database.connect() as admin:  # not every build knows collations of ICU
+            if admin.execute("SELECT FROM pg_collation WHERE collname = 'und-x-icu'").fetchone() is not None:
+                self.types = {**self.types, "ci": 'text COLLATE "und-x-icu"'}
+        self._slot = f"{database.name}_slot"[-60:]
+
+    def connect(self, *, autocommit: bool) -> Any:
+        return self._database.connect(autocommit=autocommit, options="-c timezone=UTC")
+
+    def config(self, **more: Any) -> Json:
+        return {**self._database.config(), "slot": self._slot, **more}
+
+    def publish(self, bound: list[Json]) -> None:
+        self.apply(bound)
+
+    def lose_log(self) -> None:
+        with self._database.connect() as admin:
+            slot = [self._slot]
+            free = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL"
+            wait_until(lambda: admin.execute(free, slot).fetchone() is not None, 20, "the slot is not in use")
+            admin.execute("SELECT pg_drop_replication_slot(%s)", slot)
+
+    def other_server(self, state: Json) -> Json:
+        return {**state, "source": {**state["source"], "system": "1"}}
+
+    def place(self, document: Json) -> Any:
+        return document["_meta"]["source"]["loc"]
+
+    def end_log_connections(self) -> int:
+        with self._database.connect() as admin:
+            ended = admin.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s"
+                " AND active_pid IS NOT NULL",
+                [self._slot],
+            ).fetchall()
+        return len(ended)
+
+    def restart_server(self) -> None:
+        if self._database.server is None:
+            pytest.skip("the server is not ours to restart")
+        # A fast stop waits for walsenders, and they for whoever acknowledges: for this test, which waits for the stop.
+        self._database.server.restart("immediate")

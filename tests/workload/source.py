@@ -1,0 +1,74 @@
+"""A database that holds the random workload's tables, whichever kind it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from runtime.demo.comparison import Row
+
+TABLES: dict[str, list[str]] = {"accounts": ["id"], "entries": ["account", "line"], "labels": ["code"]}
+"""The tables of the random workload, each with its key: one of each kind, and values that are easily got wrong."""
+
+BIG = 3200
+"""Characters of a value that PostgreSQL stores out of line (over 2 kB, not compressed): an UPDATE that leaves it as it
+is does not write it to the log."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a source table holds: rows in canonical form, in the order of their keys' texts."""
+
+    columns: Sequence[str]
+    json_columns: frozenset[str]
+    rows: Sequence[Row]
+
+
+class Source(ABC):
+    """One database, as the workload writes to it and as its copy is compared with it.
+
+    Attributes:
+        connector: The module of the connector that captures it.
+        errors: What the driver raises.
+        sql: What the workload's operations execute, with ``%s`` for each value.
+    """
+
+    connector: ClassVar[str]
+    errors: ClassVar[type[Exception]]
+    sql: ClassVar[Mapping[str, str]]
+
+    @property
+    @abstractmethod
+    def schema(self) -> str:
+        """Of the tables."""
+
+    @abstractmethod
+    def connect(self, *, autocommit: bool = False) -> Any:
+        """A DB-API connection."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The connector's endpoint configuration."""
+
+    @abstractmethod
+    def create_tables(self, rows: int) -> None:
+        """Makes the tables and fills each with ``rows`` rows."""
+
+    @abstractmethod
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether concurrent writers run into this: the transaction is rolled back and the next one comes."""
+
+    @abstractmethod
+    def contents(self, table: str, key: Sequence[str]) -> Contents:
+        """All of ``schema.table``."""
+
+    def tables(self) -> dict[str, list[str]]:
+        """The workload's tables by ``schema.table``, each with its key."""
+        return {f"{self.schema}.{table}": key for table, key in TABLES.items()}
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """In the order of the keys' texts, which is the same for every source."""
+    return sorted((tuple(map(str, key)), values) for key, values in rows)
