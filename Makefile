@@ -11,6 +11,9 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
 FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
 
+# Tests wait for servers more than they compute: one process more than two cores keeps both busy.
+WORKERS := 3
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup demo test check bench images constraints python java
@@ -24,7 +27,7 @@ demo: java setup ## Capture a live Postgres into Spark tables, and prove them eq
 	$(VENV)/bin/tidemark demo
 
 test: java setup check ## Run the checks, then all tests (ARGS="-k window" for some of them)
-	$(RUN) pytest $(ARGS)
+	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
@@ -33,13 +36,13 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(VENV)/bin/lint-imports
 	$(RUN) protocol.generate --check
 
-bench: setup ## Run every benchmark, or one (NAME=postgres_log)
+bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; $(RUN) "benchmarks.$$name" $(ARGS) || exit; done
 
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 
 constraints: setup ## Upgrade everything and write constraints.txt anew
-	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,bench]'
 	@{ grep '^#' constraints.txt; $(RUN) pip freeze --exclude-editable; } >$(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt
 
@@ -47,6 +50,10 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@echo "installing into $(VENV): a minute or two the first time"
 	@"$(PYTHON)" -m venv $(VENV)
 	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(INSTALLED)
+	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
 python:

@@ -1,6 +1,6 @@
-"""The backfill of one table with one reader, from a server at rest to lines on stdout.
+"""The backfill of one table, from a server at rest to lines on stdout.
 
-    python -m benchmarks.postgres_backfill [--rows 1000000] [--rounds 3]
+    python -m benchmarks.postgres_backfill [--rows 1000000] [--rounds 3] [--readers 1] [--scan key]
 
 The limit is ``COPY bench TO STDOUT`` by psql, which gives the same rows as raw text. Whole processes are timed, start
 included.
@@ -29,6 +29,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--readers", type=int, default=1)
+    parser.add_argument("--scan", choices=["key", "physical"], default="key")
     arguments = parser.parse_args()
     with server() as running, connect(running) as session:
         session.execute(TABLE)
@@ -46,8 +48,8 @@ def main() -> None:
                 )
 
         def connector() -> None:
-            endpoint = config(running, slot="bench", publication="bench")
-            spec = {"name": "bench", "config": endpoint, "bindings": [binding()]}
+            endpoint = config(running, slot="bench", publication="bench", backfill={"readers": arguments.readers})
+            spec = {"name": "bench", "config": endpoint, "bindings": [binding(scan=arguments.scan)]}
             lines.truncate(0)
             lines.seek(0)
             capture({"open": {"capture": spec, "state": {}}}, lines)
