@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backfill.fence import Fence
 from backfill.hidden import HiddenSet
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
-from backfill.rereads import RereadList
+from backfill.rereads import REREADS_PER_CHUNK, RereadList
 from backfill.window import Window
 
 
@@ -22,12 +22,16 @@ class Range:
             fewer columns than the table's key: then they stand for all keys that begin with them.
         where: SQL that limits the rows, None for all.
         file: What names the table's file (a PostgreSQL relfilenode), if the scan is by pages of it; None by key.
+        inclusive: The row with the key ``cursor`` is to be read, too.
+        asked: Somebody asked for these rows: if they cannot be read, that is no fault of the table.
     """
 
     cursor: Key | None = None
     until: Key | None = None
     where: str | None = None
     file: str | None = None
+    inclusive: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +143,22 @@ class RangeScan:
 
     # One chunk.
 
-    def start(self, position: int, hidden: HiddenSet) -> ChunkPlan:
+    def start(self, position: int, hidden: HiddenSet, rereads: int = REREADS_PER_CHUNK) -> ChunkPlan:
         """Starts a chunk, before its snapshot is opened.
 
         Args:
             position: How far the reader has emitted the log.
             hidden: The transactions emitted up to there and not known visible.
+            rereads: The most rows that it reads again by key.
         """
         if self._chunk is not None or (self.finished and not self._rereads.idle):
             raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
         what = self.range
-        plan = ChunkPlan(
-            what.cursor, self._rereads.lease(), not self.finished, what.until, what.where, what.file is not None
-        )
-        self._chunk = _Chunk(plan, position, Window(hidden.entries(), self._window_limit), leased=plan.rereads)
+        leased = self._rereads.lease(rereads)
+        # Not by way of the list: were it no key at all, every chunk of the table would fail, and not only this range's.
+        first = () if what.cursor is None or not what.inclusive else (what.cursor,)
+        plan = ChunkPlan(what.cursor, first + leased, not self.finished, what.until, what.where, what.file is not None)
+        self._chunk = _Chunk(plan, position, Window(hidden.entries(), self._window_limit), leased=leased)
         return plan
 
     def fenced(self, fence: Fence) -> bool:
@@ -328,14 +334,13 @@ class RangeScan:
         """Goes on behind the covered rows; False when that is where the scan was."""
         if self.finished:
             return False
-        before = self.range.cursor
+        before = self.range
         whole = covered == len(rows.keys)
         cursor = rows.cursor if whole else rows.keys[covered - 1] if covered else None
-        if cursor is not None:
-            self.range = Range(cursor, self.range.until, self.range.where, self.range.file)
+        self.range = replace(before, cursor=before.cursor if cursor is None else cursor, inclusive=False)
         self.rows += covered
         self.finished = rows.end and whole
-        return self.finished or self.range.cursor != before
+        return self.finished or self.range != before
 
     def _in_flight(self) -> _Chunk:
         if self._chunk is None:

@@ -9,15 +9,16 @@
      "overflows": 0,                                  times that the table had to be scanned again for too many of these
      "done": false}
 
-A range may have a ``where``; one that is scanned by pages has a ``file``, and pages for its cursor and until. Keys are
-lists of the texts of their columns. Every member is always there, so that a merge patch leaves none of an earlier state
+A range may have a ``where``; one that is scanned by pages has a ``file``, and pages for its cursor and until. One that
+somebody asked for is ``asked``, and ``inclusive`` while the row with its cursor is to be read, too. Keys are lists of
+the texts of their columns. Every member is always there, so that a merge patch leaves none of an earlier state
 behind.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from backfill.keys import Key, key_from_texts, key_texts
@@ -30,7 +31,7 @@ ORDINARY_KEY = 46
 
 _MEMBERS = {"rows", "ranges", "rereads", "overflows", "done"}
 _MEMBERS_OF_A_SINGLE_SCAN = {"cursor", "scanned"}
-_MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file"}
+_MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file", "inclusive", "asked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +90,24 @@ class TableState:
 
 def range_size(what: Range, key_size: int) -> int:
     """Bytes that a range takes in the state, at most, when its keys take ``key_size`` each."""
-    rest = Range(b"", b"", what.where, what.file)
-    return len(json.dumps(_range_json(rest))) + 2 * key_size
+    return len(json.dumps(_range_json(replace(what, cursor=b"", until=b"")))) + 2 * key_size
 
 
 def _range_json(what: Range) -> JsonObject:
-    texts: JsonObject = {}
+    members: JsonObject = {}
     if what.cursor is not None:
-        texts["cursor"] = key_texts(what.cursor)
+        members["cursor"] = key_texts(what.cursor)
     if what.until is not None:
-        texts["until"] = key_texts(what.until)
+        members["until"] = key_texts(what.until)
     if what.where is not None:
-        texts["where"] = what.where
+        members["where"] = what.where
     if what.file is not None:
-        texts["file"] = what.file
-    return texts
+        members["file"] = what.file
+    if what.inclusive:
+        members["inclusive"] = True
+    if what.asked:
+        members["asked"] = True
+    return members
 
 
 def _range(value: Json) -> Range:
@@ -113,6 +117,8 @@ def _range(value: Json) -> Range:
         _optional_key(members.get("until")),
         _optional_text(members.get("where")),
         _optional_text(members.get("file")),
+        _boolean(members.get("inclusive", False)),
+        _boolean(members.get("asked", False)),
     )
 
 

@@ -145,7 +145,12 @@ class TableRanges:
     @property
     def done(self) -> bool:
         """Whether the emitted stream, replayed key by key, gives the table: the log alone keeps it so."""
-        return not self._rereads and all(scan.finished for scan in self._scans)
+        return not self._rereads and self.scanned
+
+    @property
+    def scanned(self) -> bool:
+        """Whether every scan is over; some rows may have to be read again by their keys all the same."""
+        return all(scan.finished for scan in self._scans)
 
     @property
     def rows(self) -> int:
@@ -160,7 +165,7 @@ class TableRanges:
 
     @property
     def failure(self) -> SourceError | None:
-        """Why no chunk may be started any more, until ``restart``; None while all is well."""
+        """Why no chunk may be started any more, until ``retry`` or ``restart``; None while all is well."""
         if self._overflows <= self._limits.overflows:
             return None
         return SourceError(
@@ -170,13 +175,14 @@ class TableRanges:
         )
 
     def idle(self) -> list[RangeScan]:
-        """The scans of which a chunk may be started now, in the table's order."""
+        """The scans of which a chunk may be started now: what was asked for, then the others in the table's order."""
         self._prune()
         if self.failure is not None:
             return []
         unfinished = [scan for scan in self._scans if not scan.finished]
         if unfinished:
-            return [scan for scan in unfinished if not scan.in_flight]
+            idle = [scan for scan in unfinished if not scan.in_flight]
+            return sorted(idle, key=lambda scan: not scan.range.asked)
         return [self._rereader] if self._rereads.idle and not self._rereader.in_flight else []
 
     # Steering.
@@ -206,19 +212,20 @@ class TableRanges:
             return []
         what = scan.range
         ends = [*bounds[1:], what.until]
-        parts = [self._scan(replace(what, cursor=each, until=end)) for each, end in zip(bounds, ends, strict=True)]
+        rest = replace(what, inclusive=False)
+        parts = [self._scan(replace(rest, cursor=each, until=end)) for each, end in zip(bounds, ends, strict=True)]
         scan.range = replace(what, until=bounds[0])
         place = self._scans.index(scan) + 1
         self._scans[place:place] = parts
         return parts
 
-    def add(self, after: Key | None = None, until: Key | None = None, where: str | None = None) -> RangeScan:
+    def add(self, first: Key | None = None, until: Key | None = None, where: str | None = None) -> RangeScan:
         """Scans some rows, or all, besides what else is to be scanned, and also when the table is done.
 
         The scan is by key. Rows that other scans give as well are emitted again.
 
         Args:
-            after: As ``Range.cursor``.
+            first: The least key, with all its columns; its row is read whether it meets ``where`` or not.
             until: As ``Range.until``.
             where: As ``Range.where``.
 
@@ -226,7 +233,7 @@ class TableRanges:
             SourceError: TM-BKF-004, the state has no room for it now.
         """
         self._prune()
-        what = Range(after, until, where)
+        what = Range(first, until, where, inclusive=first is not None, asked=True)
         if self._keyless:
             raise ValueError(f"table {self.table}: rows without a key cannot be scanned in part")
         if self._room(what, ()) < 1:
@@ -247,6 +254,10 @@ class TableRanges:
         self._pages = pages
         self._overflows = 0
         self._begin(self._whole())
+
+    def retry(self) -> None:
+        """Tries again after a ``failure``, the cause of which may have been mended."""
+        self._overflows = 0
 
     def abandon(self) -> None:
         """Forgets all chunks in flight: they are read again later."""

@@ -33,7 +33,7 @@ class RereadList:
         overflow: Called when there are more keys than ``limit``, to have the table scanned again. It must ``clear``.
         room: Bytes of the list in the state.
         limit: Keys in memory.
-        per_chunk: Keys that one chunk reads.
+        per_chunk: The most keys that one chunk reads.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class RereadList:
             self._append(key)
         return True
 
-    def lease(self) -> tuple[Key, ...]:
-        """The keys for the next chunk: those that wait longest and that no other chunk reads."""
-        keys = tuple(islice((key for key in self._keys if key not in self._leased), self._per_chunk))
+    def lease(self, most: int) -> tuple[Key, ...]:
+        """The keys for the next chunk, at most so many: those that wait longest and that no other chunk reads."""
+        keys = tuple(islice((key for key in self._keys if key not in self._leased), min(most, self._per_chunk)))
         self._leased.update(keys)
         return keys
 

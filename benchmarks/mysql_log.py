@@ -46,7 +46,7 @@ file, offset, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 settings = {"host": sys.argv[4], "port": int(sys.argv[5]), "user": sys.argv[6], "passwd": sys.stdin.read()}
 stream = BinLogStreamReader(
     connection_settings=settings, server_id=77, resume_stream=True, blocking=False, log_file=file, log_pos=offset,
-    only_events=[WriteRowsEvent, UpdateRowsEvent], is_mariadb=True,
+    only_events=[WriteRowsEvent, UpdateRowsEvent],
 )
 seen = sum(1 for event in stream for row in event.rows)
 sys.exit(0 if seen == rows else f"the peer saw {seen} of {rows} rows")

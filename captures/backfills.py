@@ -9,7 +9,6 @@ from itertools import chain
 from random import Random
 
 from backfill.hidden import HiddenSet
-from backfill.keys import Key
 from backfill.range_scan import RangeScan
 from captures.backoff import Backoff
 from captures.balance import Balance
@@ -84,6 +83,11 @@ class Backfills:
         return all(b.done or b.failed is not None for b in self.tables)
 
     @property
+    def scanned(self) -> bool:
+        """As ``finished``, but for rows that are to be read again by their keys."""
+        return all(b.ranges.scanned or b.failed is not None for b in self.tables)
+
+    @property
     def failed(self) -> list[TableBackfill]:
         """Those that are left alone."""
         return [b for b in self.tables if b.failed is not None]
@@ -120,6 +124,8 @@ class Backfills:
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
         self.hidden = HiddenSet()
+        for backfill in self.tables:
+            backfill.put_off_all(0.0)  # Their fences are positions of the old log.
 
     # Chunks come back.
 
@@ -163,6 +169,7 @@ class Backfills:
             self.holding.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
             backfill.emitted += len(chunk.rows) + len(chunk.rereads)
             backfill.bytes += chunk.rows.size + chunk.rereads.size
+            backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
             if emission.progressed:
                 backfill.size.measured(
                     max(chunk.scanned, len(chunk.rows)), chunk.seconds, found=len(chunk.rows), size=chunk.rows.size
@@ -178,12 +185,9 @@ class Backfills:
             again = [slice(index, index + 1) for index in emission.keep_rereads]
             for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
                 write(piece)
-        for backfill in self.tables:
-            if backfill.done and any(backfill is each for each, _, _ in ready):
-                backfill.asked.clear()
+        for backfill, chunk, _ in ready:
+            if chunk.request.scan and backfill.done:
                 logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.ranges.rows})
-        if ready and self.done:
-            self._readers.close()
         return bool(ready)
 
     # Chunks are started.
@@ -242,7 +246,7 @@ class Backfills:
                 del idle[binding]
 
     def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
-        plan = scan.start(position, self.hidden)
+        plan = scan.start(position, self.hidden, backfill.reread_size.rows)
         self._served += 1
         backfill.served = self._served
         request = ChunkRequest(
@@ -270,13 +274,6 @@ class Backfills:
         """Reads a whole table again: what there is downstream is overwritten row by row."""
         backfill.put_off_all(0.0)
         backfill.ranges.restart(pages_of(backfill.table))
-
-    def read_part(self, backfill: TableBackfill, first: Key | None, last: Key | None, where: str | None) -> None:
-        """Reads some rows again, from ``first`` to ``last``. Raises SourceError ``TM-BKF-004``."""
-        backfill.asked.append(backfill.ranges.add(first, last, where))
-        if first is not None:
-            # A scan begins after its cursor; this row itself is read by its key.
-            backfill.ranges.request_reread(first)
 
     def _rewritten(self, backfill: TableBackfill) -> None:
         logger.info("%s was written anew while it was read; its backfill begins again", backfill.table.name)
@@ -307,8 +304,9 @@ class Backfills:
         wait = backfill.backoff.failed()
         backfill.error = error
         backfill.size.failed()
+        backfill.reread_size.failed()
         backfill.put_off(flight, now + wait)
-        asked = flight.scan in backfill.asked or flight.scan.range.where is not None
+        asked = flight.scan.range.asked
         if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
             logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
         elif asked:

@@ -53,9 +53,11 @@ class Balance:
             return False
         # What was to be over by now, or was never estimated, tells nothing of how long it will be: it goes first.
         _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
-        bounds = self._source.split(backfill.table.binding, scan.range.cursor, scan.range.until, parts)
-        cut = backfill.ranges.split(scan, bounds) if bounds else []
         self._not_before[scan] = now + AGAIN_SECONDS
+        bounds = self._source.split(
+            backfill.table.binding, scan.range.cursor, scan.range.until, parts, physical=scan.physical
+        )
+        cut = backfill.ranges.split(scan, bounds) if bounds else []
         left = self._left(backfill, scan)
         share = None if left is None else left / (len(cut) + 1)
         self._shares[scan] = None if share is None else scan.rows + share

@@ -78,7 +78,6 @@ class Capture:
         self._durable: int | None = None
         self._lost: LostPosition | None = None
         self._stop_at: int | None = None
-        self._finished_at: float | None = None
         self._progress_asked = 0.0
 
     def run(self) -> None:
@@ -88,8 +87,8 @@ class Capture:
             TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
         """
         try:
-            self._identity = self._source.identity()
             self._position = self._source.start_position(self._state.cursor, self._state.source)
+            self._identity = self._source.identity()
             self._log = self._source.open_log(self._position)
         except LostPosition as lost:
             self._lost = lost
@@ -101,8 +100,6 @@ class Capture:
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if self._lost is not None:
                 self._read_all_anew()
-            if not self._backfills.done:
-                readers.ahead()
             self._announce()
             self._loop()
         finally:
@@ -174,8 +171,16 @@ class Capture:
         if not emptied:
             return
         self._backfills.restart(emptied, self._source.barrier())
+        self._identity = self._source.identity()
         for binding in sorted(emptied):
-            self._write_rows(self._source.truncation(binding, self._position))
+            line = self._source.truncation(binding, self._position)
+            if not line:
+                logger.warning(
+                    "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
+                    "longer has stay downstream",
+                    self._source.tables[binding].name,
+                )
+            self._write_rows(line)
         emptied.clear()
 
     def _open_anew(self) -> None:
@@ -201,7 +206,7 @@ class Capture:
         )
         self._lost = None
         self._durable = None
-        self._stop_at = self._finished_at = None
+        self._stop_at = None
         self._checkpoints.forget_positions()
         self._backfills.forget_hidden()
         self._backfills.emptied |= {table.binding for table in readable}
@@ -226,7 +231,6 @@ class Capture:
                     self._read_all_anew()
                 else:
                     self._log.reconnect()
-                    self._identity = self._source.identity()  # A failover may have brought another timeline.
                     self._identity, before = self._source.identity(), self._identity
                     if self._identity != before:  # It has failed over: the state must say so before it goes on.
                         self._checkpoints.changed = True
@@ -278,6 +282,8 @@ class Capture:
 
     def _patience(self) -> float:
         """How long the log may stay silent before the loop has something else to do."""
+        if not self._log.between_transactions:
+            return IDLE_SECONDS  # All else has to wait for the rest of the transaction.
         if self._checkpoints.changed:
             return self._checkpoints.remaining
         if self._backfills.waiting or self._stop_at is not None:
@@ -304,16 +310,26 @@ class Capture:
         return self._requests.closed
 
     def _caught_up(self) -> bool:
-        if not self._backfills.finished or self._backfills.emptied:
-            self._stop_at = self._finished_at = None
+        if self._backfills.emptied or not self._backfills.scanned:
+            self._stop_at = None
             return False
+        # Rows that the log makes us read again may go on coming for as long as somebody writes: that does not move the
+        # place in the log at which this ends.
         if self._stop_at is None:
             self._stop_at = self._source.end_of_log()
-        if self._position < self._stop_at:
+        if self._position < self._stop_at or not self._backfills.finished:
             return False
-        if self._finished_at is None:
-            self._checkpoint()
-            self._status.finish(self._position, self._log)
-            self._finished_at = self._clock()
-        waited = self._clock() - self._finished_at
-        return self._requests.closed or not self._checkpoints.outstanding or waited >= ACKNOWLEDGE_SECONDS
+        self._checkpoint()
+        self._status.finish(self._position, self._log)
+        self._await_acknowledgements()
+        return True
+
+    def _await_acknowledgements(self) -> None:
+        deadline = self._clock() + ACKNOWLEDGE_SECONDS
+        while self._checkpoints.outstanding and not self._requests.closed:
+            left = deadline - self._clock()
+            if left <= 0:
+                return
+            select.select([self._wakeup.descriptor], [], [], left)
+            self._wakeup.clear()
+            self._acknowledge()

@@ -293,7 +293,10 @@ class Source(Protocol):
     heartbeat_seconds: float
 
     def identity(self) -> JsonObject:
-        """What tells this server and its log from any other; kept in the state."""
+        """What tells this server and its log from any other; kept in the state.
+
+        Asked for after ``start_position``, and again when tables are read anew.
+        """
 
     def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
         """Where the log is read from.
@@ -338,11 +341,14 @@ class Source(Protocol):
     def passed(self, barrier: Barrier) -> bool:
         """Whether every transaction that had begun at ``barrier`` is over, and visible to snapshots opened now."""
 
-    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+    def split(
+        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
+    ) -> list[Key]:
         """Bounds, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
 
         From what the server knows (a histogram, least and greatest key, pages), never by reading the table. Fewer than
-        ``parts - 1`` bounds, or none, when the range cannot be cut so.
+        ``parts - 1`` bounds, or none, when the range cannot be cut so. ``physical`` is as in ``ChunkRequest``: a table
+        that is scanned by pages may have ranges by key, too.
         """
 
     def end_of_log(self) -> int:

@@ -44,7 +44,9 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
 
 
 def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None) -> TablePlan:
-    bounds = source.split(table.binding, None, None, readers) if readers > 1 and table.scan != "none" else []
+    bounds = []
+    if readers > 1 and table.scan != "none":
+        bounds = source.split(table.binding, None, None, readers, physical=table.scan == "physical")
     return TablePlan(
         scan=table.scan,
         key=list(table.key),
@@ -62,4 +64,5 @@ def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
         chunk = reader.read(request)
     except SourceError as error:
         raise SourceError(error.code, f"planning {table.name}: {error.message}", remedy=error.remedy) from None
-    return len(chunk.rows) / chunk.seconds if len(chunk.rows) and chunk.seconds else None
+    rows = max(chunk.scanned, len(chunk.rows))
+    return rows / chunk.seconds if rows and chunk.seconds else None

@@ -135,7 +135,7 @@ class _Worker:
         self._reader: TableReader | None = None
 
     def run(self) -> NoReturn:
-        open_reader = pickle.load(self._requests)
+        open_reader = self._next()
         threading.Thread(target=self._listen, daemon=True).start()
         self._answer(self._open, open_reader)
         while True:
@@ -164,15 +164,20 @@ class _Worker:
 
     def _listen(self) -> None:
         while True:
-            try:
-                message = pickle.load(self._requests)
-            except EOFError:
-                self._cancel()  # The server is not to work for someone who is gone.
-                os._exit(0)
+            message = self._next()
             if message is None:
                 self._cancel()
             else:
                 self._queue.put(message)
+
+    def _next(self) -> Any:
+        try:
+            return pickle.load(self._requests)
+        except (EOFError, pickle.UnpicklingError):  # The parent has ended, in the middle of a request perhaps.
+            try:
+                self._cancel()  # The server is not to work for someone who is gone.
+            finally:
+                os._exit(0)
 
     def _cancel(self) -> None:
         if self._reader is not None:

@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from captures.interface import Chunk, ChunkReader, ChunkRequest
 from captures.requests import Wakeup
 
+IDLE_SECONDS = 10.0
+"""A reader that had nothing to read for so long is closed: a table that is done wants one now and then, for rows that
+are read again, and none for most of the time."""
+
 CLOSE_SECONDS = 10.0
 """How long a closing pool waits for a thread: a server that does not answer must not keep the process from ending."""
 
@@ -32,7 +36,7 @@ class ChunkFailure:
 class ReaderPool:
     """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed, or ``ahead``.
 
-    A reader that failed is closed: the next chunk gets a new connection. A closed pool may be used again.
+    A reader that failed, or was idle for ``IDLE_SECONDS``, is closed: the next chunk gets a new connection.
     """
 
     def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
@@ -72,7 +76,7 @@ class ReaderPool:
         return taken
 
     def close(self) -> None:
-        """Ends reads that are under way and waits for the threads."""
+        """Ends the readers and reads that are under way, and waits for them."""
         for _ in self._threads:
             self._requests.put(None)
         with self._lock:
@@ -81,7 +85,6 @@ class ReaderPool:
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
         self._threads.clear()
-        self._requests = queue.SimpleQueue()
 
     def _start(self, *, ahead: bool) -> None:
         thread = threading.Thread(target=self._run, args=(ahead,), name=f"chunks-{len(self._threads)}", daemon=True)
@@ -94,7 +97,16 @@ class ReaderPool:
         if ahead:
             with contextlib.suppress(Exception):  # The first chunk tries again, and tells.
                 reader = self._open_reader()
-        while (request := requests.get()) is not None:
+        while True:
+            try:
+                request = requests.get(timeout=None if reader is None else IDLE_SECONDS)
+            except queue.Empty:
+                assert reader is not None
+                reader.close()
+                reader = None
+                continue
+            if request is None:
+                break
             try:
                 if reader is None:
                     reader = self._open_reader()

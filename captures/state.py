@@ -9,6 +9,8 @@
      "bindings": {"public%2Fusers": {          by stateKey
          "identity": "16402 id",               the table and its key: with others it is read anew
          "barrier": 751,                       no chunk before all transactions below this are over
+         "base": 751,                          without a key: what was written since comes from the log
+         "log_only": true,                     it is not scanned
          "paused": true,                       by command
          "priority": [5, 0],                   by command, and the configured one that it takes the place of
          "failed": {"code": "TM-…", "text": …}, why the table was left alone
@@ -32,6 +34,8 @@ class _StoredBinding(BaseModel):
     model_config = ConfigDict(strict=True)
     identity: str | None = None
     barrier: Barrier | None = None
+    base: Barrier | None = None
+    log_only: bool | None = None
     paused: bool | None = None
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     failed: JsonObject | None = None

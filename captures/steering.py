@@ -112,8 +112,8 @@ class Steering:
         if backfill.table.scan == "none":
             raise _wrong("the table is captured from its log only (scan: none)")
         first, last = self._bounds(command, backfill)
+        backfill.ranges.add(first, last, command.where or None)
         backfill.take_up()
-        self._backfills.read_part(backfill, first, last, command.where or None)
 
     @staticmethod
     def _bounds(command: Control, backfill: TableBackfill) -> tuple[Key | None, Key | None]:

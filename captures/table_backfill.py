@@ -10,6 +10,7 @@ from random import Random
 from backfill.chunk_size import ChunkSize
 from backfill.range_scan import RangeScan
 from backfill.ranges import Pages, TableRanges
+from backfill.rereads import REREADS_PER_CHUNK
 from captures.backoff import Backoff
 from captures.interface import BackfillOptions, Barrier, Chunk, ChunkRequest, OpenedTable
 from protocol.errors import TidemarkError
@@ -38,6 +39,7 @@ class TableBackfill:
         table: As the source has it now.
         ranges: Its scans.
         size: Of its next chunks.
+        reread_size: Rows that its next chunk may read again by key. How large they are, the first ones show.
         barrier: No chunk is started before the source has passed it.
         base: The first barrier of a table without a key: what was written since comes from the log.
         anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
@@ -48,7 +50,6 @@ class TableBackfill:
         not_before: No chunk is started before then, by the engine's clock.
         served: Number of the last chunk, among those of all tables.
         flights: Chunks in flight.
-        asked: Scans that a command of this session added: if they fail, they are at fault and not the table.
         emitted: Rows that chunks of this session brought.
         bytes: Of their documents.
     """
@@ -56,6 +57,7 @@ class TableBackfill:
     table: OpenedTable
     ranges: TableRanges
     size: ChunkSize
+    reread_size: ChunkSize = field(default_factory=lambda: ChunkSize(start=1, smallest=1, largest=REREADS_PER_CHUNK))
     barrier: Barrier | None = None
     base: Barrier | None = None
     anew: bool = False
@@ -66,7 +68,6 @@ class TableBackfill:
     not_before: float = 0.0
     served: int = 0
     flights: list[Flight] = field(default_factory=list)
-    asked: list[RangeScan] = field(default_factory=list)
     emitted: int = 0
     bytes: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(Random()))
@@ -127,6 +128,7 @@ class TableBackfill:
 
     def take_up(self) -> None:
         """Tries again what failed, without waiting."""
+        self.ranges.retry()
         self.failed = None
         self.not_before = 0.0
         self.backoff.reset()
@@ -140,7 +142,6 @@ class TableBackfill:
         self.barrier = barrier
         self.base = None if table.key else barrier
         self.anew = False
-        self.asked.clear()
         self.take_up()
 
     def to_state(self) -> JsonObject:
@@ -152,6 +153,8 @@ class TableBackfill:
             state["base"] = self.base
         if self.paused:
             state["paused"] = True
+        if self.table.scan == "none":
+            state["log_only"] = True
         if self.priority != self.table.priority:
             state["priority"] = [self.priority, self.table.priority]
         if self.failed is not None:
@@ -171,23 +174,29 @@ def opened(
         SourceError: The source cannot be asked for a barrier.
     """
     backfill = TableBackfill(table, new_ranges(table), new_size(options), priority=table.priority)
-    if stored is None:
+    if stored is not None:
+        backfill.paused = bool(stored.get("paused"))
+        given, configured = stored.get("priority") or (table.priority, table.priority)
+        if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
+            backfill.priority = given
+        if stored.get("identity") != table.identity:
+            logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+            backfill.anew = True
+            return backfill
+    if stored is None or (stored.get("log_only") and table.scan != "none"):
         if not backfill.done:
             backfill.barrier = barrier()
             backfill.base = None if table.key else backfill.barrier
-        return backfill
-    backfill.paused = bool(stored.get("paused"))
-    given, configured = stored.get("priority") or (table.priority, table.priority)
-    if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
-        backfill.priority = given
-    if stored.get("identity") != table.identity:
-        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
-        backfill.anew = True
+        # Rows without a key would be added to those that the log brought.
+        backfill.anew = stored is not None and not table.key
         return backfill
     backfill.barrier, backfill.base = stored.get("barrier"), stored.get("base")
-    backfill.ranges = TableRanges.from_state(
-        str(table.binding), stored.get("scan") or {}, pages=pages_of(table), keyless=_keyless(table)
-    )
+    scan = stored.get("scan") or {}
+    if table.scan == "none":
+        scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
+    backfill.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
+    if stored.get("failed"):
+        backfill.ranges.retry()
     return backfill
 
 

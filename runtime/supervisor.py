@@ -104,8 +104,8 @@ class Supervisor:
             self._display.expect(table.name for table in self._prepared.tables)
         prepared, writer = self._prepared, self._log.writer()
         name = prepared.connector.name
-        running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
         steering = Steering(writer.root, writer.state, self._display)
+        running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
 
         def heard(line: LogLine) -> None:
             steering.heard(line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import date
 from socket import AF_INET, AF_INET6, inet_ntop
 
 _CACHED = 100_000
@@ -28,18 +28,58 @@ class _Dates(dict[bytes, str]):
         return text
 
 
+class _Days(dict[int, str]):
+    """``2024-01-15T`` by the upper 22 bits of a DATETIME: ``year * 13 + month``, then 5 bits of day."""
+
+    def __missing__(self, packed: int) -> str:
+        if len(self) >= _CACHED:
+            self.clear()
+        year, month = divmod(packed >> 5, 13)
+        text = self[packed] = f"{year:04d}-{month:02d}-{packed & 31:02d}T"
+        return text
+
+
+class _Clocks(dict[int, str]):
+    """``14:30:00`` by the lower 17 bits of a DATETIME: 5 of hour, 6 of minute, 6 of second."""
+
+    def __missing__(self, packed: int) -> str:
+        text = self[packed] = f"{packed >> 12:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
+        return text
+
+
+class _EpochDays(dict[int, str]):
+    """``2024-01-15T`` by days since 1970."""
+
+    def __missing__(self, days: int) -> str:
+        text = self[days] = f"{date.fromordinal(_EPOCH_ORDINAL + days).isoformat()}T"
+        return text
+
+
+class _DaySeconds(dict[int, str]):
+    """``14:30:00`` by seconds since midnight."""
+
+    def __missing__(self, seconds: int) -> str:
+        minutes, second = divmod(seconds, 60)
+        hour, minute = divmod(minutes, 60)
+        text = self[seconds] = f"{hour:02d}:{minute:02d}:{second:02d}"
+        return text
+
+
+_DAYS, _CLOCKS, _EPOCH_DAYS, _DAY_SECONDS = _Days(), _Clocks(), _EpochDays(), _DaySeconds()
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
 class _Datetimes(dict[bytes, str]):
-    """``2024-01-15T14:30:00`` by the first five bytes of a DATETIME, big endian: a bit that is set, 17 bits of
-    ``year * 13 + month``, 5 of day, 5 of hour, 6 of minute, 6 of second.
+    """``2024-01-15T14:30:00`` by the first five bytes of a DATETIME, big endian: a bit that is set, day, and clock.
+
+    A moment that no row had yet is put together of its day and its time of day, which others had.
     """
 
     def __missing__(self, data: bytes) -> str:
         if len(self) >= _CACHED:
             self.clear()
         packed = int.from_bytes(data, "big") - (1 << 39)
-        year, month = divmod(packed >> 22, 13)
-        day = f"{year:04d}-{month:02d}-{packed >> 17 & 31:02d}"
-        text = self[data] = f"{day}T{packed >> 12 & 31:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
+        text = self[data] = _DAYS[packed >> 17] + _CLOCKS[packed & 0x1FFFF]
         return text
 
 
@@ -52,18 +92,18 @@ class _Timestamps(dict[bytes, str]):
     def __missing__(self, data: bytes) -> str:
         if len(self) >= _CACHED:
             self.clear()
-        seconds = int.from_bytes(data, "big")
-        moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-        text = self[data] = moment.isoformat() if seconds else "0000-00-00T00:00:00"
+        days, seconds = divmod(int.from_bytes(data, "big"), 86_400)
+        moment = _EPOCH_DAYS[days] + _DAY_SECONDS[seconds]
+        text = self[data] = moment if moment != EPOCH else "0000-00-00T00:00:00"
         return text
 
+
+EPOCH = "1970-01-01T00:00:00"
 
 DATES = _Dates()
 DATETIMES = _Datetimes()
 TIMESTAMPS = _Timestamps()
 """Most rows of a log have a time that others had a moment ago."""
-
-EPOCH = "1970-01-01T00:00:00"
 
 TWO_DIGITS = tuple(f"{number:02d}" for number in range(100))
 

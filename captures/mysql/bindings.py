@@ -22,7 +22,7 @@ from protocol.messages import JsonObject
 
 def captured_columns(columns: Sequence[Column], exclude: Sequence[str]) -> tuple[Column, ...]:
     """The columns that documents have: generated and invisible ones too, the log carries them."""
-    return tuple(column for column in columns if column.name not in exclude)
+    return tuple(column for column in columns if not column.hidden and column.name not in exclude)
 
 
 def folded(path: Path, *, folds: bool) -> Path:

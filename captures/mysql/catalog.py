@@ -35,7 +35,7 @@ _COLUMNS = """
     FROM information_schema.columns t WHERE {where} ORDER BY t.table_schema, t.table_name, t.ordinal_position
 """
 _UNIQUE_INDEXES = """
-    SELECT t.table_schema, t.table_name, t.index_name, t.column_name, t.nullable, t.sub_part
+    SELECT t.table_schema, t.table_name, t.index_name, t.column_name, t.nullable, t.sub_part, t.index_type
     FROM information_schema.statistics t WHERE t.non_unique = 0 AND {where}
     ORDER BY t.table_schema, t.table_name, t.index_name, t.seq_in_index
 """
@@ -48,6 +48,9 @@ _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(r"''|\\(.)", re.DOTALL)
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
 _JSON_CHECK = re.compile(r"json_valid\(`((?:[^`]|``)+)`\)", re.IGNORECASE)
+
+HASH_COLUMN = "DB_ROW_HASH_"
+"""What the names of MariaDB's hidden columns begin with."""
 
 Path = tuple[str, str]
 
@@ -67,6 +70,16 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
     return _read(session, None)
 
 
+def is_versioned(session: Session, path: Path) -> bool:
+    """Whether there is such a table and it is system-versioned, which MariaDB lists as another type of table."""
+    found = session.rows(
+        "SELECT 1 FROM information_schema.tables "
+        "WHERE table_type = 'SYSTEM VERSIONED' AND table_schema = %s AND table_name = %s",
+        *path,
+    )
+    return bool(found)
+
+
 def _read(session: Session, path: Path | None) -> list[Table]:
     transactional = {
         str(engine).lower(): answer == "YES"
@@ -74,13 +87,18 @@ def _read(session: Session, path: Path | None) -> list[Table]:
     }
     columns = _columns(session, path)
     indexes: dict[Path, dict[str, list[tuple[str | None, str, Any]]]] = {}
-    for schema, name, index, column, nullable, part in _ask(session, _UNIQUE_INDEXES, path):
+    hashed: dict[Path, set[str]] = {}
+    for schema, name, index, column, nullable, part, kind in _ask(session, _UNIQUE_INDEXES, path):
         indexes.setdefault((schema, name), {}).setdefault(index, []).append((column, nullable, part))
+        if kind == "HASH":
+            hashed.setdefault((schema, name), set()).add(index)
     tables = []
     for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, path), key=_by_name):
         if engine.upper() in _ENGINES_WITHOUT_ROWS:
             continue
         table_columns = columns.get((schema, name), ())
+        if session.mariadb and engine.upper() != "MEMORY":
+            table_columns += _hash_columns(len(hashed.get((schema, name), ())))
         index, key = _key(table_columns, indexes.get((schema, name), {}))
         tables.append(
             Table(
@@ -98,6 +116,11 @@ def _read(session: Session, path: Path | None) -> list[Table]:
             )
         )
     return tables
+
+
+def _hash_columns(count: int) -> tuple[Column, ...]:
+    """What MariaDB adds at the end of a table for its unique indexes that are too long for an index of their own."""
+    return tuple(Column(f"{HASH_COLUMN}{n}", "bigint", unsigned=True, hidden=True) for n in range(1, count + 1))
 
 
 def _by_name(row: tuple[Any, ...]) -> Path:
@@ -159,6 +182,8 @@ def _column(
         length = int(width[1]) if width else None
     elif is_bit:
         length = precision
+    elif data_type == "year":
+        length = 2 if column_type.lower().startswith("year(2)") else None
     is_text = charset is not None and data_type not in ("json",)
     extra = extra.upper()
     return Column(

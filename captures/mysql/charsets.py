@@ -1,69 +1,115 @@
-"""Texts in the character set of their column, to UTF-8. Names are the server's."""
+"""Texts in the character set of their column, to UTF-8, as the server converts them. Names are the server's.
+
+A chunk's texts are converted by the server, the log's are not. Tables of other programs for a set of the same name
+differ from the server's in hundreds of characters, so those of most sets are asked of the server itself.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8", "ascii"))
+from captures.mysql.session import Session, asking
+
+UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
 """Character sets whose texts are UTF-8 as they are."""
 
+Recode = Callable[[str], str]
+"""A byte text in a character set to one in UTF-8. Raises ValueError or LookupError for bytes that the set has not."""
+
+RecodeOf = Callable[[str], Recode | None]
+"""What recodes the texts of a character set; None where they are UTF-8 as they are. Raises LookupError for no set."""
+
 _CODECS = {
-    "big5": "big5hkscs",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1256": "cp1256",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "cp866": "cp866",
-    "cp932": "cp932",
-    "eucjpms": "euc_jp",
-    "euckr": "cp949",
     "gb18030": "gb18030",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
-    "greek": "iso8859_7",
-    "hebrew": "iso8859_8",
-    "koi8r": "koi8_r",
-    "koi8u": "koi8_u",
-    "latin2": "iso8859_2",
-    "latin5": "iso8859_9",
-    "latin7": "iso8859_13",
-    "macce": "mac_latin2",
-    "macroman": "mac_roman",
-    "sjis": "shift_jis",
-    "tis620": "tis_620",
     "ucs2": "utf_16_be",
-    "ujis": "euc_jp",
     "utf16": "utf_16_be",
     "utf16le": "utf_16_le",
     "utf32": "utf_32_be",
 }
+"""All of Unicode, by a rule."""
 
-_WIDE = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
-"""Character sets in which ASCII is not itself."""
+_LONGEST = 3
+"""Bytes of a character in any other set."""
 
 # The server's latin1 is Windows-1252, with the five bytes that it leaves open as the controls of ISO 8859-1.
 _LATIN1 = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(256))
 _LATIN1_UTF8 = {b: _LATIN1[b].encode().decode("latin-1") for b in range(128, 256)}
 
+_DIGITS = "(SELECT 0 n UNION ALL " + " UNION ALL ".join(f"SELECT {n}" for n in range(1, 16)) + ")"
+_CHARACTERS = f"""
+    SELECT CAST(coded AS BINARY), CAST(CONVERT(coded USING utf8mb4) AS BINARY)
+    FROM (SELECT CHAR(%s + a.n * 16 + b.n + c.n * 4096 + d.n * 256 USING {{charset}}) coded
+          FROM {_DIGITS} a JOIN {_DIGITS} b JOIN {_DIGITS} c JOIN {_DIGITS} d WHERE c.n <= %s AND d.n <= %s) numbers
+    WHERE CHAR_LENGTH(coded) = 1
+"""
+"""The characters whose bytes, after a prefix, are such numbers. Without recursion, which MySQL 5.7 lacks."""
 
-def byte_text_of(charset: str) -> Callable[[str], str] | None:
-    """Turns a byte text in the character set into one in UTF-8; None where it is that already.
 
-    The function raises ValueError for bytes that the character set does not have. Raises LookupError for a character
-    set that is not known.
-    """
+def built_in(charset: str) -> Recode | None:
+    """See ``RecodeOf``, but for the sets that the server must be asked about."""
     if charset in UTF8:
         return None
     if charset in ("latin1", "binary"):
         return _from_latin1
     codec = _CODECS[charset]
-    if charset in _WIDE:
-        return lambda text: text.encode("latin-1").decode(codec).encode().decode("latin-1")
+    return lambda text: text.encode("latin-1").decode(codec).encode().decode("latin-1")
+
+
+class Charsets:
+    """The character sets of a server. Used by one thread.
+
+    Args:
+        session: The session to ask on, now.
+    """
+
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
+        self._known: dict[str, Recode] = {}
+
+    def recode(self, charset: str) -> Recode | None:
+        """See ``RecodeOf``. Raises SourceError when the server cannot be asked."""
+        try:
+            return built_in(charset)
+        except LookupError:
+            pass
+        if charset not in self._known:
+            with asking(f"reading the characters of {charset}"):
+                self._known[charset] = _by_table(_characters(self._session(), charset))
+        return self._known[charset]
+
+
+def _characters(session: Session, charset: str) -> dict[str, str]:
+    """Each character of a set, and the same in UTF-8, as byte texts. Raises pymysql.Error, LookupError."""
+    found = session.value("SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = %s", charset)
+    if found is None or int(found) > _LONGEST:
+        raise LookupError(charset)
+    query = _CHARACTERS.replace("{charset}", charset)
+    most = 0 if int(found) == 1 else 15
+    rows = session.rows(query, 0, most, most)
+    if int(found) == _LONGEST:
+        rows += session.rows(query, 0x8F0000, most, most)
+    return {coded.decode("latin-1"): text.decode("latin-1") for coded, text in rows}
+
+
+def _by_table(characters: dict[str, str]) -> Recode:
+    """Recodes by a table of whole characters, both sides byte texts."""
+    changed = {character: text for character, text in characters.items() if character != text}
+    by_length = sorted({len(character) for character in characters}, reverse=True)
+    if by_length == [1]:
+        places = str.maketrans(changed)
+        return lambda text: text.translate(places)
+    # Longest first: what a longer character begins with is none by itself.
+    patterns = []
+    for length in by_length:
+        first = "".join(
+            sorted({re.escape(each[0]) for each in characters if len(each) == length and not each.isascii()})
+        )
+        patterns.append(f"[{first}][\\x00-\\xff]{{{length - 1}}}" if length > 1 else "[^\\x00-\\x7f]")
+    character = re.compile("|".join(patterns), re.DOTALL)
 
     def convert(text: str) -> str:
-        return text if text.isascii() else text.encode("latin-1").decode(codec).encode().decode("latin-1")
+        return text if text.isascii() else character.sub(lambda found: characters[found[0]], text)
 
     return convert
 

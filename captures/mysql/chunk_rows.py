@@ -47,16 +47,21 @@ _SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, 
 _KEYS: dict[KeyForm, str] = {
     KeyForm.PLAIN: "{v%d}",
     KeyForm.TEXT: "{key_text(v%d)}",
-    KeyForm.NUMBER: "{v%d}",
+    **dict.fromkeys((KeyForm.NUMBER, KeyForm.CODED), "{v%d}"),
     KeyForm.HEX: '{v%d.encode("latin-1").hex()}',
     KeyForm.REAL: "{float(v%d)!r}",
 }
 
 
+_EXTRA = {KeyForm.NUMBER: "%s + 0", KeyForm.CODED: "LOWER(HEX(%s))"}
+"""Keys that are not made of the text that the document has: selected besides."""
+
+
 def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
     """The SQL expressions whose texts the decoder of these columns takes, in order."""
-    numbers = [column for column in _in_order(columns, key) if key_form(column) is KeyForm.NUMBER]
-    return [*map(_expression, columns), *(f"{quoted_name(column.name)} + 0" for column in numbers)]
+    forms = [(quoted_name(column.name), key_form(column)) for column in _in_order(columns, key)]
+    extra = [_EXTRA[form].replace("%s", name) for name, form in forms if form in _EXTRA]
+    return [*map(_expression, columns), *extra]
 
 
 def quoted_name(name: str) -> str:
@@ -118,8 +123,8 @@ def compile_chunk_decoder(
         if kind is None:
             raise SourceError("TM-MY-022", f"{table}: a column of type {column.data_type} cannot be part of a key")
         place = columns.index(column)
-        if kind is KeyForm.NUMBER:
-            body += ["q = p + 1 + row[p]", f"v{extra} = line[p + 1:q]", "p = q"]
+        if kind in _EXTRA:
+            body += ["n = row[p]", *_taken(f"v{extra}")]
             place, extra = extra, extra + 1
         parts.append(_KEYS[kind] % place)
     lines = [
@@ -154,15 +159,24 @@ def _joined(parts: Sequence[str]) -> str:
     return " '\\0' ".join(f"f'{part}'" for part in parts) or "''"
 
 
+def _taken(variable: str) -> list[str]:
+    """The statements that take a text of any length ``n``, whose first byte was read."""
+    return [
+        "p += 1",
+        f"if n >= {_NULL}:",
+        "    n, p = length(row, n, p)",
+        "q = p + n",
+        f"{variable} = line[p:q]",
+        "p = q",
+    ]
+
+
 def _value(place: int, column: Column, of: Form) -> list[str]:
     """The statements that take a value's text from ``p`` on, and make its member."""
     v = f"v{place}"
     made = _INLINE[of].replace("%s", v) if of in _INLINE else f"{{convert{place}({v})}}"
     member = f"m{place} = f'{{K{place}}}{made}'"
-    if of in _SHORT:
-        take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"]
-    else:
-        take = ["p += 1", f"if n >= {_NULL}:", "    n, p = length(row, n, p)", "q = p + n", f"{v} = line[p:q]", "p = q"]
+    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else _taken(v)
     if not column.nullable:
         return ["n = row[p]", *take, member]
     return [

@@ -16,7 +16,8 @@ class Column:
         unsigned: Of a number.
         charset: The server's name of the character set of a text (``utf8mb4``); None for anything else, also for
             ``binary``, ``varbinary`` and ``blob``.
-        length: Characters of a text, bytes of a binary, bits of a ``bit``, width of a ``tinyint`` (1 may mean boolean).
+        length: Characters of a text, bytes of a binary, bits of a ``bit``, width of a ``tinyint`` (1 may mean boolean),
+            2 for a ``year(2)``.
         precision: Digits in all of a decimal.
         scale: Digits after its point.
         fraction: Digits of a second that a ``time``, ``datetime`` or ``timestamp`` holds, 0 to 6.
@@ -24,6 +25,7 @@ class Column:
         json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
         generated: Empty, ``virtual`` or ``stored``.
         invisible: ``SELECT *`` leaves it out; the log has it.
+        hidden: No statement can name it, the log has it: MariaDB's hash of a unique index over long texts.
         zerofill: A number that the server prints with zeros in front.
         collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
@@ -42,6 +44,7 @@ class Column:
     json: bool = False
     generated: str = ""
     invisible: bool = False
+    hidden: bool = False
     # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
     zerofill: bool = field(default=False, compare=False)
     collation: str | None = field(default=None, compare=False)

@@ -34,6 +34,8 @@ class Action(StrEnum):
     """What a statement does to a table."""
 
     CREATED = "created"
+    ENSURED = "ensured"
+    """Created, unless it was there: MySQL logs the statement in both cases."""
     DROPPED = "dropped"
     ALTERED = "altered"
     """Its columns or keys may be others."""
@@ -155,8 +157,9 @@ def _create(statement: _Statement) -> list[Change]:
         if token.upper == "TEMPORARY":
             return []
         if token.upper == "TABLE":
+            action = Action.ENSURED if statement.peek().upper == "IF" else Action.CREATED
             statement.exists_clause()
-            return _single(Action.CREATED, statement.name())
+            return _single(action, statement.name())
         if token.upper == "INDEX":
             return _index(statement)
         if token.upper not in ("UNIQUE", "FULLTEXT", "SPATIAL", "ONLINE", "OFFLINE"):

@@ -60,7 +60,6 @@ IGNORED = frozenset(
         ANNOTATE_ROWS,
         BINLOG_CHECKPOINT,
         START_ENCRYPTION,
-        HEARTBEAT,
         GTID_LIST,
         APPEND_BLOCK,
         DELETE_FILE,
@@ -88,6 +87,11 @@ PREPARED_XA = 64
 
 _ROTATE = struct.Struct("<Q")
 _QUERY = struct.Struct("<IIBHH")
+# Variables of a statement's session, by their codes: those that come before, and bytes of each.
+_CLIENT = 4
+_FIXED = {0: 4, 1: 8, 3: 4}
+_NAMES = {2: 1, 6: 0}
+"""A length and a text, and what ends it."""
 _GTID = struct.Struct("<B16sq")
 _MARIADB_GTID = struct.Struct("<QIB")
 _XID = struct.Struct("<iII")
@@ -97,10 +101,17 @@ _COMMIT_TIME = 1 + 16 + 8 + 1 + 8 + 8
 
 
 class Query(NamedTuple):
-    """A statement. ``schema`` is the default database of its session."""
+    """A statement.
+
+    Attributes:
+        schema: The default database of its session.
+        text: In the character set of its client.
+        variables: Of its session; see ``client_collation``.
+    """
 
     schema: str
     text: bytes
+    variables: bytes = b""
 
 
 class Gtid(NamedTuple):
@@ -206,13 +217,30 @@ def read_query(body: bytes) -> Query:
     """A statement."""
     _, _, schema, _, variables = _QUERY.unpack_from(body)
     start = _QUERY.size + variables
-    return Query(body[start : start + schema].decode("utf-8", "replace"), body[start + schema + 1 :])
+    name = body[start : start + schema].decode("utf-8", "replace")
+    return Query(name, body[start + schema + 1 :], body[_QUERY.size : start])
+
+
+def client_collation(variables: bytes) -> int | None:
+    """The number of a collation of the character set in which a statement is; None where its event does not say."""
+    at = 0
+    while at < len(variables):
+        kind, at = variables[at], at + 1
+        if kind == _CLIENT:
+            return int.from_bytes(variables[at : at + 2], "little")
+        if kind in _NAMES:
+            at += 1 + variables[at] + _NAMES[kind]
+        elif kind in _FIXED:
+            at += _FIXED[kind]
+        else:
+            return None
+    return None
 
 
 def read_compressed_query(body: bytes) -> Query:
     """A statement that MariaDB compressed."""
     query = read_query(body)
-    return Query(query.schema, inflate(query.text))
+    return query._replace(text=inflate(query.text))
 
 
 def inflate(data: bytes) -> bytes:

@@ -75,5 +75,5 @@ class _Reader:
     def _points(self, order: str, count: int) -> str:
         values = struct.unpack_from(f"{order}{2 * count}d", self._data, self.place)
         self.place += 16 * count
-        numbers = [repr(value).removesuffix(".0") for value in values]
+        numbers = [repr(value + 0.0).removesuffix(".0") for value in values]
         return ",".join(f"{x} {y}" for x, y in zip(numbers[::2], numbers[1::2], strict=True))

@@ -98,6 +98,8 @@ class KeyRange:
                 return _text(text_of_key(text))
             case KeyForm.HEX:
                 return f"X'{self._checked(column, text, _HEX)}'"
+            case KeyForm.CODED:
+                return f"_{column.charset} X'{self._checked(column, text, _HEX)}'"
             case KeyForm.REAL:
                 try:
                     value = float(text)

@@ -11,10 +11,11 @@ from captures.mysql.connection import BinlogConnection
 from captures.mysql.fence import transaction_id
 from captures.mysql.gtid import Gtids, MariadbGtids, MysqlGtids
 from captures.mysql.log_changes import LoggedTables
+from captures.mysql.log_place import LogPlace
 from captures.mysql.log_tables import Tables
 from captures.mysql.logged_tables import LoggedTable, origin_members
 from captures.mysql.open_transaction import OpenTransaction
-from captures.mysql.position import LogPosition, position
+from captures.mysql.position import LogPosition
 from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
 from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.session import Session
@@ -26,8 +27,6 @@ NEAR_END_BYTES = 1024 * 1024
 """How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
 
 _HEADER = struct.Struct("<IBIIIH").unpack_from
-
-_FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
 
 _EventBounds = tuple[bytes, str, int, int]
 
@@ -80,12 +79,8 @@ class BinlogLog:
         self._boundary = start.file, start.offset
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
-        connection = BinlogConnection(self._open_session, self._server_id, start)
-        self._file, self._offset, self._event_start = start.file, start.offset, start.offset
-        self._base = position(start.file, 0)
-        # The server may send what lies before the place: its protocol has no room for large offsets.
-        self._passed_to = start.order if start.file and not start.gtids else 0
-        return connection
+        self._place = LogPlace(start)
+        return BinlogConnection(self._open_session, self._server_id, start)
 
     @property
     def between_transactions(self) -> bool:
@@ -155,6 +150,8 @@ class BinlogLog:
                 return
             event = self._next_event()
         batch.drained = True
+        if self._open is None:
+            self._tables.doubted(batch)
 
     def _next_event(self) -> _EventBounds | None:
         if self._payload is not None:
@@ -171,8 +168,8 @@ class BinlogLog:
     def _event(self, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
         timestamp, kind, server_id, size, log_position, flags = _HEADER(data, start)
         if self._payload is None and log_position and not flags & events.ARTIFICIAL:
-            self._move(kind, size, log_position)
-            if self._base + self._event_start < self._passed_to and kind not in _FILE_EVENTS:
+            self._place.move(kind, size, log_position)
+            if self._place.passes_over(kind):
                 return
         start += events.HEADER
         if kind == events.TABLE_MAP:
@@ -193,24 +190,16 @@ class BinlogLog:
         if self._open is None and self._recalled is None:
             self._boundary_here()
 
-    def _move(self, kind: int, size: int, log_position: int) -> None:
-        """The event ends at ``log_position``, which has the lower 32 bits of its offset."""
-        if kind == events.FORMAT_DESCRIPTION and self._offset > log_position:
-            return  # the file's first event, sent again before one in its middle
-        self._offset += log_position - self._offset & 0xFFFFFFFF
-        self._event_start = self._offset - size
-
     def _boundary_here(self) -> None:
-        here = self._base + self._offset
-        if here > self.position:
-            self.position = here
-            self._boundary = self._file, self._offset
+        place = self._place
+        if place.order > self.position:
+            self.position = place.order
+            self._boundary = place.file, place.offset
 
     def _other(self, kind: int, body: bytes, timestamp: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
         if kind == events.ROTATE:
-            self._file, self._offset = events.read_rotate(body)
-            self._base = position(self._file, 0)
+            self._place.rotate(*events.read_rotate(body))
         elif kind == events.FORMAT_DESCRIPTION:
             if self._open is not None and self._recalled is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
@@ -225,20 +214,16 @@ class BinlogLog:
             if self._open is not None:
                 self._open.row = 0
             self._payload = payload_events(body)
-        elif kind == events.HEARTBEAT_V2:
-            file, offset = events.read_heartbeat_v2(body)
-            if file == self._file and offset > self._offset:
-                self._offset = offset
+        elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
+            if kind == events.HEARTBEAT_V2:
+                self._place.sent_up_to(*events.read_heartbeat_v2(body))
+            self._place.silent(self._tables.end_of_log())
         elif kind == events.INCIDENT:
-            raise LostPosition("TM-MY-048", f"the log says at {self._where} that events were lost")
+            raise LostPosition("TM-MY-048", f"the log says at {self._place} that events were lost")
         elif kind == events.EXECUTE_LOAD_QUERY:
             self._query(events.read_load_query(body), timestamp, batch)
         elif kind not in events.IGNORED and not flags & events.IGNORABLE_FLAG:
-            raise SourceError("TM-MY-044", f"the log has an event of type {kind} at {self._where}")
-
-    @property
-    def _where(self) -> str:
-        return f"{self._file}:{self._event_start}"
+            raise SourceError("TM-MY-044", f"the log has an event of type {kind} at {self._place}")
 
     # Transactions.
 
@@ -298,10 +283,9 @@ class BinlogLog:
         if statement is not None:
             self._control(transaction, statement, timestamp, batch)
             return
-        here = self._base + self._offset
-        for name, binding in self._tables.statement(query, here, self._where, batch):
+        for name, binding in self._tables.statement(query, self._place.order, str(self._place), batch):
             table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
-            transaction.truncation(table, f"{self._where}:", batch, emit=self._emit_truncate)
+            transaction.truncation(table, f"{self._place}:", batch, emit=self._emit_truncate)
         if not transaction.explicit:
             self._commit(timestamp, batch)
 
@@ -334,7 +318,7 @@ class BinlogLog:
         table = self._maps.get(number)
         if table is None:
             if number not in self._maps and number != WITHOUT_TABLE:
-                raise SourceError("TM-MY-044", f"rows at {self._where} without their table")
+                raise SourceError("TM-MY-044", f"rows at {self._place} without their table")
             return
         what, data, text, at, end = row_event(kind, data, text, start, end)
         transaction = self._open or self._begin(events.Gtid(""), 0, batch)
@@ -342,7 +326,7 @@ class BinlogLog:
             room = HELD_BYTES - sum(prepared.size for prepared in self._prepared.values()) - transaction.held.size
             transaction.held.add(HeldEvent(table, what, data[at:end]), room)
             return
-        place = f"{self._file}:{self._event_start}:" if self._recalled is None else self._place
+        place = f"{self._place}:" if self._recalled is None else self._counted_at
         transaction.rows(table, what, data, text, at, end, place, batch)
 
     # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
@@ -375,7 +359,7 @@ class BinlogLog:
     ) -> None:
         """Writes the rows of a prepared transaction, or goes back to where they are in the log."""
         # Their place is that of the commit, which counts; there they are numbered over all events.
-        self._place = f"{self._where}:"
+        self._counted_at = f"{self._place}:"
         transaction.row = 0
         if prepared.events is None:
             self._recall(xid, prepared)
@@ -386,11 +370,13 @@ class BinlogLog:
     def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
         for event in prepared.events or ():
             rows = event.rows
-            transaction.rows(event.table, event.what, rows, rows.decode("latin-1"), 0, len(rows), self._place, batch)
+            transaction.rows(
+                event.table, event.what, rows, rows.decode("latin-1"), 0, len(rows), self._counted_at, batch
+            )
 
     def _recall(self, xid: str, prepared: Prepared) -> None:
         """Goes back in the log to the rows of a prepared transaction."""
-        self._recalled = xid, LogPosition(self._file, self._offset)
+        self._recalled = xid, LogPosition(self._place.file, self._place.offset)
         self._connection.close()
         try:
             self._connection = self._connected(LogPosition(*prepared.place))

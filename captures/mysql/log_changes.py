@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from captures.interface import LogBatch
 from captures.mysql import ddl
 from captures.mysql.ddl import Action, Change
-from captures.mysql.events import Query
+from captures.mysql.events import Query, client_collation
 from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.logged_tables import LoggedTable, logged_table
+from captures.mysql.table_map import charset_of
 from protocol.codec import encode
 from protocol.errors import SourceError
 from protocol.messages import SourcedSchema
@@ -36,6 +37,8 @@ class LoggedTables:
         self._names_columns = names_columns
         self._named: dict[int, bool] = {}
         self._known: dict[bytes, LoggedTable | None] = {}
+        self._gone_tables: set[int] = set()
+        self._gone_schemas: set[str] = set()
 
     def mapped(self, body: bytes, batch: LogBatch) -> LoggedTable | None:
         """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
@@ -68,24 +71,45 @@ class LoggedTables:
         """
         emptied = []
         renames = []
-        for change in ddl.changes(query.text, query.schema):
+        for change in ddl.changes(self._text(query), query.schema):
+            bound = self._tables.bound(*change.name)
             if change.action is Action.RENAMED:
                 renames.append(change)
-                continue
-            bound = self._tables.bound(*change.name)
+            elif change.action is Action.DROPPED and not change.name[1]:
+                self._gone_schemas.add(change.name[0].lower())
             if bound is None:
                 continue
             match change.action:
+                case Action.DROPPED | Action.RENAMED:
+                    self._gone_tables.add(bound.binding)
                 case Action.WRITTEN:
                     raise SourceError("TM-MY-045", f"{'.'.join(change.name)}: a statement instead of rows at {where}")
                 case Action.EMPTIED:
                     emptied.append((change.name, bound.binding))
                 case Action.ALTERED:
                     self._altered(bound, position, batch)
-                case Action.CREATED | Action.REFILLED:
+                case Action.ENSURED if not self._may_be_new(bound, change.name[0], position):
+                    pass
+                case Action.CREATED | Action.ENSURED | Action.REFILLED:
                     self._replaced(bound, batch)
         self._renamed(renames, position, batch)
         return emptied
+
+    def _text(self, query: Query) -> bytes:
+        """The statement in UTF-8: its tables' names may need more than ASCII."""
+        number = None if query.text.isascii() else client_collation(query.variables)
+        if number is None:
+            return query.text
+        try:
+            recode = self._tables.recode(charset_of(number) or "utf8mb4") or str
+            return recode(query.text.decode("latin-1")).encode("latin-1")
+        except (ValueError, LookupError):
+            return query.text  # Bytes that are no text, perhaps in a string: the names are as good as they were.
+
+    def _may_be_new(self, bound: BoundTable, schema: str, position: int) -> bool:
+        """Whether a statement that creates the table only where it is not there may have done so."""
+        # What was dropped before the capture stood here is not known while the log is behind the catalog.
+        return position <= bound.as_of or bound.binding in self._gone_tables or schema.lower() in self._gone_schemas
 
     def _altered(self, bound: BoundTable, position: int, batch: LogBatch) -> None:
         self._forget()
@@ -94,6 +118,21 @@ class LoggedTables:
                 # Rows before this statement were read by the columns that the table had only after it.
                 batch.restarted.add(bound.binding)
             return
+        self._read_again(bound, batch)
+
+    def doubted(self, batch: LogBatch) -> None:
+        """Reads tables again whose chunks found other columns, now that all of the log was read: it does not have what
+        a session with ``sql_log_bin = 0`` did.
+        """
+        for bound in self._tables.doubted():
+            self._forget()
+            self._read_again(bound, batch)
+
+    def end_of_log(self) -> int:
+        """Where the server's log ends now. Raises SourceError."""
+        return self._tables.end_of_log()
+
+    def _read_again(self, bound: BoundTable, batch: LogBatch) -> None:
         fresh = self._tables.refresh(bound.binding)
         if fresh is not None:
             # Not only with the next row: until then chunks would find a table that is not as they know it.
@@ -106,6 +145,7 @@ class LoggedTables:
 
     def _replaced(self, bound: BoundTable, batch: LogBatch) -> None:
         """Another table has the name now, or rows came and went without events."""
+        self._gone_tables.discard(bound.binding)
         self._forget()
         self._tables.refresh(bound.binding)
         batch.restarted.add(bound.binding)
@@ -119,6 +159,7 @@ class LoggedTables:
             bound = self._tables.bound(*name)
             if bound is None or name == was:
                 continue
+            self._gone_tables.discard(bound.binding)
             if was[0] == name[0] and was[1] in [copy.format(name[1]) for copy in _COPIES]:
                 # The same rows, copied by an online schema change.
                 self._altered(bound, position, batch)

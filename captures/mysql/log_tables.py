@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from captures.mysql.charsets import Recode
 from captures.mysql.columns import Column
 from protocol.messages import JsonObject
 
@@ -46,9 +47,18 @@ class Tables(Protocol):
     def refresh(self, binding: int) -> BoundTable | None:
         """Reads the catalog again. None when the table is not there, or lacks the key. Raises SourceError."""
 
+    def doubted(self) -> list[BoundTable]:
+        """Those in which chunks found other columns since this was asked last."""
+
+    def end_of_log(self) -> int:
+        """Where the server's log ends now. Raises SourceError."""
+
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         """The log's rows have these columns from here on.
 
         Returns:
             The table with them, and the document schema when it is not the one that was announced last.
         """
+
+    def recode(self, charset: str) -> Recode | None:
+        """What recodes texts as this server does. Raises SourceError; see ``captures.mysql.charsets.RecodeOf``."""

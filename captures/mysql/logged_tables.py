@@ -9,6 +9,8 @@ import orjson
 
 from backfill.keys import Key, TouchedKeys
 from captures.mysql import table_map
+from captures.mysql.catalog import HASH_COLUMN
+from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
 from captures.mysql.log_rows import RowDecoder
 from captures.mysql.log_tables import Tables
@@ -61,14 +63,16 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     bound = tables.bound(logged.schema, logged.table)
     if bound is None:
         return None
-    columns = match_columns(logged, bound.columns)
+    columns = match_columns(logged, bound.columns, tables.recode)
     if columns is None or any(column is None for column in columns):
         fresh = tables.refresh(bound.binding)
         if fresh is not None:
-            bound, columns = fresh, match_columns(logged, fresh.columns)
+            bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
     name = f"{logged.schema}.{logged.table}"
     origin = origin_members(logged.schema, logged.table).decode("latin-1")
-    known = None if columns is None else tuple(c or described(logged.columns[i]) for i, c in enumerate(columns))
+    known = None
+    if columns is not None:
+        known = tuple(c or described(logged.columns[i], tables.recode) for i, c in enumerate(columns))
     if known is None or not set(bound.key) <= {column.name for column in known}:
         return LoggedTable(bound.binding, None, logged.named, origin)
     bound, new_schema = tables.adopt(bound.binding, known)
@@ -80,11 +84,12 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         places,
         tuple(known[place] for place in places),
         bound.tinyint1_as_bool,
+        tables.recode,
     )
     return LoggedTable(bound.binding, RowDecoder(bound.binding, decoded, name), logged.named, origin, new_schema)
 
 
-def match_columns(logged: TableMap, catalog: Sequence[Column]) -> tuple[Column | None, ...] | None:
+def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: RecodeOf) -> tuple[Column | None, ...] | None:
     """The catalog's columns in the order of the log's rows, with what the event says more exactly.
 
     Returns:
@@ -101,19 +106,31 @@ def match_columns(logged: TableMap, catalog: Sequence[Column]) -> tuple[Column |
     found: list[Column | None] = []
     for column in logged.columns:
         known = by_name.get(column.name or "")
-        found.append(_as_logged(column, known) if known is not None and fits(column, known) else None)
+        found.append(_as_logged(column, known, recode_of) if known is not None and fits(column, known) else None)
     return tuple(found)
 
 
-def _as_logged(logged: LoggedColumn, column: Column) -> Column:
+def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Column:
     changed: dict[str, object] = {}
     if logged.unsigned is not None and logged.type != table_map.YEAR and logged.unsigned != column.unsigned:
         changed["unsigned"] = logged.unsigned
     if logged.charset and column.charset is not None and not _same_charset(logged.charset, column.charset):
         changed["charset"] = logged.charset
-    if logged.labels is not None and logged.labels != column.labels:
-        changed["labels"] = logged.labels
+    if (
+        logged.labels is not None
+        and (labels := _labels(logged, logged.charset or column.charset, recode_of)) != column.labels
+    ):
+        changed["labels"] = labels
     return replace(column, **changed) if changed else column  # type: ignore[arg-type]
+
+
+def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> tuple[str, ...]:
+    try:
+        recode = recode_of(charset or "utf8mb4") or str
+        texts = (recode(label.decode("latin-1")) for label in logged.labels or ())
+        return tuple(text.encode("latin-1").decode() for text in texts)
+    except (ValueError, LookupError):
+        raise SourceError("TM-MY-031", f"column {logged.name}: its labels are not texts in {charset}") from None
 
 
 def _same_charset(one: str, other: str) -> bool:
@@ -194,7 +211,7 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
             return False
 
 
-def described(logged: LoggedColumn) -> Column:
+def described(logged: LoggedColumn, recode_of: RecodeOf) -> Column:
     """A column that only the log knows, as far as the event describes it."""
     kind = logged.type
     text = bool(logged.charset) and logged.charset != "binary"
@@ -222,7 +239,8 @@ def described(logged: LoggedColumn) -> Column:
         precision=logged.size if kind == table_map.NEWDECIMAL else None,
         scale=logged.scale if kind == table_map.NEWDECIMAL else None,
         fraction=logged.scale if kind in _FRACTIONS else 0,
-        labels=logged.labels or (),
+        labels=_labels(logged, logged.charset, recode_of),
         json=kind == table_map.JSON,
         invisible=logged.invisible,
+        hidden=(logged.name or "").startswith(HASH_COLUMN),
     )

@@ -6,17 +6,16 @@ JSON that the conversion would make of that text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.mysql import binary_values, table_map
 from captures.mysql.binary_values import decimal_bytes, decimal_reader, fraction_bytes
-from captures.mysql.charsets import byte_text_of
+from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
 from captures.mysql.json_binary import json_text
 from captures.mysql.table_map import LoggedColumn
-from captures.mysql.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_text
+from captures.mysql.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
 from captures.mysql.values import single_of, string
 
 NAMES: dict[str, object] = {
@@ -97,7 +96,13 @@ _ADDRESSES = frozenset(("uuid", "inet4", "inet6"))
 
 
 def value_reader(
-    logged: LoggedColumn, column: Column | None, key: Column | None, place: str, *, tinyint1_as_bool: bool
+    logged: LoggedColumn,
+    column: Column | None,
+    key: Column | None,
+    place: str,
+    *,
+    recode_of: RecodeOf,
+    tinyint1_as_bool: bool,
 ) -> ValueReader:
     """The reader of a column.
 
@@ -105,6 +110,7 @@ def value_reader(
         column: As documents have it, None when they do not.
         key: As keys have it, None when they do not.
         place: The number in the names of its variables.
+        recode_of: What recodes texts.
 
     Raises:
         LookupError: The type, or its character set, is not known.
@@ -118,7 +124,8 @@ def value_reader(
     wanted = form(described, tinyint1_as_bool=tinyint1_as_bool)
     if wanted is None:
         raise LookupError("an unknown type")
-    _Describer(reader, logged, described, wanted, place).describe()
+    coded = key is not None and key_form(key) is KeyForm.CODED
+    _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
     if key is not None:
         kind = key_form(key)
         if kind is None:
@@ -200,7 +207,19 @@ def _key(reader: ValueReader, kind: KeyForm, wanted: Form, place: str) -> str:
 class _Describer:
     """Completes a reader: what is done to ``v`` until it is JSON."""
 
-    def __init__(self, reader: ValueReader, logged: LoggedColumn, column: Column, wanted: Form, place: str) -> None:
+    def __init__(
+        self,
+        reader: ValueReader,
+        logged: LoggedColumn,
+        column: Column,
+        wanted: Form,
+        place: str,
+        recode_of: RecodeOf,
+        *,
+        coded: bool,
+    ) -> None:
+        self._recode_of = recode_of
+        self._coded = coded
         self._reader = reader
         self._logged = logged
         self._column = column
@@ -244,7 +263,9 @@ class _Describer:
         self._reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
 
     def _year(self) -> None:
-        self._prepare(f"{self._v} = {self._v} and {self._v} + 1900")
+        # What was declared YEAR(2) is shown without its century.
+        year = f"{self._v} % 100" if self._column.length == 2 else f"{self._v} and {self._v} + 1900"
+        self._prepare(f"{self._v} = {year}")
         self._number()
 
     def _bit(self) -> None:
@@ -347,7 +368,7 @@ class _Describer:
             self._reader.json = f"{{{texts}[{v}]}}"
         else:
             self._prepare(f"{v} = int.from_bytes({v}, 'little')")
-            self._reader.json = f"{{{self._name('labels', _set_json(labels))}({v})}}"
+            self._reader.json = f"{{{self._name('labels', set_json(labels))}({v})}}"
 
     def _bytes(self) -> None:
         """Texts and binaries of any length: ``v`` becomes the text that the form's conversion takes."""
@@ -369,25 +390,11 @@ class _Describer:
             # The log leaves out trailing zero bytes.
             self._prepare(f"{v} = {v}.ljust({self._column.length}, '\\0')")
         if self._form in (Form.STRING, Form.JSON):
-            recode = byte_text_of(self._column.charset or "utf8mb4")
+            recode = self._recode_of(self._column.charset or "utf8mb4")
+            if self._coded:
+                self._prepare(f"x{self._place} = {v}.encode('latin-1').hex()")
+                reader.key = f"{{x{self._place}}}"
             if recode is not None:
                 self._prepare(f"{v} = {self._name('recode', recode)}({v})")
         convert = "string" if self._form is Form.STRING else self._name("convert", CONVERSIONS[self._form])
         reader.json = f"{{{convert}({v})}}"
-
-
-def _set_json(labels: tuple[str, ...]) -> Callable[[int], str]:
-    """The JSON of a set's value, remembered: few of the combinations occur."""
-    known: dict[int, str] = {}
-
-    def convert(bits: int) -> str:
-        text = known.get(bits)
-        if text is None:
-            if bits >> len(labels):
-                raise ValueError("a set with more labels than the column has")
-            if len(known) >= 10_000:
-                known.clear()
-            text = known[bits] = string(set_text(labels, bits))
-        return text
-
-    return convert

@@ -27,6 +27,10 @@ RECOMMENDED_RETENTION_HOURS = 72
 
 _MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
 
+_CASCADE = re.compile(
+    r"^ *CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .* ON (?:DELETE|UPDATE) (?:CASCADE|SET)\b", re.MULTILINE
+)
+
 
 def unmet(
     session: Session,
@@ -229,7 +233,22 @@ def table_failures(
                 remedy=f"Leave the column out with `exclude: [{column.name}]`.",
             )
     yield from _key_failures(resource, table, name)
-    yield from _select_failures(session, table, name)
+    unreadable = list(_select_failures(session, table, name))
+    yield from unreadable
+    if not unreadable:
+        _warn_of_cascades(session, table, name)
+
+
+def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
+    # information_schema does not show foreign keys to those who may only read.
+    definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
+    if cascades := _CASCADE.findall(definition):
+        logger.warning(
+            "%s: what its foreign keys %s delete or change (ON DELETE, ON UPDATE) is not in the binary log, and so is "
+            "missing from the capture: let the application or a trigger of the parent do it",
+            name,
+            ", ".join(cascades),
+        )
 
 
 def _key_failures(resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from captures.mysql.charsets import RecodeOf, built_in
 from captures.mysql.columns import Column
 from captures.mysql.logged_values import NAMES, ValueReader, value_reader
 from captures.mysql.table_map import JSON, LoggedColumn
@@ -43,6 +44,7 @@ class DecodedTable:
         columns: The same as documents have them; None for one that they do not have.
         key: Places of the key columns, in the key's order.
         tinyint1_as_bool: See ``captures.mysql.types.form``.
+        recode_of: What recodes texts.
     """
 
     logged: tuple[LoggedColumn, ...]
@@ -50,6 +52,7 @@ class DecodedTable:
     key: tuple[int, ...]
     key_columns: tuple[Column, ...]
     tinyint1_as_bool: bool = False
+    recode_of: RecodeOf = built_in
 
     def label(self, place: int) -> str:
         """``,"name":`` as a byte text."""
@@ -137,6 +140,7 @@ def compile_image(table: DecodedTable, places: Sequence[int], *, raw_json: bool 
             table.columns[place],
             table.key_columns[table.key.index(place)] if place in table.key else None,
             f"{place}",
+            recode_of=table.recode_of,
             tinyint1_as_bool=table.tinyint1_as_bool,
         )
         for place in places
@@ -203,7 +207,7 @@ class _Writer:
             self.out.add(f"{indent}    {'; '.join(absent) or 'pass'}", place)
             self.out.add(f"{indent}else:", place)
             inner = indent + "    "
-            if reader.codes:
+            if reader.variables:
                 self.out.add(
                     f"{inner}{', '.join(reader.variables)}, = {self.out.struct(reader.codes)}(data, at)", place
                 )

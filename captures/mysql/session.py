@@ -18,6 +18,9 @@ from protocol.errors import SourceError
 CONNECT_TIMEOUT_SECONDS = 15
 PROGRAM_NAME = "tidemark"
 
+LOCK_SECONDS = 10
+"""How long a statement waits for a table that somebody locks."""
+
 # Whatever the server's and the account's defaults are: a chunk must print every value as the log's decoder does, and
 # must not be cut short.
 _SETTINGS = (
@@ -27,7 +30,7 @@ _SETTINGS = (
     "sql_select_limit = 18446744073709551615",
     "sql_big_selects = 1",
     # A reader that waits for a lock would hold up the queue behind it: give up and try again.
-    "lock_wait_timeout = 10",
+    f"lock_wait_timeout = {LOCK_SECONDS}",
     "innodb_lock_wait_timeout = 10",
     # We may be held up for long by a slow reader of our stdout.
     "net_write_timeout = 600",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pymysql
 
 from backfill.keys import Key
-from captures.interface import Barrier, OpenedTable
+from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable
 from captures.mysql.bindings import MysqlBinding, bound_tables, folded
+from captures.mysql.catalog import is_versioned
+from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
 from captures.mysql.columns import Column, Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
@@ -31,6 +33,24 @@ from protocol.messages import Binding, JsonObject
 logger = logging.getLogger(__name__)
 
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+
+class _ChunkReader(ReaderProcess):
+    """Notes in ``doubted`` the bindings whose tables are not as they were known."""
+
+    def __init__(
+        self, open_reader: Callable[[], SelectChunkReader], table: Callable[[int], ScanTarget], doubted: set[int]
+    ) -> None:
+        super().__init__(open_reader, table)
+        self._doubted = doubted
+
+    def read(self, request: ChunkRequest) -> Chunk:
+        try:
+            return super().read(request)
+        except SourceError as error:
+            if error.code == "TM-MY-030":
+                self._doubted.add(request.binding)
+            raise
 
 
 class MysqlSource:
@@ -57,6 +77,8 @@ class MysqlSource:
             raise
         self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._charsets = Charsets(lambda: self._session)
+        self._doubted: set[int] = set()
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
         self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
@@ -163,13 +185,15 @@ class MysqlSource:
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return ReaderProcess(partial(SelectChunkReader, self._config), self._target)
+        return _ChunkReader(partial(SelectChunkReader, self._config), self._target, self._doubted)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
         return replace(self._bindings[binding]).scan_target()  # All of it as of one moment.
 
-    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+    def split(
+        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
+    ) -> list[Key]:
         target = self._target(binding)
         with asking(f"looking for the least and greatest key of {target.name}"):
             return split(self._session, target, cursor, until, parts)
@@ -221,6 +245,12 @@ class MysqlSource:
         with asking(f"reading the columns of {bound.name}"):
             as_of = end_of_log(self._session)
             table = bound_tables(self._session, [bound.resource])[0]
+            if table is None and is_versioned(self._session, bound.table.path):
+                raise SourceError(
+                    "TM-MY-007",
+                    f"{bound.name} is system-versioned now: the log has its history as rows",
+                    remedy=f"Take it out of the capture, or run: ALTER TABLE {bound.name} DROP SYSTEM VERSIONING;",
+                )
         if table is None:
             return None
         key = bound.resource.key if bound.resource.key is not None else table.key
@@ -234,6 +264,12 @@ class MysqlSource:
         bound.announced = announced  # It is the log that says when rows have these columns.
         return self._bound_table(bound)
 
+    def doubted(self) -> list[BoundTable]:
+        found = []
+        while self._doubted:
+            found.append(self._bound_table(self._bindings[self._doubted.pop()]))
+        return found
+
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
@@ -242,6 +278,9 @@ class MysqlSource:
         self.tables[binding] = bound.opened()
         schema = bound.announced
         return self._bound_table(bound), schema if schema != announced else None
+
+    def recode(self, charset: str) -> Recode | None:
+        return self._charsets.recode(charset)
 
     def _bound_table(self, binding: MysqlBinding) -> BoundTable:
         return BoundTable(

@@ -32,7 +32,7 @@ _TWO_BYTES = frozenset((VARCHAR, VAR_STRING, VARCHAR_COMPRESSED))
 
 # Optional metadata, by its type.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = range(1, 7)
-_VISIBILITY = 12
+_LABELS_DEFAULT_CHARSET, _LABELS_CHARSET, _VISIBILITY = 10, 11, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class LoggedColumn:
         size: Bytes at most of a text or binary, bytes of an enum or set, bytes of the length of a blob, digits of a
             decimal, bits of a ``BIT``.
         scale: Digits after a decimal's point, or of a second.
-        name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say.
+        name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say. Labels
+            are in the character set.
     """
 
     type: int
@@ -53,7 +54,7 @@ class LoggedColumn:
     name: str | None = None
     unsigned: bool | None = None
     charset: str | None = None
-    labels: tuple[str, ...] | None = None
+    labels: tuple[bytes, ...] | None = None
     invisible: bool = False
 
 
@@ -143,7 +144,14 @@ def _details(
 ) -> Iterator[LoggedColumn]:
     numeric, texts = (_MARIADB_NUMERIC, _MARIADB_TEXTS) if mariadb else (_NUMERIC, _TEXTS)
     unsigned = _bits(options.get(_SIGNEDNESS))
-    charsets = _charsets(options, sum(kind in texts for kind, _, _ in columns))
+    charsets = _charsets(
+        options.get(_COLUMN_CHARSET), options.get(_DEFAULT_CHARSET), sum(kind in texts for kind, _, _ in columns)
+    )
+    label_charsets = _charsets(
+        options.get(_LABELS_CHARSET),
+        options.get(_LABELS_DEFAULT_CHARSET),
+        sum(kind in _LABELLED for kind, _, _ in columns),
+    )
     names = _strings(options.get(_NAMES))
     labels = {SET: _label_lists(options.get(_SET_LABELS)), ENUM: _label_lists(options.get(_ENUM_LABELS))}
     visible = _bits(options.get(_VISIBILITY))
@@ -154,7 +162,7 @@ def _details(
             scale,
             next(names, None),
             next(unsigned, None) if kind in numeric else None,
-            next(charsets, None) if kind in texts else None,
+            next(charsets, None) if kind in texts else next(label_charsets, None) if kind in _LABELLED else None,
             next(labels[kind], None) if kind in _LABELLED else None,
             not next(visible, True),
         )
@@ -182,7 +190,7 @@ def _strings(data: bytes | None) -> Iterator[str]:
         yield data[start:at].decode()
 
 
-def _label_lists(data: bytes | None) -> Iterator[tuple[str, ...]]:
+def _label_lists(data: bytes | None) -> Iterator[tuple[bytes, ...]]:
     at = 0
     while data is not None and at < len(data):
         count, at = lenenc(data, at)
@@ -190,16 +198,16 @@ def _label_lists(data: bytes | None) -> Iterator[tuple[str, ...]]:
         for _ in range(count):
             size, start = lenenc(data, at)
             at = start + size
-            labels.append(data[start:at].decode("utf-8", "surrogateescape"))
+            labels.append(data[start:at])
         yield tuple(labels)
 
 
-def _charsets(options: dict[int, bytes], count: int) -> Iterator[str]:
-    """The character set of each text column, by the numbers of their collations."""
-    if _COLUMN_CHARSET in options:
-        yield from map(charset_of, _numbers(options[_COLUMN_CHARSET]))
-    elif _DEFAULT_CHARSET in options:
-        numbers = list(_numbers(options[_DEFAULT_CHARSET]))
+def _charsets(each: bytes | None, default: bytes | None, count: int) -> Iterator[str]:
+    """The character set of each of ``count`` columns, by the numbers of their collations: all, or where they differ."""
+    if each is not None:
+        yield from map(charset_of, _numbers(each))
+    elif default is not None:
+        numbers = list(_numbers(default))
         others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
         for place in range(count):
             yield charset_of(others.get(place, numbers[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from captures.mysql import values
@@ -101,8 +101,13 @@ class KeyForm(StrEnum):
     """An enum's index, a set's bits: the server orders them by these."""
     HEX = "hex"
     """The bytes in hexadecimal, lower case."""
+    CODED = "coded"
+    """The same of a text, in a character set of which not every byte has a place in Unicode and a way back."""
     REAL = "real"
     """``repr`` of the value as a double: the server compares a float with more digits than it prints."""
+
+
+_REVERSIBLE = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1", "ucs2", "utf16", "utf16le", "utf32"))
 
 
 def key_form(column: Column) -> KeyForm | None:
@@ -115,7 +120,7 @@ def key_form(column: Column) -> KeyForm | None:
         case None | Form.JSON | Form.GEOMETRY | Form.VECTOR:
             return None
         case Form.STRING:
-            return KeyForm.TEXT
+            return KeyForm.TEXT if (column.charset or "utf8mb4") in _REVERSIBLE else KeyForm.CODED
         case Form.BINARY:
             return KeyForm.HEX
         case Form.FLOAT | Form.DOUBLE:
@@ -142,3 +147,20 @@ def text_of_key(part: str) -> str:
 def set_text(labels: Sequence[str], bits: int) -> str:
     """The labels of a set's value as the server prints them."""
     return ",".join([label for place, label in enumerate(labels) if bits >> place & 1])
+
+
+def set_json(labels: Sequence[str]) -> Callable[[int], str]:
+    """Turns a set's bits into JSON, and remembers it: few of the combinations occur. Raises ValueError for no set."""
+    known: dict[int, str] = {}
+
+    def convert(bits: int) -> str:
+        text = known.get(bits)
+        if text is None:
+            if bits >> len(labels):
+                raise ValueError("a set with more labels than the column has")
+            if len(known) >= 10_000:
+                known.clear()
+            text = known[bits] = values.string(set_text(labels, bits))
+        return text
+
+    return convert

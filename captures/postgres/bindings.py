@@ -78,6 +78,9 @@ def warn_of_silent_changes(session: psycopg.Connection, before: Table, after: Ta
 class PostgresBinding:
     """One binding of the open capture.
 
+    Attributes:
+        entry: Of the publication, ``captures.postgres.watch.Appearance``, as of which all that was captured is whole.
+
     Raises:
         SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
     """
@@ -88,6 +91,7 @@ class PostgresBinding:
     table: Table
     emit_truncate: bool
     salt: bytes = field(default=b"", repr=False)
+    entry: str | None = None
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:

@@ -15,7 +15,8 @@ import psycopg
 from captures.postgres.columns import Attribute, Column, ColumnType, Kind, Table
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:
-# pg_partition_tree() would wait for the lock of every table.
+# pg_partition_tree() would wait for the lock of every table. So would pg_table_size(): of tables that somebody locks,
+# the last VACUUM's word has to do.
 _TABLES = """
 WITH RECURSIVE tables AS (
     SELECT c.oid, n.nspname, c.relname, c.relreplident::text, c.relkind = 'p' AS partitioned,
@@ -39,8 +40,10 @@ WITH RECURSIVE tables AS (
 ), figures AS (
     SELECT p.root,
            sum(c.reltuples) FILTER (WHERE c.reltuples >= 0 AND c.relkind = 'r')::bigint AS estimated_rows,
-           coalesce(sum(pg_catalog.pg_table_size(c.oid)), 0)::bigint AS size_bytes
-    FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.oid
+           coalesce(sum(CASE WHEN c.oid = ANY(locked) THEN c.relpages * current_setting('block_size')::bigint
+                        ELSE pg_catalog.pg_table_size(c.oid) END), 0)::bigint AS size_bytes
+    FROM parts p JOIN pg_catalog.pg_class c ON c.oid = p.oid,
+         (SELECT array(SELECT relation FROM pg_catalog.pg_locks WHERE mode = 'AccessExclusiveLock')) l (locked)
     GROUP BY p.root
 )
 SELECT t.oid, t.nspname, t.relname, t.relreplident, t.partitioned, t.partition,

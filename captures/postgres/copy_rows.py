@@ -136,9 +136,9 @@ class CopyConnection:
                 return
 
     def _wait(self) -> None:
-        if not select.select([self._connection.socket], [], [], ANSWER_SECONDS)[0]:
-            raise SourceError("TM-PG-020", f"reading a chunk: the server has not answered for {ANSWER_SECONDS} s")
         try:
+            if not select.select([self._connection.socket], [], [], ANSWER_SECONDS)[0]:
+                raise SourceError("TM-PG-020", f"reading a chunk: the server has not answered for {ANSWER_SECONDS} s")
             self._connection.consume_input()
         except psycopg.OperationalError as error:
             raise _broken(error, "") from None

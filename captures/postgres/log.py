@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
+import psycopg
 
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.interface import LogBatch, Transaction
@@ -184,11 +185,12 @@ class PgoutputLog:
         batch = LogBatch()
         try:
             self._fill(batch, limit, wait, wakeup)
-        except SourceError as error:
+        except (SourceError, psycopg.OperationalError) as error:
+            failure = error if isinstance(error, SourceError) else self._connection.broken(error)
             if not (batch.lines or batch.transactions or batch.changed or batch.restarted):
-                raise
+                raise failure from None
             # What was read up to here counts as returned, so it must be: the error comes with the next call.
-            self._failure = error
+            self._failure = failure
         # What comes after a change that was left out must not be returned.
         self._connection.check_published()
         batch.size = sum(map(len, batch.lines))

@@ -64,15 +64,23 @@ class ServerLog:
         system: The identifier that initdb gave the cluster.
         timeline: The present one.
         left: Where the server left each earlier timeline.
+        standby: It follows another server.
     """
 
     system: str
     timeline: int
     left: dict[int, int]
+    standby: bool = False
 
     def identity(self, config: EndpointConfig) -> JsonObject:
         """What the state keeps of it."""
-        return {"system": self.system, "timeline": self.timeline, "database": config.database, "slot": config.slot}
+        identity: JsonObject = {
+            "system": self.system,
+            "timeline": self.timeline,
+            "database": config.database,
+            "slot": config.slot,
+        }
+        return {**identity, "standby": True} if self.standby else identity
 
 
 def read_slot(session: psycopg.Connection, name: str) -> Slot | None:
@@ -110,9 +118,10 @@ def read_server_log(config: EndpointConfig) -> ServerLog:
         if int(timeline) > 1:
             _, history = _row(connection, f"TIMELINE_HISTORY {timeline}")
             left = {int(number): parse_lsn(lsn) for number, lsn in _SWITCH.findall(history)}
+        standby = connection.parameter_status(b"in_hot_standby") == b"on"
     finally:
         connection.finish()
-    return ServerLog(system, int(timeline), left)
+    return ServerLog(system, int(timeline), left, standby)
 
 
 def _row(connection: pq.abc.PGconn, command: str) -> list[str]:
@@ -122,13 +131,26 @@ def _row(connection: pq.abc.PGconn, command: str) -> list[str]:
     return [(result.get_value(0, column) or b"").decode("utf-8", "replace") for column in range(result.nfields)]
 
 
-def check_log(log: ServerLog, known: int, identity: JsonObject) -> None:
-    """Raises LostPosition unless ``log`` is the one that was read up to ``known`` under ``identity``."""
+def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObject) -> None:
+    """Whether ``log`` is the one that was read up to ``known`` under ``identity``.
+
+    Raises:
+        LostPosition: ``TM-PG-016`` it is another one.
+        SourceError: ``TM-PG-020`` it will perhaps be, once this standby is promoted: nothing is lost before that.
+    """
     if log.system != identity.get("system"):
         raise LostPosition(
             "TM-PG-016",
             f"the capture read system {identity.get('system')}, this server is {log.system}",
             remedy=f"Point the capture at the server that it read before, or at a replica of it. Otherwise: {_ANEW}",
+        )
+    goes_on = slot is not None and not slot.synced and slot.confirmed <= known
+    if log.standby and not identity.get("standby") and not goes_on:
+        raise SourceError(
+            "TM-PG-020",
+            "the capture read a primary, and this server is a standby of it, without a slot that goes on from there",
+            remedy="Point the capture at the primary, or wait until this server is promoted. To capture from the "
+            "standby instead, start a new change log.",
         )
     timeline = identity.get("timeline")
     if not isinstance(timeline, int) or timeline == log.timeline:

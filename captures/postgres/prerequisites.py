@@ -17,6 +17,9 @@ from captures.postgres.setup import lacking, publication_statement, table_identi
 from captures.postgres.uncapturable import no_table, rows_come_as_another
 from protocol.errors import SourceError
 
+GENERATED_VERSION = 180000
+"""Since this one, generated columns can be published, and matter to replica identities."""
+
 
 def unmet(
     session: psycopg.Connection,
@@ -110,6 +113,7 @@ def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Se
         return
     yield from rows_come_as_another(session, config.publication, tables)
     yield from _published_in_part(session, config, tables)
+    yield from _refused_changes(session, config, tables)
     missing = unpublished(session, config.publication, tables)
     if missing == []:
         return
@@ -133,6 +137,42 @@ def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Se
     may_create, owns_publication, foreign = row
     if foreign or not owns_publication or (missing is None and not may_create):
         yield SourceError("TM-PG-011", f"user {config.user} may not publish {len(wanted)} tables", remedy=remedy)
+
+
+def _refused_changes(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[SourceError]:
+    """Tables whose rows the server, from version 18 on, lets nobody update or delete any more once they are published.
+
+    Those with REPLICA IDENTITY FULL of which the publication leaves out generated columns; virtual ones it always does.
+    """
+    if session.info.server_version < GENERATED_VERSION:
+        return
+    found = session.execute(
+        "SELECT pubgencols = 's' FROM pg_publication WHERE pubname = %s", [config.publication]
+    ).fetchone()
+    publishes_stored = found is not None and found[0]
+    name = sql.Identifier(config.publication).as_string(session)
+    for table in tables:
+        kinds = {column.generated for column in table.columns} - {""}
+        if table.replica_identity != "f" or not kinds or (publishes_stored and kinds == {"s"}):
+            continue
+        identifier = table_identifier(table).as_string(session)
+        remedy = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT; or, without a primary key, USING INDEX …;"
+        if kinds == {"s"}:
+            setting = "publish_generated_columns = stored"
+            if found is not None:
+                statement = f"ALTER PUBLICATION {name} SET ({setting})"
+            else:
+                made = publication_statement(config.publication, tables, exists=False).as_string(session)
+                statement = f"{made.removesuffix(')')}, {setting})"
+            remedy = f"{remedy} Or publish the columns, which are left out all the same: {statement};"
+        yield SourceError(
+            "TM-PG-018",
+            f"{table.qualified_name} has REPLICA IDENTITY FULL and generated columns: while it is published without "
+            "them, the server refuses to update and delete its rows",
+            remedy=remedy,
+        )
 
 
 def _published_in_part(

@@ -6,7 +6,7 @@ collation, and computes, so that any type will do; what it cannot cut stays in o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
 from uuid import UUID
 
@@ -16,10 +16,13 @@ from psycopg import errors, sql
 from backfill.keys import Key, key_from_texts, key_texts
 from captures.postgres.columns import Column, ColumnType
 from captures.postgres.pages import Place, files_query, page_bounds, parse_file
-from captures.postgres.scan_target import ScanTarget
+from captures.postgres.scan_target import ScanTarget, operand
 
 SPLIT_SECONDS = 2
 """No question of a split takes longer, for the log waits meanwhile: where one would, the scan stays in one piece."""
+
+LOCK_SECONDS = 0.05
+"""Nor waits longer for a table that somebody locks: then its chunks wait, too."""
 
 # A value of the common ones, or a bound of the histogram of the others, and the share of rows from the previous bound
 # up to it. A plain table has one entry; a partitioned one has its partitions' rows in the inherited one.
@@ -72,24 +75,40 @@ def split(
     """
     if parts < 2 or not target.key:
         return []
-    try:
-        with session.transaction():
-            session.execute(sql.SQL("SET LOCAL statement_timeout = '{}s'").format(sql.SQL(str(SPLIT_SECONDS))))
-            if (operators := target.operators()) is not None:
-                session.execute(operators.as_bytes(session))
-            return _Split(session, target, cursor, until).bounds(parts)
-    except (psycopg.DataError, errors.QueryCanceled, errors.LockNotAvailable, errors.InsufficientPrivilege):
-        # A value that its own type does not read back, an end that is infinite, an index that is slow: no bounds then.
-        return []
+
+    def bounds() -> list[Key]:
+        if (operators := target.operators()) is not None:
+            session.execute(operators.as_bytes(session))
+        return _Split(session, target, cursor, until).bounds(parts)
+
+    return _in_time(session, bounds)
 
 
 def split_pages(
     session: psycopg.Connection, target: ScanTarget, cursor: Key | None, until: Key | None, parts: int
 ) -> list[Key]:
     """Bounds that cut a physical scan; as ``split``."""
-    files = [parse_file(list(map(_text, row))) for row in session.execute(files_query(target.table.oid))]
-    first, last = (None if key is None else Place.parse(key) for key in (cursor, until))
-    return [place.key() for place in page_bounds(files, first, last, parts)]
+
+    def bounds() -> list[Key]:
+        files = [parse_file(list(map(_text, row))) for row in session.execute(files_query(target.table.oid))]
+        first, last = (None if key is None else Place.parse(key) for key in (cursor, until))
+        return [place.key() for place in page_bounds(files, first, last, parts)]
+
+    return _in_time(session, bounds)
+
+
+def _in_time(session: psycopg.Connection, bounds: Callable[[], list[Key]]) -> list[Key]:
+    """What ``bounds`` finds before the log has waited too long; none otherwise."""
+    limits = {"statement_timeout": SPLIT_SECONDS, "lock_timeout": LOCK_SECONDS}
+    try:
+        with session.transaction():
+            for name, seconds in limits.items():
+                session.execute(f"SET LOCAL {name} = {round(seconds * 1000)}".encode())
+            return bounds()
+    except (psycopg.DataError, psycopg.ProgrammingError, errors.QueryCanceled, errors.LockNotAvailable):
+        # A value that its own type does not read back, an end that is infinite, a column that is not there any more, an
+        # index that is slow: no bounds then.
+        return []
 
 
 class _Split:
@@ -132,9 +151,9 @@ class _Split:
         conditions = []
         if self._lower:
             operator = sql.SQL(">=" if len(self._lower) > 1 else ">")
-            conditions.append(sql.SQL("{} {} {}").format(bound, operator, self._literal(self._lower[0])))
+            conditions.append(sql.SQL("{} {} {}").format(self._operand(bound), operator, self._literal(self._lower[0])))
         if self._upper:
-            conditions.append(sql.SQL("{} < {}").format(bound, self._literal(self._upper[0])))
+            conditions.append(sql.SQL("{} < {}").format(self._operand(bound), self._literal(self._upper[0])))
         return sql.SQL("WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL("")
 
     def _between_ends(self, parts: int) -> list[str]:
@@ -175,7 +194,10 @@ class _Split:
         return [text for (text,) in self._session.execute(query)]
 
     def _literal(self, text: str) -> sql.Composable:
-        return sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(self._column.type.name))
+        return self._operand(sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(self._column.type.name)))
+
+    def _operand(self, value: sql.Composable) -> sql.Composable:
+        return operand(value, self._column)
 
     def _collation(self) -> sql.Composable:
         query = sql.SQL(_COLLATION).format(

@@ -46,6 +46,9 @@ class ReplicationConnection:
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
             ``TM-PG-020`` anything else.
+
+    Attributes:
+        backend_pid: The walsender's process.
     """
 
     def __init__(self, config: EndpointConfig, position: int, *, flushed: int) -> None:
@@ -53,6 +56,7 @@ class ReplicationConnection:
         self._publication = config.publication
         self._unpublished = False
         self._connection = connect_pq(config, replication=True)
+        self.backend_pid = self._connection.backend_pid  # A closed connection does not tell it any more.
         self._connection.notice_handler = self._noticed
         self.receive = self._connection.get_copy_data
         self._flushed = flushed
@@ -74,11 +78,6 @@ class ReplicationConnection:
         except BaseException:
             self._connection.finish()
             raise
-
-    @property
-    def backend_pid(self) -> int:
-        """The walsender's process."""
-        return self._connection.backend_pid
 
     def wait(self, seconds: float, wakeup: int) -> None:
         """Waits for data, for ``wakeup``, or for the time to pass; takes in what has arrived."""
@@ -113,7 +112,7 @@ class ReplicationConnection:
         try:
             self._connection.consume_input()
         except psycopg.OperationalError as error:
-            raise self._broken(error) from None
+            raise self.broken(error) from None
 
     def confirm(self, position: int) -> None:
         """The slot may move to ``position``."""
@@ -135,7 +134,7 @@ class ReplicationConnection:
         try:
             self._connection.put_copy_data(update)
         except psycopg.OperationalError as error:
-            raise self._broken(error) from None
+            raise self.broken(error) from None
         self._flush()
         self._status_due = time.monotonic() + STATUS_SECONDS
 
@@ -177,9 +176,10 @@ class ReplicationConnection:
                 if not select.select([], [self._connection.socket], [], ANSWER_SECONDS)[1]:
                     raise SourceError("TM-PG-020", f"the server takes nothing on the stream of slot {self._slot}")
         except psycopg.OperationalError as error:
-            raise self._broken(error) from None
+            raise self.broken(error) from None
 
-    def _broken(self, error: psycopg.Error) -> SourceError:
+    def broken(self, error: psycopg.Error) -> SourceError:
+        """What libpq raised, ``receive`` too, where the connection is lost in the middle of the stream."""
         return SourceError("TM-PG-020", f"the stream of slot {self._slot} broke: {' '.join(str(error).split())}")
 
     def _refusal(self, result: pq.abc.PGresult) -> SourceError:

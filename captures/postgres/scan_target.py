@@ -116,10 +116,12 @@ class ScanTarget:
             sql.SQL("ctid < {}::tid").format(sql.Literal(f"({before},0)")),
             *self._conditions(where),
         ]
+        # The pages themselves come in order; a condition may have the planner go another way, by an index or a join.
+        order = sql.SQL(" ORDER BY ctid" if self.where or where else "")
         if written_before is not None:
             conditions.append(sql.SQL("xmin::text::bigint < {}").format(sql.Literal(written_before)))
-        return sql.SQL("SELECT ctid, {} FROM ONLY {}{} LIMIT {}").format(
-            self._columns(), sql.Identifier(*relation), _where(conditions), sql.Literal(limit)
+        return sql.SQL("SELECT ctid, {} FROM ONLY {}{}{} LIMIT {}").format(
+            self._columns(), sql.Identifier(*relation), _where(conditions), order, sql.Literal(limit)
         )
 
     # Parts.
@@ -149,20 +151,20 @@ class ScanTarget:
         return [sql.SQL("({}\n)").format(sql.SQL(condition)) for condition in (self.where, where) if condition]
 
     def _row(self, count: int) -> sql.Composable:
-        return _row([_operand(sql.Identifier(column.name), column) for column in self.key[:count]])
+        return _row([operand(sql.Identifier(column.name), column) for column in self.key[:count]])
 
     def _literal(self, key: Key) -> sql.Composable:
         # The server wrote these texts and reads them back by the column's own type: no collation of ours is involved.
         texts = key_texts(key)
         return _row(
             [
-                _operand(sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(column.type.name)), column)
+                operand(sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(column.type.name)), column)
                 for text, column in zip(texts, self.key[: len(texts)], strict=True)
             ]
         )
 
 
-def _operand(value: sql.Composable, column: Column) -> sql.Composable:
+def operand(value: sql.Composable, column: Column) -> sql.Composable:
     """A key column's value as it is compared: the server finds no operators for a domain over an enum."""
     base = column.type
     while base.base is not None:

@@ -62,8 +62,8 @@ def backfill(
 
     Nothing else stops, and what was captured stays: the rows come once more, with what the source has now.
     """
-    if len(table) > 1 and (first or until):
-        raise UsageError("TM-CFG-007", "--from and --until are for one table")
+    if len(table) > 1 and (where or first or until):
+        raise UsageError("TM-CFG-007", "--where, --from and --until are for one table")
     order = {"action": "backfill", "tables": table, "where": where, "from": _key(first), "until": _key(until)}
     _order(file, order, json=json)
 

@@ -1,7 +1,8 @@
 """The figures of a running capture in a file of the change log's folder, for commands that run beside it.
 
 ``LOG/status.json`` holds ``{"pid": …, "time": "…Z", …}`` and the members of ``Figures.as_fields``. It is replaced about
-once a second and says nothing that a commit does not; a capture that is over leaves its last one behind.
+once a second, first when the connector says how far it is or something was committed, so that a capture which could not
+begin leaves the one before; a capture that is over leaves its last one behind.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import orjson
 
 from protocol.changelog import Commit
 from protocol.logs import LogLine
-from runtime.changelog.storage import writing
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
 
@@ -36,6 +36,8 @@ class StatusFile:
         self._figures = Figures()
         self._lock = threading.Lock()
         self._written_at = -EVERY_SECONDS
+        self._begun = False
+        self._told = False
 
     def log(self, line: LogLine) -> None:
         self._display.log(line)
@@ -66,18 +68,25 @@ class StatusFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._write(now=True)
+            if self._begun:
+                self._write(now=True)
         self._display.__exit__(kind, error, trace)
 
     def _write(self, *, now: bool) -> None:
-        if not self._path.parent.is_dir() or (not now and time.monotonic() < self._written_at + EVERY_SECONDS):
+        if not now and time.monotonic() < self._written_at + EVERY_SECONDS:
             return
+        self._begun = True
         self._written_at = time.monotonic()
         content = {"pid": os.getpid(), "time": datetime.now(UTC).isoformat(), **self._figures.as_fields()}
         beside = self._path.with_suffix(".tmp")
-        with writing(self._path):
+        try:
             beside.write_bytes(orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS))
             beside.replace(self._path)
+        except OSError as error:
+            # The capture does not need it; what it needs to write says so itself.
+            if not self._told:
+                self._told = True
+                self._display.notice("warning", f"{self._path} cannot be written: {error.strerror}", code="TM-LOG-008")
 
 
 def read_status(root: Path) -> dict[str, Any] | None:

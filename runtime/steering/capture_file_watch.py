@@ -61,6 +61,7 @@ class CaptureFileWatch:
         self._prepare = prepare
         self._display = display
         self._edition: Edition | None = None
+        self._lock = threading.Lock()  # Of the edition, and of the byte in the pipe that says that there is one.
         self._thread: threading.Thread | None = None
         self._looked_at = 0.0
         self.descriptor, self._write = os.pipe()
@@ -81,11 +82,12 @@ class CaptureFileWatch:
 
     def take(self) -> Edition | None:
         """The newest edition, if there is one that was not taken."""
-        if self._edition is None:
-            return None
-        os.read(self.descriptor, 1)
-        edition, self._edition = self._edition, None
-        return edition
+        with self._lock:
+            if self._edition is None:
+                return None
+            os.read(self.descriptor, 1)
+            edition, self._edition = self._edition, None
+            return edition
 
     def __enter__(self) -> Self:
         return self
@@ -118,11 +120,11 @@ class CaptureFileWatch:
                 remedy=error.remedy,
             )
             return
-        fresh = self._edition is None
-        self._file, self._edition = file, Edition(file, prepared)
         self._display.notice("info", f"{self._path} was edited; going on with what it says now")
-        if fresh:
-            os.write(self._write, b"\0")
+        with self._lock:
+            if self._edition is None:
+                os.write(self._write, b"\0")
+            self._file, self._edition = file, Edition(file, prepared)
 
 
 def stamp(path: Path) -> Stamp | None:

@@ -114,9 +114,9 @@ class BackfillMachine(RuleBasedStateMachine):
     def split(self, table: str, which: int, bounds: set[int]) -> None:
         self._begun.split(table, which, bounds)
 
-    @rule(table=_tables, after=_places, until=_places, where=st.sampled_from(tuple(WHERE)))
-    def add(self, table: str, after: int | None, until: int | None, where: str | None) -> None:
-        self._begun.add(table, after, until, where)
+    @rule(table=_tables, first=_places, until=_places, where=st.sampled_from(tuple(WHERE)))
+    def add(self, table: str, first: int | None, until: int | None, where: str | None) -> None:
+        self._begun.add(table, first, until, where)
 
     @rule(mishap=st.sampled_from(["crash", "abandon", "restart", "rewrite"]), table=_tables, which=_which)
     def suffer(self, mishap: str, table: str, which: int) -> None:

@@ -78,7 +78,7 @@ def test_parts_keep_the_condition_and_the_file() -> None:
     ranges = TableRanges.from_state("t", {"ranges": []})
     scan = ranges.add(where="total > 5")
     ranges.split(scan, keys(3))
-    assert whole(ranges) == [Range(None, b"3", "total > 5"), Range(b"3", None, "total > 5")]
+    assert whole(ranges) == [Range(None, b"3", "total > 5", asked=True), Range(b"3", None, "total > 5", asked=True)]
     physical = TableRanges("t", pages=PAGES)
     physical.split(only(physical), keys(3))
     assert whole(physical) == [Range(None, b"3", None, "16402"), Range(b"3", b"9", None, "16402")]
@@ -238,6 +238,9 @@ def test_a_table_that_is_never_quiet_fails_in_the_end(kill: bool, pages: Pages |
     assert failing(ranges) and not ranges.done
     again = TableRanges.from_state("t", ranges.to_state(), limits=limits)
     assert failing(again)
+    again.retry()
+    assert not failing(again) and again.idle()
+    again = TableRanges.from_state("t", ranges.to_state(), limits=limits)
     again.restart()
     assert not failing(again)
     finish_all(again)
@@ -267,8 +270,8 @@ def test_restart_begins_again() -> None:
 def test_a_range_is_read_again_without_the_rest() -> None:
     ranges = TableRanges.from_state("t", {"cursor": ["5"], "rows": 5})
     ranges.add(b"1", b"3", "total > 5")
-    rest, again = ranges.idle()
-    assert start(again) == ChunkPlan(b"1", (), scan=True, until=b"3", where="total > 5")
+    again, rest = ranges.idle()
+    assert start(again) == ChunkPlan(b"1", (b"1",), scan=True, until=b"3", where="total > 5")
     finish(again, keys(2), end=True)
     assert ranges.idle() == [rest]
     finish_all(ranges)
@@ -276,6 +279,31 @@ def test_a_range_is_read_again_without_the_rest() -> None:
     assert not ranges.done and ranges.rows == 6
     move(ranges, b"9")
     assert ranges.to_state()["rereads"] == [["9"]]
+
+
+def test_the_first_row_that_was_asked_for_is_read_once_and_by_no_other_scan() -> None:
+    ranges = TableRanges.from_state("t", {"cursor": ["5"], "rows": 5})
+    ranges.add(b"2")
+    ranges = TableRanges.from_state("t", ranges.to_state())
+    again, rest = ranges.idle()
+    assert start(rest).rereads == ()
+    assert start(again).rereads == (b"2",)
+    (part,) = ranges.split(again, keys(4))
+    finish(again, [], end=False)
+    assert start(again).rereads == start(part).rereads == ()
+    finish(again, [], end=True)
+    finish(part, [], end=True)
+    finish(rest, [], end=True)
+    assert ranges.done
+
+
+def test_what_was_asked_for_and_cannot_be_read_leaves_nothing_behind() -> None:
+    ranges = TableRanges.from_state("t", {"ranges": []})
+    again = ranges.add(b"no key")
+    start(again)
+    again.abandon()
+    again.cancel()
+    assert ranges.done and ranges.idle() == []
 
 
 def test_what_the_state_has_no_room_for_is_refused() -> None:

@@ -266,14 +266,14 @@ class World:
         if self.ranges[table].split(scan, bounds) and scan in self.chunks:
             self.chunks[scan].split = True
 
-    def add(self, table: str, after: int | None, until: int | None, where: str | None) -> None:
+    def add(self, table: str, first: int | None, until: int | None, where: str | None) -> None:
         """Some rows are asked for again."""
         ranges = self.ranges[table]
         if table == KEYLESS:
             return
         self.consumer.work[table].counted = False
         with contextlib.suppress(SourceError):  # There may be no room, which changes nothing.
-            ranges.add(None if after is None else key_of(after), None if until is None else key_of(until), where)
+            ranges.add(None if first is None else key_of(first), None if until is None else key_of(until), where)
 
     def abandon(self, table: str, which: int = 0) -> None:
         """A chunk's connection is lost, or its fence refused."""

@@ -136,6 +136,11 @@ class Session:
         self.process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
+    @property
+    def pending(self) -> int:
+        """Documents and schemas after the last checkpoint."""
+        return len(self._pending)
+
     def acknowledge(self) -> None:
         """Acknowledges every checkpoint that came."""
         if self._unacknowledged:
@@ -198,7 +203,8 @@ class Session:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._lines.put(line)
+            if line.endswith(b"\n"):  # Whoever ends the process from outside may leave its last line cut.
+                self._lines.put(line)
         self._lines.put(None)
 
     def _read_logs(self) -> None:

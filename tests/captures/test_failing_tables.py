@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
@@ -69,6 +71,38 @@ def test_a_capture_that_is_to_end_when_all_is_done_names_it(database: Database) 
             assert again.finish() == 0
             assert again.rows(1) == table_rows(database, ALL_SECRETS)
             assert again.rows(0) == {}, "what was done is not read again"
+
+
+@pytest.mark.parametrize("scan", ["key", "physical"])
+def test_a_locked_table_does_not_hold_up_the_log(database: Database, scan: str) -> None:
+    prepare(database, USERS, FILL, *SECRETS, "INSERT INTO secrets SELECT generate_series(101, 5000)")
+    bound = bindings("public.users", "public.secrets", scan=scan)
+    # Readers that have nothing to do ask where the table can be cut.
+    config = endpoint(database, backfill={"readers": 4, "chunk_rows": 20})
+    apply(config, bound)
+    with database.connect(autocommit=False) as locker, session(config, bound) as capture:
+        capture.until(lambda c: len(c.rows(1)) >= 100)
+        locker.execute("LOCK TABLE secrets IN ACCESS EXCLUSIVE MODE")
+        capture.until(lambda c: len(c.rows(0)) == 1000)
+        for number in range(40):
+            prepare(database, f"UPDATE users SET name = 'new {number}' WHERE id = 1")
+            capture.until(lambda c, name=f"new {number}": c.rows(0)[1,]["name"] == name, 10)  # type: ignore[misc]
+        assert not any("connecting anew" in line["message"] for line in capture.logs)
+        locker.rollback()
+        capture.until(lambda c: c.done() and len(c.rows(1)) == 5000)
+
+
+def test_a_table_that_is_locked_at_the_start_holds_up_no_other(database: Database) -> None:
+    prepare(database, USERS, FILL, *SECRETS)
+    config = endpoint(database)
+    apply(config, BOTH)
+    with session(config, BOTH, stop=True) as capture:
+        assert capture.finish() == 0
+    with database.connect(autocommit=False) as locker:
+        locker.execute("LOCK TABLE secrets IN ACCESS EXCLUSIVE MODE")
+        with session(config, BOTH, capture.state) as again:
+            prepare(database, "INSERT INTO users VALUES (5000, 'followed')")
+            again.until(lambda c: (5000,) in c.rows(0))
 
 
 def test_a_locked_table_holds_up_no_other(database: Database) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tests.servers.tcp_proxy import proxied
 
 
 class Clock:
@@ -150,6 +155,39 @@ def test_a_backfill_outlives_the_end_of_every_connection(database: Database) -> 
         assert len(snapshot) == len(set(snapshot)), "no chunk is emitted twice"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="proc(5) is Linux's")
+def test_a_transaction_that_stalls_in_its_middle_keeps_no_processor_busy(database: Database) -> None:
+    prepare(database, USERS)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with proxied(str(config["host"]), int(config["port"])) as proxy:
+        config = {**config, "host": "127.0.0.1", "port": proxy.port}
+        with session(config, BOUND) as capture:
+            capture.until(Session.done)
+            prepare(database, "INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, 100000) i")
+            capture.until(lambda c: c.pending > 1000)
+            proxy.stall()
+            samples = [(time.monotonic(), processor_seconds(capture.process.pid))]
+
+            def rests() -> bool:
+                now, used = time.monotonic(), processor_seconds(capture.process.pid)
+                since, before = samples[-1]
+                if now - since < 1:
+                    return False
+                samples.append((now, used))
+                return used - before < 0.05
+
+            wait_until(rests, 20, "the connector waits for the rest")
+            proxy.flow()
+            capture.until(lambda c: len(c.documents) == 100000, 60)
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used, as proc(5) shows it."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def test_the_end_of_stdin_ends_a_capture_that_waits_for_its_source(database: Database) -> None:
     prepare(database, USERS)
     config = endpoint(database)
@@ -218,6 +256,20 @@ def test_a_position_that_is_lost_while_capturing_starts_over_in_the_same_session
         capture.until(lambda c: c.done() and c.rows() == table_rows(database))
         prepare(database, "INSERT INTO users VALUES (-1, 'followed')")
         capture.until(lambda c: c.rows() == table_rows(database))
+
+
+def test_a_lost_position_where_nothing_can_be_emptied_is_warned_of(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database, on_lost_position="backfill", truncate="ignore")
+    apply(config, BOUND)
+    with session(config, BOUND, stop=True) as capture:
+        assert capture.finish() == 0
+    with database.connect() as connection:
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
+    with session(config, BOUND, capture.state, stop=True) as again:
+        assert again.finish() == 0
+        assert again.rows() == table_rows(database)
+        assert any("public.users is read anew, but not emptied" in line["message"] for line in again.logs)
 
 
 def test_a_position_that_is_lost_while_capturing_ends_the_session_otherwise(database: Database) -> None:

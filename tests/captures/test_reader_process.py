@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -71,6 +72,15 @@ def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:
         with pytest.raises(SourceError, match=r"TM-PG-024: a physical scan's stored place"):
             reader.read(ChunkRequest(0, b"nowhere", True, (), 10, physical=True))
         assert len(reader.read(REQUEST).rows) == 3000
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool) -> None:
+    first = pickle.dumps(_Broken)
+    sent = first + pickle.dumps((REQUEST, None))[:-1] if opened else first[:-1]
+    command = [sys.executable, "-m", "captures.reader_process"]
+    ended = subprocess.run(command, input=sent, capture_output=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_a_defect_names_its_place_and_no_value(database: Database, table: Table) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import pytest
+
 from backfill.fence import TransactionId
 from captures.interface import Chunk, ChunkReader, ChunkRequest, Rows
 from captures.readers import ChunkFailure, ReaderPool
@@ -97,6 +99,18 @@ def test_what_fails_ahead_is_tried_again_and_told_with_the_first_chunk() -> None
         assert isinstance(failure, ChunkFailure) and failure.opening and failure.request.binding == 0
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
+
+
+def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.readers.IDLE_SECONDS", 0.05)
+    readers = Readers()
+    with pool_of(readers, size=1) as pool:
+        pool.submit(request())
+        assert isinstance(result(pool), Chunk)
+        wait_until(lambda: readers.made[0].closed, 10, "the idle reader is closed")
+        pool.submit(request())
+        assert isinstance(result(pool), Chunk)
+    assert [reader.closed for reader in readers.made] == [True, True]
 
 
 def test_a_reader_that_failed_is_not_used_again() -> None:

@@ -123,18 +123,46 @@ def test_some_rows_are_read_again(database: Database, bounds: Json, ids: range) 
         assert sorted(snapshots(capture)) == list(ids)
 
 
-def test_what_cannot_be_read_again_does_no_harm_to_its_table(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "killed"),
+    [
+        ({"where": "no_such_column > 5"}, False),
+        ({"from": ["no number"]}, False),
+        ({"from": ["no number"]}, True),
+    ],
+)
+def test_what_cannot_be_read_again_does_no_harm_to_its_table(database: Database, wrong: Json, killed: bool) -> None:
     prepare(database, USERS, FILL)
     config = endpoint(database)
     apply(config, BOUND)
     with session(config, BOUND) as capture:
         capture.until(Session.done)
-        capture.send(control(1, "backfill", "public.users", where="no_such_column > 5"))
+        capture.send(control(1, "backfill", "public.users", **wrong))
         capture.until(lambda c: handled(1)(c) and not c.done())
-        capture.until(Session.done, 120)
-        assert any("is not read" in line["message"] for line in capture.logs)
-        prepare(database, "INSERT INTO users VALUES (-1, 'followed')")
-        capture.until(lambda c: c.rows() == table_rows(database))
+        if not killed:
+            read_in_vain(database, capture)
+    if killed:
+        with session(config, BOUND, capture.state) as again:
+            again.documents = list(capture.documents)
+            read_in_vain(database, again)
+
+
+def read_in_vain(database: Database, capture: Session) -> None:
+    capture.until(Session.done, 60)
+    assert any("is not read" in line["message"] for line in capture.logs)
+    prepare(database, "INSERT INTO users VALUES (-1, 'followed')")
+    capture.until(lambda c: c.rows() == table_rows(database))
+
+
+def test_what_is_asked_for_does_not_wait_for_the_rest_of_its_table(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database, backfill=SLOW)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(lambda c: len(snapshots(c)) >= 50)
+        capture.send(control(1, "backfill", "public.users", **{"from": ["900"], "until": ["950"]}))
+        capture.until(lambda c: {900, 925, 950} <= set(snapshots(c)))
+        assert not capture.done() and 800 not in snapshots(capture)
 
 
 def test_priority_changes_which_table_is_read_first(database: Database) -> None:

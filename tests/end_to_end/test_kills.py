@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from runtime.demo.measurements import captured_twice
 from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
@@ -22,12 +23,19 @@ from tests.workload.writers import Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
 
-ROWS = 20_000
-"""Per table; with ``CONFIG``, 300 chunks: the backfill is under way at most of the kills."""
+ROWS = int(os.environ.get("TIDEMARK_TEST_ROWS", "20000"))
+"""Per table; with ``CHUNK_ROWS``, 100 chunks each: the backfill is under way at most of the kills."""
+
+RATE = int(os.environ.get("TIDEMARK_TEST_RATE", "100"))
+"""Transactions a second that the writers try for."""
+
+CHUNK_ROWS = max(200, ROWS // 100)
+
+READERS = 2
 
 Kill = Callable[[Capture, Command], Command | None]
 
-CONFIG = {"backfill": {"chunk_rows": 200}}
+CONFIG = {"backfill": {"chunk_rows": CHUNK_ROWS, "readers": READERS}}
 
 
 @pytest.fixture
@@ -73,24 +81,32 @@ def kill_runtime(capture: Capture, running: Command) -> Command:
     return capture.start()
 
 
+def read_twice(capture: Capture) -> int:
+    """Rows that backfills brought into the change log although an earlier one had: more than chunks in flight never."""
+    keys = source_of(capture.database).tables()
+    return sum(captured_twice(capture.log, key, table.replace(".", "/")) for table, key in keys.items())
+
+
 def test_connector_killed_again_and_again(capture: Capture) -> None:
-    with Workload(capture.database, seed=1, keys=ROWS, rate=100) as workload:
+    with Workload(capture.database, seed=1, keys=ROWS, rate=RATE) as workload:
         kills = kill_now_and_then(capture, capture.start(), kill_connector, 1)
         done = workload.stop()
     capture.catch_up()
     assert kills >= SECONDS / 8
     assert done["committed"] > SECONDS * 10
     assert capture.differences() == []
+    assert read_twice(capture) <= kills * CHUNK_ROWS * READERS
 
 
 def test_runtime_killed_again_and_again(capture: Capture) -> None:
-    with Workload(capture.database, seed=2, keys=ROWS, rate=100) as workload:
+    with Workload(capture.database, seed=2, keys=ROWS, rate=RATE) as workload:
         kills = kill_now_and_then(capture, capture.start(), kill_runtime, 2)
         done = workload.stop()
     capture.catch_up()
     assert kills >= SECONDS / 8
     assert done["committed"] > SECONDS * 10
     assert capture.differences() == []
+    assert read_twice(capture) <= kills * CHUNK_ROWS * READERS
 
 
 def test_truncates_and_kills_of_both_together(each_database: Database, tmp_path: Path) -> None:
@@ -101,7 +117,7 @@ def test_truncates_and_kills_of_both_together(each_database: Database, tmp_path:
     def kill_either(capture: Capture, running: Command) -> Command | None:
         return random.choice([kill_connector, kill_runtime])(capture, running)
 
-    with Workload(each_database, seed=3, keys=ROWS, rate=100, truncate=True) as workload:
+    with Workload(each_database, seed=3, keys=ROWS, rate=RATE, truncate=True) as workload:
         kills = kill_now_and_then(capture, capture.start(), kill_either, 3)
         done = workload.stop()
     with closing(source_of(each_database).connect(autocommit=True)) as connection:

@@ -31,9 +31,11 @@ class CapturedLog:
         read_sizes: Bytes of output of each read.
     """
 
-    def __init__(self, database: Database, *tables: str, cursor: str | None = None, **config: Any) -> None:
+    def __init__(
+        self, database: Database, *tables: str, cursor: str | None = None, exclude: Sequence[str] = (), **config: Any
+    ) -> None:
         self.database = database
-        resources = [{"schema": database.name, "table": table} for table in tables]
+        resources = [{"schema": database.name, "table": table, "exclude": list(exclude)} for table in tables]
         bindings = [
             Binding.model_validate(
                 {

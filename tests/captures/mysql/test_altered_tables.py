@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.test_log import global_setting
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 
@@ -47,3 +48,21 @@ def test_another_order_of_a_text_key_starts_the_scan_again(mariadb_database: Dat
         capture.until(lambda s: any(doc["_meta"]["op"] == "t" for _, doc in s.documents))
         capture.until(lambda s: s.done())
         assert len(capture.rows()) == len(letters)
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
+def test_a_backfill_goes_on_after_an_alter_that_is_not_in_the_log(mariadb_database: Database, metadata: str) -> None:
+    run(
+        mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_2000"
+    )
+    with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
+        config = {**mariadb_database.config(), "backfill": {"chunk_rows": 5}}
+        with session(config, bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
+            capture.until(lambda s: len(s.documents) >= 20)
+            run(mariadb_database, "SET sql_log_bin = 0", "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, DROP COLUMN v")
+            capture.until(lambda s: s.done(), seconds=60)
+            run(mariadb_database, "INSERT INTO t VALUES (2001, 8)")
+            capture.until(lambda s: len(s.rows()) == 2001)
+            rows = capture.rows()
+            assert (rows[2000,], rows[2001,]) == ({"id": 2000, "w": 7}, {"id": 2001, "w": 8})
+            assert "w" in capture.schemas[-1][1]["properties"]

@@ -162,6 +162,18 @@ def test_splits_of_integer_keys(mariadb_database: Database) -> None:
         assert split(session, other, None, None, 4) == []
 
 
+def test_a_table_that_somebody_locks_is_not_split(mariadb_database: Database) -> None:
+    run(mariadb_database, "CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (100)")
+    target = binding_of(mariadb_database, "t").scan_target()
+    with session_on(mariadb_database) as session, session_on(mariadb_database) as locker:
+        waits = session.value("SELECT @@lock_wait_timeout")
+        locker.rows("LOCK TABLES t WRITE")
+        assert split(session, target, None, None, 4) == []
+        locker.rows("UNLOCK TABLES")
+        assert len(split(session, target, None, None, 4)) == 3
+        assert session.value("SELECT @@lock_wait_timeout") == waits
+
+
 def test_configurations_that_are_wrong() -> None:
     given = {"host": "h", "user": "u", "password": "secret"}
     for wrong in (

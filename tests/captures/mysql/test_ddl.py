@@ -16,7 +16,7 @@ EMPTIED, REFILLED, RENAMED, WRITTEN = Action.EMPTIED, Action.REFILLED, Action.RE
     ("statement", "expected"),
     [
         ("CREATE TABLE t (a INT)", [(CREATED, "d.t")]),
-        ("create table if not exists `x y`.`t``t` (a int)", [(CREATED, "x y.t`t")]),
+        ("create table if not exists `x y`.`t``t` (a int)", [(Action.ENSURED, "x y.t`t")]),
         ("CREATE OR REPLACE TABLE t LIKE u", [(CREATED, "d.t")]),
         ("CREATE TEMPORARY TABLE t (a INT)", []),
         ("CREATE /*!50001 TEMPORARY */ TABLE t (a INT)", []),

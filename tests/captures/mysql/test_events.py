@@ -86,14 +86,21 @@ def query_body(schema: bytes, text: bytes) -> bytes:
 
 
 def test_queries() -> None:
-    assert events.read_query(query_body(b"shop", b"TRUNCATE t")) == events.Query("shop", b"TRUNCATE t")
+    assert events.read_query(query_body(b"shop", b"TRUNCATE t"))[:2] == ("shop", b"TRUNCATE t")
     text = b"ALTER TABLE t ADD c INT" * 20
     compressed = b"\x82" + len(text).to_bytes(2, "big") + zlib.compress(text)
-    assert events.read_compressed_query(query_body(b"", compressed)) == events.Query("", text)
+    assert events.read_compressed_query(query_body(b"", compressed))[:2] == ("", text)
     with pytest.raises(ValueError):
         events.inflate(b"\x82\x00\x01" + zlib.compress(b"two"))
     load = query_body(b"d", b"LOAD DATA INFILE 'x' INTO TABLE t")
     assert events.read_load_query(load[:13] + bytes(13) + load[13:]) == events.read_query(load)
+
+
+def test_the_character_set_of_a_statement() -> None:
+    before = b"\0" + bytes(4) + b"\x01" + bytes(8) + b"\x06\x03std" + b"\x02\x01x\0" + b"\x03" + bytes(4)
+    assert events.client_collation(before + b"\x04\x1c\x00" + bytes(4)) == 28
+    assert events.client_collation(before) is None
+    assert events.client_collation(b"\x63" + before) is None
 
 
 def test_rotations_heartbeats_and_xa() -> None:

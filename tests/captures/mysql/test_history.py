@@ -9,12 +9,16 @@ from dataclasses import replace
 import pytest
 
 from captures.interface import LostPosition
+from captures.mysql import connection
 from captures.mysql.config import EndpointConfig, parse_endpoint
 from captures.mysql.history import continued, end_position, server_identity
 from captures.mysql.position import LogPosition, parse_position
 from captures.mysql.session import Session, connect
+from protocol.errors import SourceError
+from tests.captures.mysql.captured_log import captured_log
+from tests.captures.mysql.table_chunks import run
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import no_source
+from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 
 
@@ -161,3 +165,27 @@ def test_a_log_that_was_reset_is_found() -> None:
         write(session, 20)
         # The file is there again, and longer than it was, and the numbers of transactions begin anew.
         lost(session, stored, "TM-MY-016")
+
+
+def test_a_log_that_is_reset_while_it_is_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MariaDB goes on sending heartbeats from the end of the file that it deleted, and nothing else."""
+    programs = installed_programs()
+    assert programs is not None
+    monkeypatch.setattr(connection, "HEARTBEAT_SECONDS", 1)
+    with MariaDbServer(programs, server_id=14) as server:
+        database = Database(server.host, server.port, server.user, server.password, server=server, name="shop")
+        with closing(database.connect("")) as admin, admin.cursor() as cursor:
+            cursor.execute("CREATE DATABASE shop")
+        for rows in (1, 500):  # the new log ends before the place where the old one was read to, or beyond it
+            run(database, "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+            with captured_log(database, "t") as log:
+                run(database, "DELETE FROM t")
+                assert len(log.read()) == 2
+                run(database, "RESET MASTER", f"INSERT INTO t SELECT seq FROM seq_1_to_{rows}")
+                with pytest.raises(SourceError) as caught:
+                    wait_until(lambda log=log: log.read_once().lines, 20, "the log goes on")  # type: ignore[misc]
+                assert caught.value.code == "TM-MY-020"
+                with pytest.raises(LostPosition) as lost_it:
+                    log.log.reconnect()
+                    wait_until(lambda log=log: log.read_once().lines, 20, "the log goes on")  # type: ignore[misc]
+                assert lost_it.value.code == "TM-MY-016"

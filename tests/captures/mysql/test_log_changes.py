@@ -183,3 +183,25 @@ def test_a_statement_instead_of_rows_is_an_error_for_captured_tables_only(mariad
         with pytest.raises(SourceError) as caught:
             write_in_statement_format(log, "t")
     assert caught.value.code == "TM-MY-045" and f"{mariadb_database.name}.t" in caught.value.message
+
+
+def test_a_table_that_becomes_system_versioned_is_refused(mariadb_database: Database) -> None:
+    """Its deletes would be updates, and the rows of its history new rows."""
+    if mariadb_database.is_mysql:
+        pytest.skip("only MariaDB has them")
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    with captured_log(mariadb_database, "t") as log:
+        run(mariadb_database, "ALTER TABLE t ADD SYSTEM VERSIONING", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
+        with pytest.raises(SourceError) as caught:
+            log.read()
+        assert caught.value.code == "TM-MY-007" and "DROP SYSTEM VERSIONING" in caught.value.remedy
+    assert log.lines == []
+
+
+@pytest.mark.parametrize("charset", ["latin1", "cp1250", "utf8mb4"])
+def test_statements_are_in_the_character_set_of_their_client(mariadb_database: Database, charset: str) -> None:
+    run(mariadb_database, "CREATE TABLE `té` (id INT PRIMARY KEY)", "INSERT INTO `té` VALUES (1)")
+    with captured_log(mariadb_database, "té") as log:
+        with mariadb_database.connect(charset=charset) as connection, connection.cursor() as cursor:
+            cursor.execute("TRUNCATE TABLE `té`")
+        assert [op for op, _ in plain(log.read())] == ["t"]

@@ -166,7 +166,7 @@ def test_a_change_of_the_key_is_a_delete_and_a_create() -> None:
     ],
 )
 def test_what_is_not_a_row_is_an_error_without_values(body: bytes, code: str) -> None:
-    columns = [ID, (LoggedColumn(table_map.VARCHAR, 40), Column("secret", "varchar", charset="gbk", length=10))]
+    columns = [ID, (LoggedColumn(table_map.VARCHAR, 40), Column("secret", "varchar", charset="gb18030", length=10))]
     with pytest.raises(SourceError) as caught:
         Decoded(columns, INSERT, body)
     assert caught.value.code == code

@@ -14,6 +14,7 @@ import pytest
 
 from captures.interface import LogBatch, Transaction
 from captures.mysql import events
+from captures.mysql.charsets import Recode, built_in
 from captures.mysql.columns import Column
 from captures.mysql.config import parse_endpoint
 from captures.mysql.gtid import MysqlGtids
@@ -46,6 +47,15 @@ class OneTable:
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS
         return BoundTable(binding, columns, frozenset(("id", "v")), ("id",), 0), None
+
+    def doubted(self) -> list[BoundTable]:
+        return []
+
+    def end_of_log(self) -> int:
+        return 1 << 60
+
+    def recode(self, charset: str) -> Recode | None:
+        return built_in(charset)
 
 
 def rows(*ids: int, text: bytes = b"x") -> bytes:
@@ -271,3 +281,16 @@ def test_the_servers_reason_comes_after_what_it_sent() -> None:
             reader.read()
         assert caught.value.code == "TM-MY-042"
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11"]
+
+
+@pytest.mark.parametrize("gone", [b"DROP TABLE t", b"RENAME TABLE t TO u", b"DROP DATABASE shop", b""])
+def test_a_table_that_is_made_where_it_is_not_there(gone: bytes) -> None:
+    """The server logs that statement also where it does nothing."""
+    log = LogWriter()
+    statements = [gone] if gone else []
+    for number, statement in enumerate([*statements, b"CREATE TABLE IF NOT EXISTS t (id INT)"], 11):
+        log.add(events.GTID, gtid(number))
+        log.add(events.QUERY, query(statement))
+    with binlog_server(log.packets) as server, reading(server) as reader:
+        reader.read(log.offset)
+        assert {binding for batch in reader.batches for binding in batch.restarted} == ({0} if gone else set())

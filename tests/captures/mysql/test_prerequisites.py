@@ -15,6 +15,7 @@ from captures.mysql.database import MysqlDatabase
 from captures.mysql.session import Session, asking, connect
 from protocol.errors import SourceError
 from protocol.messages import Binding
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import unary
 from tests.servers.mariadb import Database, no_source
@@ -87,6 +88,28 @@ def test_a_good_server_is_valid_for_a_user_with_few_privileges(mariadb_database:
         paths = MysqlDatabase().validate(config, [bound(mariadb_database, "t")])
         assert paths == [[mariadb_database.name, "t"]]
         assert MysqlDatabase().apply(config, [bound(mariadb_database, "t")]) == ""
+
+
+def test_foreign_keys_that_cascade_are_warned_of(mariadb_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """InnoDB deletes the children by itself, and the log does not tell."""
+    run(
+        mariadb_database,
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE strict (id INT PRIMARY KEY REFERENCES parent (id))",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT of_p FOREIGN KEY (p) REFERENCES parent (id)"
+        " ON DELETE CASCADE ON UPDATE SET NULL)",
+        "INSERT INTO parent VALUES (1)",
+        "INSERT INTO child VALUES (1, 1)",
+    )
+    monitor = "REPLICATION CLIENT" if mariadb_database.is_mysql else "BINLOG MONITOR"
+    grants = [f"SELECT ON {mariadb_database.name}.*", f"REPLICATION SLAVE, {monitor} ON *.*"]
+    with account(mariadb_database, "tm_child", *grants) as config:
+        MysqlDatabase().validate(config, [bound(mariadb_database, table) for table in ("parent", "strict", "child")])
+    (warning,) = [record.getMessage() for record in caplog.records if "foreign keys" in record.getMessage()]
+    assert warning.startswith(f"{mariadb_database.name}.child: ") and "of_p" in warning
+    with captured_log(mariadb_database, "parent", "child") as log:
+        run(mariadb_database, "DELETE FROM parent")
+        assert [document["_meta"]["source"]["table"] for document in log.read()] == ["parent"]
 
 
 def test_everything_about_tables_is_said_at_once(mariadb_database: Database) -> None:

@@ -91,7 +91,7 @@ def test_optional_metadata() -> None:
     assert found.named and tuple(column.name for column in found.columns) == names
     assert [column.unsigned for column in found.columns] == [True, None, None, False, *[None] * 5, True]
     assert [column.charset for column in found.columns if column.charset] == ["utf8mb4", "binary", "utf8mb4"]
-    assert [column.labels for column in found.columns if column.labels] == [("x", "it's"), ("a", "b")]
+    assert [column.labels for column in found.columns if column.labels] == [(b"x", b"it's"), (b"a", b"b")]
     assert [column.name for column in found.columns if column.invisible] == ["ü"]
     single = read_table_map(table_map_body(types, option(3, b"\x08\x3f\x1c")), mariadb=False)
     assert [column.charset for column in single.columns if column.charset] == ["latin1", "binary", "gbk"]

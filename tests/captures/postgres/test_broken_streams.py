@@ -79,6 +79,19 @@ def test_a_stream_that_breaks_again_before_it_is_where_it_was(database: Database
         assert _all_came_once(reader)
 
 
+def test_a_stream_that_cannot_be_begun_again_at_once(database: Database) -> None:
+    prepare(database, USERS)
+    with capturing(database, "users") as reader:
+        reader.source.close()
+        for _ in range(2):
+            with pytest.raises(SourceError, match="TM-PG-020"):
+                reader.log.reconnect()
+        prepare(database, "INSERT INTO users VALUES (1, 'one')")
+        reader.reconnect(time.monotonic() + 20)
+        reader.all_there_is()
+        assert reader.ids() == [("c", 1)]
+
+
 def test_columns_that_changed_in_the_transaction_that_broke_off(database: Database) -> None:
     prepare(database, USERS, "CREATE TABLE other (id int PRIMARY KEY)")
     with capturing(database, "users", "other") as reader:

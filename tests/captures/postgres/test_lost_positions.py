@@ -14,6 +14,7 @@ from captures.postgres.database import PostgresDatabase
 from captures.postgres.lsn import format_lsn, parse_lsn
 from captures.postgres.position import ServerLog, check_log
 from captures.postgres.source import PostgresSource
+from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from runtime.demo.postgres_server import PostgresServer
 from tests.captures.postgres.log_reading import binding
@@ -116,9 +117,9 @@ def test_a_slot_of_something_else(database: Database) -> None:
 def test_timelines() -> None:
     """The history of timeline 4: 1 was left at 0/1000, 2 at 0/2000; 3 is another branch."""
     log = ServerLog("s", 4, {1: 0x1000, 2: 0x2000})
-    check_log(log, 0x1000, {"system": "s", "timeline": 1})
-    check_log(log, 0x2000, {"system": "s", "timeline": 2})
-    check_log(log, 0x9000, {"system": "s", "timeline": 4})
+    check_log(log, None, 0x1000, {"system": "s", "timeline": 1})
+    check_log(log, None, 0x2000, {"system": "s", "timeline": 2})
+    check_log(log, None, 0x9000, {"system": "s", "timeline": 4})
     for timeline, known, text in [
         (1, 0x1001, "which this server left at 0/1000 for timeline 4"),
         (2, 0x2001, "which this server left at 0/2000 for timeline 4"),
@@ -126,7 +127,7 @@ def test_timelines() -> None:
         (5, 0x0001, "does not come from that"),
     ]:
         with pytest.raises(LostPosition, match=text) as raised:
-            check_log(log, known, {"system": "s", "timeline": timeline})
+            check_log(log, None, known, {"system": "s", "timeline": timeline})
         assert raised.value.code == "TM-PG-016"
 
 
@@ -196,7 +197,8 @@ def test_a_failover_that_takes_the_slot_along(primary: Postgres) -> None:
             prepare(database, "INSERT INTO users VALUES (1, 'before')")
             cursor = format_lsn(end_of_log(database))
             with opened(standby, "failover") as source, pytest.raises(Exception, match=r"TM-PG-013.*follows"):
-                source.start_position(cursor, identity)
+                source.start_position(None, None)
+            not_yet(standby, cursor, identity)
             replayed(database, standby)
             assert primary.server is not None
             primary.server.stop("immediate")
@@ -217,6 +219,7 @@ def test_a_failover_that_leaves_the_slot_behind(primary: Postgres) -> None:
         cursor, identity = applied(database)
         with standby_of(primary) as standby:
             replayed(database, standby)
+            not_yet(standby, cursor, identity)
             assert primary.server is not None
             primary.server.stop("immediate")
             promote(standby)
@@ -224,6 +227,15 @@ def test_a_failover_that_leaves_the_slot_behind(primary: Postgres) -> None:
             assert "sync_replication_slots" in error.remedy
             starts_over(standby, "failover")
             primary.server.start()
+
+
+def not_yet(standby: Postgres, cursor: str, identity: JsonObject) -> None:
+    """A name that leads to the standby for a moment, before it takes over, is no reason to empty tables."""
+    with opened(standby, "failover", on_lost_position="backfill") as source:
+        with pytest.raises(SourceError, match=r"TM-PG-020.*is a standby of it") as raised:
+            source.start_position(cursor, identity)
+        assert not isinstance(raised.value, LostPosition)
+        assert source.identity()["standby"] is True
 
 
 def _name_database(standby: Postgres, database: str) -> None:

@@ -192,3 +192,15 @@ def test_bounds_lie_inside_and_grow(parts: int) -> None:
     assert order == sorted(set(order)) and len(bounds) == parts - 1
     assert all((7, 90) < place < (9, 4) for place in order)
     assert page_bounds([], None, None, parts) == []
+
+
+def test_a_condition_that_the_server_has_an_index_for_changes_no_order(database: Database) -> None:
+    """A chunk that is full goes on after its last row, which must be the furthest one."""
+    settings = [
+        f"ALTER DATABASE {database.name} SET enable_{plan} = off" for plan in ("tidscan", "seqscan", "bitmapscan")
+    ]
+    fill = "INSERT INTO t SELECT i FROM generate_series(1000, 1, -1) i"
+    with opened(
+        database, *settings, "CREATE TABLE t (v int PRIMARY KEY)", fill, scan="physical", where="v > 10"
+    ) as table:
+        assert rows_read(table, 30) == list(range(11, 1001))

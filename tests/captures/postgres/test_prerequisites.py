@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psycopg import errors
 
 from captures.postgres.bindings import bound_tables
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.database import PostgresDatabase
+from captures.postgres.lsn import parse_lsn
 from captures.postgres.platform import PLATFORMS
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import connect
@@ -18,7 +20,7 @@ from protocol.errors import SourceError
 from runtime.demo.postgres_server import PostgresServer
 from tests.captures.postgres.log_reading import binding
 from tests.captures.session import Json, Session, apply, bindings, session, unary
-from tests.captures.source_tables import BOUND, FILL, USERS, prepare, table_rows
+from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.servers.postgres import Database, Postgres, fresh_database, no_source, sources
 
 
@@ -127,6 +129,40 @@ def test_an_owner_adds_its_tables_to_the_publication(database: Database, role: s
     assert "added 1 tables" in apply(config, bindings("own.one", "own.two"))
 
 
+def test_generated_columns_that_would_end_all_updates(database: Database) -> None:
+    if database.version < 18:
+        pytest.skip("from version 18 on")
+    prepare(
+        database,
+        "CREATE TABLE users (id int PRIMARY KEY, name text, twice int GENERATED ALWAYS AS (id * 2) STORED)",
+        "INSERT INTO users SELECT i, 'name' FROM generate_series(1, 10) i",
+        "ALTER TABLE users REPLICA IDENTITY FULL",
+    )
+    (failure,) = failures(database, "users")
+    assert failure.code == "TM-PG-018"
+    prepare(database, failure.remedy.partition("all the same: ")[2])
+    assert failures(database, "users") == []
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        prepare(database, "UPDATE users SET name = 'changed' WHERE id < 5", "DELETE FROM users WHERE id = 9")
+        end = end_of_log(database)
+        capture.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+        assert capture.rows() == table_rows(database)
+        assert all("twice" not in doc.get("_meta", {}).get("before", {}) for _, doc in capture.documents)
+    prepare(database, "ALTER PUBLICATION tidemark SET (publish_generated_columns = none)")
+    (failure,) = failures(database, "users")
+    prepare(database, failure.remedy.partition("all the same: ")[2])
+    prepare(database, "ALTER TABLE users ADD COLUMN thrice int GENERATED ALWAYS AS (id * 3) VIRTUAL")
+    with pytest.raises(errors.InvalidColumnReference):
+        prepare(database, "UPDATE users SET name = 'refused'")
+    (failure,) = failures(database, "users")
+    assert "all the same" not in failure.remedy
+    prepare(database, failure.remedy.removeprefix("Run: ").partition(";")[0], "UPDATE users SET name = 'taken'")
+    assert failures(database, "users") == []
+
+
 def test_settings_of_the_role_break_nothing(any_database: Database) -> None:
     name = f"{any_database.name}_settings"
     prepare(
@@ -144,7 +180,7 @@ def test_settings_of_the_role_break_nothing(any_database: Database) -> None:
         f"ALTER ROLE {name} SET default_transaction_isolation = 'serializable'",
     )
     if any_database.version >= 17:
-        prepare(any_database, f"ALTER ROLE {name} SET transaction_timeout = '5ms'")
+        prepare(any_database, f"ALTER ROLE {name} SET transaction_timeout = '100ms'")
     try:
         config = endpoint(any_database, user=name, password="x", backfill={"chunk_rows": 100})
         apply(config, BOUND)

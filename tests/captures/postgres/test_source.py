@@ -50,7 +50,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
             connection.execute("ALTER TABLE users ADD COLUMN name text DEFAULT 'a'")
             columns = (RelationColumn("id", INT4, -1, True), RelationColumn("name", TEXT, -1, False))
             (oid,) = connection.execute("SELECT 'users'::regclass::oid").fetchone() or (0,)
-            bound = source.relation(Relation(oid, "public", "users", "d", columns))
+            bound = source.followed.relation(Relation(oid, "public", "users", "d", columns))
             assert bound is not None and bound.new_schema is not None
             return target
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from backfill.keys import Key, key_from_texts
-from captures.postgres.config import parse_endpoint
-from captures.postgres.ranges import split
+from captures.postgres.config import parse_endpoint, parse_resource
+from captures.postgres.pages import Place
+from captures.postgres.ranges import split, split_pages
 from captures.postgres.session import connect
+from captures.postgres.source import PostgresSource
 from tests.captures.postgres.chunk_reads import Table, opened
+from tests.captures.postgres.log_reading import binding
+from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
 
 ROWS = "INSERT INTO t SELECT i, i FROM generate_series(1, 10000) i"
@@ -194,3 +200,42 @@ def test_keys_ordered_by_an_extensions_operators(database: Database) -> None:
         with connect(config) as session:
             cuts = split(session, table.target, None, None, 4)
         assert len(cuts) == 3 and [c.lower() for c in cuts] == sorted(c.lower() for c in cuts)
+
+
+@pytest.mark.parametrize("physical", [False, True])
+def test_a_table_that_somebody_locks_stays_whole(database: Database, physical: bool) -> None:
+    cut = split_pages if physical else split
+    with (
+        opened(database, "CREATE TABLE t (k int PRIMARY KEY, v int)", ROWS) as table,
+        connect(parse_endpoint(database.config())) as asking,
+        database.connect(autocommit=False) as locker,
+    ):
+        locker.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        assert cut(asking, table.target, None, None, 4) == []
+        locker.rollback()
+        assert len(cut(asking, table.target, None, None, 4)) == 3
+
+
+def test_a_table_that_is_scanned_by_pages_may_have_ranges_by_key(database: Database) -> None:
+    prepare(database, "CREATE TABLE t (k int PRIMARY KEY, v int)", ROWS, "ANALYZE t")
+    resource = parse_resource({"schema": "public", "table": "t", "scan": "physical"})
+    source = PostgresSource(parse_endpoint(database.config()), [binding("t")], [resource])
+    with closing(source):
+        (middle,) = source.split(0, key("2000"), None, 2)
+        assert 5000 < int(middle) < 7000
+        (page,) = source.split(0, None, None, 2, physical=True)
+        assert Place.parse(page).page > 0
+
+
+def test_domains_over_enums(database: Database) -> None:
+    """The server has no operators for them."""
+    statements = (
+        "CREATE TYPE size AS ENUM ('small', 'medium', 'large')",
+        "CREATE DOMAIN fit AS size",
+        "CREATE TABLE t (k fit, v int, PRIMARY KEY (k, v))",
+        "INSERT INTO t SELECT (enum_range(NULL::size))[1 + i % 3], i FROM generate_series(1, 3000) i",
+        "ANALYZE t",
+    )
+    with opened(database, *statements) as table:
+        assert_cut(database, table, 2, cursor=key("small", "1500"), largest=2000)
+        assert_cut(database, table, 2, until=key("large"), largest=2000)

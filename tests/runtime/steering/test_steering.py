@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
 from tests.servers.deadline import wait_until
 
@@ -66,6 +68,13 @@ def test_an_order_for_a_table_that_is_not_captured_is_refused(folder: CaptureFol
     assert refused.returncode == 2
     assert "TM-CFG-004" in refused.stderr
     assert "did you mean public.t?" in refused.stderr
+
+
+@pytest.mark.parametrize("rows", [("--where", "id > 5"), ("--from", "5"), ("--until", "5")])
+def test_rows_of_several_tables_cannot_be_chosen_at_once(folder: CaptureFolder, rows: tuple[str, str]) -> None:
+    refused = folder.run("backfill", str(folder.file), "-t", "public.t", "-t", "public.u", *rows)
+    assert refused.returncode == 2
+    assert "TM-CFG-007" in refused.stderr
 
 
 def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_starts(folder: CaptureFolder) -> None:

@@ -1,0 +1,69 @@
+"""Where the log is read: the file and offset of the present event."""
+
+from __future__ import annotations
+
+from captures.mysql import events
+from captures.mysql.position import LogPosition, position
+from protocol.errors import SourceError
+
+_FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
+
+
+class LogPlace:
+    """The place of the event that was read last, on one connection.
+
+    Attributes:
+        file: Of the log; empty before the server has said it.
+        offset: Where in it the event ends.
+        event_start: Where it begins.
+        base: The file's begin, as ``captures.mysql.position.position`` has it.
+    """
+
+    def __init__(self, start: LogPosition) -> None:
+        self.file = start.file
+        self.offset = self.event_start = start.offset
+        self.base = position(start.file, 0)
+        # The server may send what lies before the place: its protocol has no room for large offsets.
+        self._passed_to = start.order if start.file and not start.gtids else 0
+        self._silence = (0, 0)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.event_start}"
+
+    @property
+    def order(self) -> int:
+        """The event's end, as the engine knows it."""
+        return self.base + self.offset
+
+    def passes_over(self, kind: int) -> bool:
+        """Whether the event lies before the place that was asked for, and says nothing of its file."""
+        return self.base + self.event_start < self._passed_to and kind not in _FILE_EVENTS
+
+    def move(self, kind: int, size: int, log_position: int) -> None:
+        """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset."""
+        if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
+            return  # the file's first event, sent again before one in its middle
+        self.offset += log_position - self.offset & 0xFFFFFFFF
+        self.event_start = self.offset - size
+
+    def rotate(self, file: str, offset: int) -> None:
+        """The log goes on in another file."""
+        self.file, self.offset = file, offset
+        self.base = position(file, 0)
+
+    def sent_up_to(self, file: str, offset: int) -> None:
+        """The server passed over events that are not for us."""
+        if file == self.file and offset > self.offset:
+            self.offset = offset
+
+    def silent(self, end: int) -> None:
+        """The server says that it has nothing to send, while its log ends at ``end``: here, or perhaps since a moment.
+
+        After RESET MASTER it goes on saying so, at the end of a file that is deleted, while it writes a new one. Raises
+        SourceError ``TM-MY-020``, upon which the log is opened again, and the server says whether it has the position.
+        """
+        here = self.order
+        was_here, was_end = self._silence
+        self._silence = here, end
+        if end < here or was_here == here < was_end:
+            raise SourceError("TM-MY-020", f"the server sends nothing after {self}, which is not where its log ends")
