@@ -53,7 +53,7 @@ _KEYS: dict[KeyForm, str] = {
 }
 
 
-_EXTRA = {KeyForm.NUMBER: "%s + 0", KeyForm.CODED: "LOWER(HEX(%s))"}
+_EXTRA = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))"}
 """Keys that are not made of the text that the document has: selected besides."""
 
 

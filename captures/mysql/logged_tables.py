@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -45,6 +45,9 @@ class LoggedTable:
     incomplete: list[Key] = field(default_factory=list)
 
 
+_BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+
+
 def origin_members(schema: str, table: str) -> bytes:
     """The members of ``_meta.source`` that say which table a document is of."""
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
@@ -75,6 +78,8 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         known = tuple(c or described(logged.columns[i], tables.recode) for i, c in enumerate(columns))
     if known is None or not set(bound.key) <= {column.name for column in known}:
         return LoggedTable(bound.binding, None, logged.named, origin)
+    if not logged.named:
+        _check_labels(known, bound.emitted, name)
     bound, new_schema = tables.adopt(bound.binding, known)
     names = [column.name for column in known]
     places = tuple(names.index(key) for key in bound.key)
@@ -87,6 +92,19 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         tables.recode,
     )
     return LoggedTable(bound.binding, RowDecoder(bound.binding, decoded, name), logged.named, origin, new_schema)
+
+
+def _check_labels(columns: Sequence[Column], emitted: Container[str], table: str) -> None:
+    """Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
+
+    Raises SourceError ``TM-MY-032``.
+    """
+    for column in columns:
+        beyond = column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels)
+        if beyond and column.name in emitted:
+            raise SourceError(
+                "TM-MY-032", f"column {column.name} of {table} may have labels that the catalog cannot show"
+            )
 
 
 def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: RecodeOf) -> tuple[Column | None, ...] | None:

@@ -138,6 +138,13 @@ CODES = (
         "Exclude the named column, or mend the value: a text in a JSON column that is not JSON, for one.",
     ),
     ErrorCode(
+        "TM-MY-032",
+        "The labels of an enum or set cannot be told from the catalog",
+        Policy.MANUAL,
+        "Have the log name them: SET GLOBAL binlog_row_metadata = FULL; (from MariaDB 10.5 and MySQL 8.0.1 on). Or exclude "
+        "the column. The catalog prints a character beyond U+FFFF as a question mark.",
+    ),
+    ErrorCode(
         "TM-MY-042",
         "Another replica has the same server_id",
         Policy.MANUAL,

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.captures.mysql.captured_log import captured_log
@@ -23,6 +23,9 @@ from tests.servers.mariadb import Database
 Literals = st.SearchStrategy[str]
 
 _numbers = count()
+
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Without shrinking: every example makes a table, and a table that fails is small enough to be read."""
 
 
 @dataclass(frozen=True)
@@ -262,11 +265,13 @@ def tables(draw: st.DrawFn) -> RandomTable:
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(table=tables())
 def test_chunk_and_log_and_server_agree(mariadb_database: Database, metadata: str, table: RandomTable) -> None:
     if mariadb_database.is_mysql and metadata == "NO_LOG":
         metadata = "MINIMAL"
+    if metadata != "FULL":  # The catalog cannot show such labels, and the capture says so: see test_mysql_log.
+        assume(not any("SET(" in kind.sql or "ENUM(" in kind.sql for kind in table.kinds.values() if "😀" in kind.sql))
     name = f"t{next(_numbers)}"
     run(mariadb_database, f"CREATE TABLE {name} ({table.definition})")
     names = ", ".join(["id", *table.kinds])

@@ -205,3 +205,19 @@ def test_statements_are_in_the_character_set_of_their_client(mariadb_database: D
         with mariadb_database.connect(charset=charset) as connection, connection.cursor() as cursor:
             cursor.execute("TRUNCATE TABLE `té`")
         assert [op for op, _ in plain(log.read())] == ["t"]
+
+
+def test_labels_that_the_catalog_cannot_show_are_never_guessed(mariadb_database: Database) -> None:
+    run(mariadb_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('😀', 'b') CHARACTER SET utf8mb4)")
+    insert = "INSERT INTO t VALUES (1, 1)"
+    with (
+        global_setting(mariadb_database, "binlog_row_metadata", "'NO_LOG'"),
+        captured_log(mariadb_database, "t") as log,
+    ):
+        run(mariadb_database, insert)
+        with pytest.raises(SourceError) as caught:
+            log.read()
+    assert caught.value.code == "TM-MY-032"
+    with captured_log(mariadb_database, "t") as log:
+        run(mariadb_database, "DELETE FROM t", insert)
+        assert [document["mood"] for document in log.read()][-1] == "😀"
