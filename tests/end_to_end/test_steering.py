@@ -1,0 +1,76 @@
+"""A capture is planned, steered and edited while it runs, with the commands a person has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.progress.status_file import read_status
+from tests.end_to_end.capture import Capture
+from tests.servers.deadline import wait_until
+from tests.workload.tables import Database, create_tables, source_of
+
+ROWS = 3000
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def table(capture: Capture, name: str) -> str:
+    return f"{source_of(capture.database).schema}.{name}"
+
+
+def progress(capture: Capture, name: str) -> dict[str, Any]:
+    """How far a table's backfill is, as the capture said last; empty before it said anything."""
+    found: dict[str, Any] = (read_status(capture.log) or {}).get("tables", {}).get(table(capture, name), {})
+    return found
+
+
+def test_a_plan_names_every_table_and_changes_nothing(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, ROWS)
+    capture = Capture(tmp_path, each_database)
+    planned = capture.run("plan", "--json")
+    assert planned.status == 0, planned.said
+    tables = json.loads(planned.said.splitlines()[0])["tables"]
+    assert set(tables) == set(source_of(each_database).tables())
+    assert {one["scan"] for one in tables.values()} == {"key"}
+    assert all(one["rows_per_second"] > 0 and one["bytes_estimated"] > 0 for one in tables.values())
+    assert not capture.log.exists()
+
+
+def test_a_backfill_is_paused_and_resumed_and_a_table_added_while_the_log_goes_on(
+    each_database: Database, tmp_path: Path
+) -> None:
+    create_tables(each_database, ROWS)
+    accounts, entries = (f"{source_of(each_database).schema}.{name}" for name in ("accounts", "entries"))
+    # Slow enough that the backfill is under way for as long as this test wants it to be.
+    slow = {"backfill": {"chunk_rows": 50, "max_rate": "200 rows"}}
+    capture = Capture(tmp_path, each_database, slow, tables=[accounts])
+    with capture.start() as running:
+        capture.wait_for_events(running)
+        paused = capture.run("pause", "-t", accounts, "--json")
+        assert paused.status == 0, paused.said
+        assert json.loads(paused.said.splitlines()[0])["done"]
+        wait_until(lambda: progress(capture, "accounts").get("state") == "paused", 30, "it is paused")
+        status = json.loads(capture.run("status", "--json").said.splitlines()[0])
+        assert status["progress"]["tables"][accounts]["state"] == "paused"
+        capture.progress.update()
+        held, changes = capture.snapshot_rows(), capture.progress.changes.total()
+        assert 0 < held < ROWS
+        with source_of(each_database).connect(autocommit=True) as connection:
+            connection.cursor().execute("UPDATE accounts SET id = id WHERE id < 3")
+            connection.cursor().execute("DELETE FROM accounts WHERE id < 3")
+        wait_until(lambda: capture.progress.update().changes.total() > changes, 30, "the log goes on")
+        assert capture.snapshot_rows() == held
+        capture.config = {"backfill": {"chunk_rows": 500}}
+        capture.tables = [accounts, entries]
+        capture.write()
+        wait_until(lambda: progress(capture, "entries").get("done"), 60, "the added table is read")
+        assert progress(capture, "accounts")["state"] == "paused"
+        assert capture.run("resume").status == 0
+        wait_until(lambda: progress(capture, "accounts").get("done"), 60, "the paused table is read")
+    capture.catch_up()
+    keys = source_of(each_database).tables()
+    assert capture.differences({name: keys[name] for name in (accounts, entries)}) == []
