@@ -225,6 +225,8 @@ class MariaDbServer:
                 *("--auth-root-authentication-method=socket", "--skip-test-db", f"--extra-file={accounts}"),
             ],
             cwd=self._root,
+            # The bootstrap is a server too, and takes no tmpdir from its caller but this one.
+            env={**os.environ, "TMPDIR": str(self._root / "temporary")},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
