@@ -25,3 +25,8 @@ def test_random_walks(first: int) -> None:
             Walk(seed).run()
         except AssertionError as error:
             raise AssertionError(f"the walk with seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("seed", [81_412])
+def test_walks_that_once_failed(seed: int) -> None:
+    Walk(seed).run()
