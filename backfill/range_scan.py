@@ -280,6 +280,8 @@ class RangeScan:
         no row there to drop. In a physical scan the same goes for every row with a partial event: where the snapshot
         sees it, the scan may not be yet; where it is by then, the scan may have been.
         """
+        if self._keyless:
+            return
         for key in window.partials() if self.physical else window.incomplete():
             self._rereads.request(key)
 

@@ -46,7 +46,7 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
 def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None) -> TablePlan:
     bounds = []
     if readers > 1 and table.scan != "none":
-        bounds = source.split(table.binding, None, None, readers, physical=table.scan == "physical")
+        bounds = source.split(table.binding, None, None, readers, physical=table.scan in ("physical", "snapshot"))
     return TablePlan(
         scan=table.scan,
         key=list(table.key),
@@ -59,7 +59,7 @@ def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None)
 
 def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
     """Rows a second of a first chunk; None for a table without rows."""
-    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan == "physical")
+    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan in ("physical", "snapshot"))
     try:
         chunk = reader.read(request)
     except SourceError as error:

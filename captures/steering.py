@@ -118,7 +118,7 @@ class Steering:
     @staticmethod
     def _bounds(command: Control, backfill: TableBackfill) -> tuple[Key | None, Key | None]:
         columns = len(backfill.table.key)
-        if (command.from_ or command.until) and not columns:
+        if not columns:
             raise _wrong(f"{backfill.table.name} has no key that rows could be chosen by")
         if command.from_ and len(command.from_) != columns:
             raise _wrong(f"from takes the {columns} columns of the key of {backfill.table.name}")

@@ -217,4 +217,4 @@ def _keyless(table: OpenedTable) -> bool:
 
 def pages_of(table: OpenedTable) -> Pages | None:
     """What a physical scan reads; None by key. Places are the reader's own: it knows their file and its end."""
-    return Pages("pages", None) if table.scan == "physical" else None
+    return Pages("pages", None) if table.scan in ("physical", "snapshot") else None

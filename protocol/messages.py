@@ -54,7 +54,9 @@ Texts = Annotated[list[str], _zero(list)]
 class Message(BaseModel):
     """Base of every message: camelCase on the wire, snake_case accepted, unknown fields ignored when reading."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, defer_build=True
+    )
     kind: ClassVar[str] = ""
 
 

@@ -19,7 +19,7 @@ class TablePlan(BaseModel):
     """How one table would be backfilled.
 
     Attributes:
-        scan: ``key``, ``physical`` or ``none``.
+        scan: ``key``, ``physical``, ``snapshot`` or ``none``.
         key: The columns by which it is scanned, and by which its rows are told apart.
         ranges: Into how many parts it can be cut for several readers; 1 when it cannot.
         rows_estimated: The server's estimate, None when it has none.

@@ -106,7 +106,7 @@ class TableEntry(Part):
         table: ``schema.table``, or a pattern such as ``sales.*``.
         exclude: Columns left out.
         hash: Columns of which the connector gives a salted hash.
-        scan: How the backfill walks through the table: ``key``, ``physical`` or ``none``.
+        scan: How the backfill walks through the table: ``key``, ``physical``, ``snapshot`` or ``none``.
         key: Columns that identify a row, instead of the primary key.
         where: SQL that limits the backfill.
         priority: Tables of a higher priority are backfilled first.
@@ -117,7 +117,7 @@ class TableEntry(Part):
     table: Annotated[str, Field(min_length=1)]
     exclude: list[str] = []
     hash: list[str] = []
-    scan: Literal["key", "physical", "none"] | None = None
+    scan: Literal["key", "physical", "snapshot", "none"] | None = None
     key: list[str] = []
     where: str = ""
     priority: int = 0

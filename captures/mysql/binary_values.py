@@ -28,30 +28,36 @@ class _Dates(dict[bytes, str]):
         return text
 
 
-class _Days(dict[int, str]):
-    """``2024-01-15T`` by the upper 22 bits of a DATETIME: ``year * 13 + month``, then 5 bits of day."""
+class _Days(dict[bytes, tuple[str, dict[int, str]]]):
+    """``2024-01-15`` and the clock of its half by the first three bytes of a DATETIME, big endian: a bit that is set,
+    17 bits of ``year * 13 + month``, 5 of day and the highest of hour.
+    """
 
-    def __missing__(self, packed: int) -> str:
+    def __missing__(self, data: bytes) -> tuple[str, dict[int, str]]:
         if len(self) >= _CACHED:
             self.clear()
-        year, month = divmod(packed >> 5, 13)
-        text = self[packed] = f"{year:04d}-{month:02d}-{packed & 31:02d}T"
-        return text
+        packed = int.from_bytes(data, "big") - (1 << 23)
+        year, month = divmod(packed >> 6, 13)
+        half = self[data] = f"{year:04d}-{month:02d}-{packed >> 1 & 31:02d}", _CLOCKS[packed & 1]
+        return half
 
 
 class _Clocks(dict[int, str]):
-    """``14:30:00`` by the lower 17 bits of a DATETIME: 5 of hour, 6 of minute, 6 of second."""
+    """``14:30:00`` by the last two bytes of a DATETIME: the lower 4 bits of hour, 6 of minute, 6 of second."""
+
+    def __init__(self, first_hour: int) -> None:
+        self._first_hour = first_hour
 
     def __missing__(self, packed: int) -> str:
-        text = self[packed] = f"{packed >> 12:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
+        text = self[packed] = f"{self._first_hour + (packed >> 12):02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
         return text
 
 
 class _EpochDays(dict[int, str]):
-    """``2024-01-15T`` by days since 1970."""
+    """``2024-01-15`` by days since 1970; the zero date by ``NEVER``."""
 
     def __missing__(self, days: int) -> str:
-        text = self[days] = f"{date.fromordinal(_EPOCH_ORDINAL + days).isoformat()}T"
+        text = self[days] = date.fromordinal(_EPOCH_ORDINAL + days).isoformat() if days >= 0 else "0000-00-00"
         return text
 
 
@@ -65,45 +71,16 @@ class _DaySeconds(dict[int, str]):
         return text
 
 
-_DAYS, _CLOCKS, _EPOCH_DAYS, _DAY_SECONDS = _Days(), _Clocks(), _EpochDays(), _DaySeconds()
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-
-
-class _Datetimes(dict[bytes, str]):
-    """``2024-01-15T14:30:00`` by the first five bytes of a DATETIME, big endian: a bit that is set, day, and clock.
-
-    A moment that no row had yet is put together of its day and its time of day, which others had.
-    """
-
-    def __missing__(self, data: bytes) -> str:
-        if len(self) >= _CACHED:
-            self.clear()
-        packed = int.from_bytes(data, "big") - (1 << 39)
-        text = self[data] = _DAYS[packed >> 17] + _CLOCKS[packed & 0x1FFFF]
-        return text
-
-
-class _Timestamps(dict[bytes, str]):
-    """``2024-01-15T14:30:00`` in UTC by the first four bytes of a TIMESTAMP, big endian: seconds since 1970.
-
-    0 is the zero date, unless a fraction follows: then it is ``EPOCH``.
-    """
-
-    def __missing__(self, data: bytes) -> str:
-        if len(self) >= _CACHED:
-            self.clear()
-        days, seconds = divmod(int.from_bytes(data, "big"), 86_400)
-        moment = _EPOCH_DAYS[days] + _DAY_SECONDS[seconds]
-        text = self[data] = moment if moment != EPOCH else "0000-00-00T00:00:00"
-        return text
-
-
-EPOCH = "1970-01-01T00:00:00"
+_CLOCKS = _Clocks(0), _Clocks(16)
 
 DATES = _Dates()
-DATETIMES = _Datetimes()
-TIMESTAMPS = _Timestamps()
-"""Most rows of a log have a time that others had a moment ago."""
+DAYS = _Days()
+EPOCH_DAYS, DAY_SECONDS = _EpochDays(), _DaySeconds()
+"""Most moments of a log are of a day that others were, and each second of a day comes again and again."""
+
+NEVER = (-1, 0)
+"""Day and second of the zero date, for which a TIMESTAMP has 0."""
 
 TWO_DIGITS = tuple(f"{number:02d}" for number in range(100))
 
@@ -117,6 +94,13 @@ def decimal_bytes(precision: int, scale: int) -> int:
     """Bytes of a DECIMAL."""
     whole, part = divmod(precision - scale, 9), divmod(scale, 9)
     return 4 * whole[0] + _DIGIT_BYTES[whole[1]] + 4 * part[0] + _DIGIT_BYTES[part[1]]
+
+
+def decimal_groups(precision: int, scale: int) -> tuple[list[int], list[int]]:
+    """Bytes of the groups of digits before and after a DECIMAL's point: see ``decimal_reader``."""
+    whole, part = divmod(precision - scale, 9), divmod(scale, 9)
+    before, after = [_DIGIT_BYTES[whole[1]], *[4] * whole[0]], [*[4] * part[0], _DIGIT_BYTES[part[1]]]
+    return [size for size in before if size], [size for size in after if size]
 
 
 def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:

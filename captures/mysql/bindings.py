@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -20,9 +20,25 @@ from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 
-def captured_columns(columns: Sequence[Column], exclude: Sequence[str]) -> tuple[Column, ...]:
+def captured_columns(
+    columns: Sequence[Column], exclude: Sequence[str], hashed: Sequence[str] = (), salt: bytes = b""
+) -> tuple[Column, ...]:
     """The columns that documents have: generated and invisible ones too, the log carries them."""
-    return tuple(column for column in columns if not column.hidden and column.name not in exclude)
+    return tuple(
+        replace(column, salt=salt) if column.name in hashed else column
+        for column in columns
+        if not column.hidden and column.name not in exclude
+    )
+
+
+def no_salt(table: Table) -> SourceError:
+    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
+    return SourceError(
+        "TM-MY-023",
+        f"{table.name_in_full}: columns are to be hashed, and the configuration has no hash_salt",
+        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
+        "same values have other hashes.",
+    )
 
 
 def folded(path: Path, *, folds: bool) -> Path:
@@ -57,6 +73,9 @@ class MysqlBinding:
 
     Attributes:
         announced: The document schema that was announced last.
+
+    Raises:
+        SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
     """
 
     index: int
@@ -65,15 +84,25 @@ class MysqlBinding:
     table: Table
     emit_truncate: bool
     tinyint1_as_bool: bool
+    salt: bytes = field(default=b"", repr=False)
     announced: JsonObject | None = None
+
+    def __post_init__(self) -> None:
+        if self.resource.hash and not self.salt:
+            raise no_salt(self.table)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return captured_columns(self.table.columns, self.resource.exclude)
+        return captured_columns(self.table.columns, self.resource.exclude, self.resource.hash, self.salt)
 
     @property
     def key(self) -> tuple[str, ...]:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def scan(self) -> str:
+        """A table that has a key is not read in one transaction: it may have been given one since it was configured."""
+        return "key" if self.resource.scan == "snapshot" and self.key else self.resource.scan
 
     @property
     def name(self) -> str:
@@ -108,7 +137,7 @@ class MysqlBinding:
             document_schema=self.announced,
             identity=self.identity,
             key=self.key,
-            scan=self.resource.scan,
+            scan=self.scan,
             priority=self.resource.priority,
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
@@ -130,7 +159,9 @@ class MysqlBinding:
 
     def chunk_head(self, cursor: str) -> bytes:
         """What stands before a chunk row's tail; ``cursor`` is the document's, ``file:position:row``."""
-        return self._head("c", cursor)[:-1] + b","
+        head = self._head("c", cursor)
+        # The tail of a row without a key begins with the rest of its place: see captures.mysql.snapshot_scan.
+        return head[:-1] + b"," if self.key else head.removesuffix(b'0"}}}')
 
     def _head(self, op: str, cursor: str) -> bytes:
         origin = origin_members(*self.table.path)

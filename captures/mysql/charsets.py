@@ -21,13 +21,15 @@ RecodeOf = Callable[[str], Recode | None]
 """What recodes the texts of a character set; None where they are UTF-8 as they are. Raises LookupError for no set."""
 
 _CODECS = {
-    "gb18030": "gb18030",
     "ucs2": "utf_16_be",
     "utf16": "utf_16_be",
     "utf16le": "utf_16_le",
     "utf32": "utf_32_be",
 }
 """All of Unicode, by a rule."""
+
+# Python's codec is of GB 18030-2000, the server's of the edition of 2005, in which these two changed places.
+_GB18030_2005 = str.maketrans("\ue7c7\u1e3f", "\u1e3f\ue7c7")
 
 _LONGEST = 3
 """Bytes of a character in any other set."""
@@ -52,6 +54,8 @@ def built_in(charset: str) -> Recode | None:
         return None
     if charset in ("latin1", "binary"):
         return _from_latin1
+    if charset == "gb18030":
+        return _from_gb18030
     codec = _CODECS[charset]
     return lambda text: text.encode("latin-1").decode(codec).encode().decode("latin-1")
 
@@ -116,3 +120,7 @@ def _by_table(characters: dict[str, str]) -> Recode:
 
 def _from_latin1(text: str) -> str:
     return text if text.isascii() else text.translate(_LATIN1_UTF8)
+
+
+def _from_gb18030(text: str) -> str:
+    return text.encode("latin-1").decode("gb18030").translate(_GB18030_2005).encode().decode("latin-1")

@@ -16,7 +16,7 @@ from typing import Any
 
 from captures.mysql import values
 from captures.mysql.columns import Column
-from captures.mysql.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text
+from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from protocol.errors import SourceError
 
 ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
@@ -110,7 +110,10 @@ def compile_chunk_decoder(
         "length": _length,
         "MISFITS": MISFITS,
         "failure": lambda row: _misfit(row, columns, forms, table),
-        **{f"convert{place}": CONVERSIONS[of] for place, of in enumerate(forms)},
+        **{
+            f"convert{place}": column_conversion(column, of)
+            for place, (column, of) in enumerate(zip(columns, forms, strict=True))
+        },
         **{f"K{place}": label for place, label in enumerate(labels)},
         **{f"N{place}": f"{label}null" for place, label in enumerate(labels)},
         "END": _END,
@@ -174,7 +177,9 @@ def _taken(variable: str) -> list[str]:
 def _value(place: int, column: Column, of: Form) -> list[str]:
     """The statements that take a value's text from ``p`` on, and make its member."""
     v = f"v{place}"
-    made = _INLINE[of].replace("%s", v) if of in _INLINE else f"{{convert{place}({v})}}"
+    made = f"{{convert{place}({v})}}"
+    if of in _INLINE and not column.salt:
+        made = _INLINE[of].replace("%s", v)
     member = f"m{place} = f'{{K{place}}}{made}'"
     take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else _taken(v)
     if not column.nullable:
@@ -222,7 +227,7 @@ def _misfit(row: bytes, columns: Sequence[Column], forms: Sequence[Form], table:
             size, place = _length(row, size, place)
         text, place = row[place : place + size].decode("latin-1"), place + size
         try:
-            CONVERSIONS[of](text)
+            column_conversion(column, of)(text)
         except MISFITS:
             return SourceError(
                 "TM-MY-031", f"{where}column {column.name}: a value is not written as type {column.data_type} should be"

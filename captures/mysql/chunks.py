@@ -16,7 +16,7 @@ from captures.mysql.config import EndpointConfig
 from captures.mysql.fence import NothingCertain, end_of_log, fence_taker
 from captures.mysql.result_rows import stream
 from captures.mysql.scan_target import ScanTarget
-from captures.mysql.session import asking, connect, error_of, query_failure
+from captures.mysql.session import Session, asking, connect, error_of, query_failure
 from captures.packed import Packed
 from protocol.errors import SourceError
 
@@ -81,7 +81,7 @@ class SelectChunkReader:
         try:
             snapshot = self._fences.open()
             self._session.rows(target.touch())
-            self._check_shape(target)
+            check_shape(self._session, target)
             # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that
             # is not found counts as deleted, so they are never ended early.
             rereads = self._decoded(target)
@@ -128,12 +128,6 @@ class SelectChunkReader:
                 else f"max_execution_time = {STATEMENT_SECONDS * 1000}"
             )
             self._session.rows(f"SET SESSION {limit}")
-
-    def _check_shape(self, target: ScanTarget) -> None:
-        """The table stays as it is now; the decoder is for what the log, or the catalog, showed last."""
-        found = read_tables(self._session, [target.table.path])
-        if not found or found[0].columns != target.table.columns:
-            raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")
 
     def _scan(self, request: ChunkRequest, target: ScanTarget) -> _Scan:
         cursor, until, where = request.cursor, request.until, request.where
@@ -196,3 +190,15 @@ class SelectChunkReader:
                 raise
             return False
         return True
+
+
+def check_shape(session: Session, target: ScanTarget) -> None:
+    """The table stays as it is now; the decoder is for what the log, or the catalog, showed last.
+
+    Raises:
+        SourceError: ``TM-MY-030`` the table has other columns.
+        pymysql.Error: The server refuses.
+    """
+    found = read_tables(session, [target.table.path])
+    if not found or found[0].columns != target.table.columns:
+        raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")

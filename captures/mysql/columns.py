@@ -29,6 +29,7 @@ class Column:
         zerofill: A number that the server prints with zeros in front.
         collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
+        salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Column:
     generated: str = ""
     invisible: bool = False
     hidden: bool = False
+    salt: bytes = field(default=b"", repr=False)
     # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
     zerofill: bool = field(default=False, compare=False)
     collation: str | None = field(default=None, compare=False)

@@ -62,6 +62,10 @@ class EndpointConfig(Strict):
     truncate: Annotated[
         Literal["emit", "ignore"], Field(description="Whether TRUNCATE becomes a document with op t")
     ] = "emit"
+    hash_salt: Annotated[
+        SecretStr,
+        Field(description="What stands before each value that is hashed", json_schema_extra={"secret": True}),
+    ] = SecretStr("")
 
     @model_validator(mode="after")
     def _certificates(self) -> Self:
@@ -93,11 +97,15 @@ class ResourceConfig(Strict):
     schema_name: Annotated[str, Field(alias="schema", min_length=1)]
     table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
-        Literal["key", "none"], Field(description="How the table is backfilled: in key order, or not at all")
+        Literal["key", "snapshot", "none"],
+        Field(description="Backfill in key order; all in one transaction, for a table without a key; or not at all"),
     ] = "key"
     key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
     where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
     exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
+    hash: Annotated[
+        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
+    ] = []
     priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
 
     @property

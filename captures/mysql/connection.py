@@ -12,12 +12,12 @@ import ssl
 import struct
 import time
 import uuid
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from zlib import crc32
 
 from captures.interface import LostPosition
-from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION
+from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, Event
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition
 from captures.mysql.session import Session, asking
@@ -47,14 +47,19 @@ _WHOLE = 0xFFFFFF
 """The length of a packet that goes on in the next one."""
 
 _OK, _ERROR = 0x00, 0xFF
-_KIND = 4
-"""Where an event has its kind."""
+_FRAME_BYTES = 5
+"""Of a packet before its event: length, sequence number, status."""
 
 _CRC32 = 1
 """The checksum algorithm, in a format description."""
 
-_FRAME = struct.Struct("<IB")
-_CRC = struct.Struct("<I")
+_UNDAMAGED = 0x2144DF1C
+"""The CRC32 of anything that ends in its own CRC32."""
+
+_FRAME = struct.Struct("<IB").unpack_from
+_EVENT = struct.Struct("<IBIBIIIH").unpack_from
+"""The frame, and the header of the event."""
+
 _ERROR_PACKET = struct.Struct("<H")
 
 _READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
@@ -70,7 +75,6 @@ class BinlogConnection:
         position: Where to start. With GTIDs the server finds the place, otherwise the file and offset say it.
 
     Attributes:
-        data: Bytes in which the present packet is; ``text`` are the same as Latin-1.
         checksums: Events end in a CRC32. The log says so in each file's format description.
         server: What tells the server from any other.
         names_columns: The server's ``binlog_row_metadata`` is FULL.
@@ -80,8 +84,6 @@ class BinlogConnection:
     """
 
     def __init__(self, open_session: Callable[[], Session], server_id: int, position: LogPosition) -> None:
-        self.data = b""
-        self.text = ""
         self._server_id = server_id
         self._buffer = b""
         self._buffer_text = ""
@@ -149,31 +151,59 @@ class BinlogConnection:
 
     # Packets.
 
-    def packet(self) -> tuple[int, int] | None:
-        """Bounds in ``data`` of the next event, without its checksum; None when no whole one has arrived.
+    def events(self) -> Iterator[Event | None]:
+        """The events, without their checksums; None each time that no whole one has arrived.
 
         Raises:
-            SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` the event is damaged.
+            SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` an event is damaged.
         """
+        while True:
+            data, text, at = self._buffer, self._buffer_text, self._at
+            last = len(data)
+            while at + _FRAME_BYTES + HEADER <= last:
+                word, status, timestamp, kind, server_id, size, log_position, flags = _EVENT(data, at)
+                length = word & _WHOLE
+                end = at + 4 + length
+                if end > last or status != _OK or length == _WHOLE:
+                    break
+                start, at = at + _FRAME_BYTES, end
+                if kind == FORMAT_DESCRIPTION:
+                    self._describe(data, end)
+                if self.checksums and crc32(data[start:end]) != _UNDAMAGED:
+                    raise _damaged()
+                if self.checksums or kind == FORMAT_DESCRIPTION:
+                    end -= CHECKSUM
+                yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
+            self._at = at
+            event = self._unusual()
+            if event is not None:
+                yield event
+            elif not self.fill():
+                yield None
+
+    def _describe(self, data: bytes, end: int) -> None:
+        """A format description has room for a checksum in any case, and says before it whether its file has them."""
+        self.checksums = data[end - CHECKSUM - 1] == _CRC32
+
+    def _unusual(self) -> Event | None:
+        """The next packet where it is not an event in one piece: None when it has not arrived."""
         at = self._at
         available = len(self._buffer) - at
-        if available < _FRAME.size:
-            self._needed = _FRAME.size
+        self._needed = _FRAME_BYTES
+        if available < _FRAME_BYTES:
             return None
-        word, status = _FRAME.unpack_from(self._buffer, at)
+        word, status = _FRAME(self._buffer, at)
         size = word & _WHOLE
         if size == _WHOLE:
-            return self._divided_packet()
-        if available < size + 4:
-            self._needed = size + 4
+            return self._divided()
+        self._needed = size + 4
+        if available < self._needed:
             return None
-        self._at = end = at + 4 + size
-        self.data, self.text = self._buffer, self._buffer_text
         if status != _OK:
-            raise self._ended(self._buffer[at + 4 : end])
-        return self._checked(at + 5, end)
+            raise self._ended(self._buffer[at + 4 : at + 4 + size])
+        raise _damaged()
 
-    def _divided_packet(self) -> tuple[int, int] | None:
+    def _divided(self) -> Event | None:
         """The next event, of 16 MB or more: in several packets, the last of which is shorter than that."""
         at, pieces = self._at, []
         while True:
@@ -188,23 +218,16 @@ class BinlogConnection:
             at += 4 + size
             if size < _WHOLE:
                 break
-        self.data = b"".join(pieces)
-        self.text = self.data.decode("latin-1")
         self._at = at
-        return self._checked(1, len(self.data))
-
-    def _checked(self, start: int, end: int) -> tuple[int, int]:
-        if self.data[start + _KIND] == FORMAT_DESCRIPTION:
-            # It has room for a checksum in any case, and says before it whether its file has them.
-            self.checksums = self.data[end - CHECKSUM - 1] == _CRC32
-            if not self.checksums:
-                return start, end - CHECKSUM
-        elif not self.checksums:
-            return start, end
-        end -= CHECKSUM
-        if zlib.crc32(memoryview(self.data)[start:end]) != _CRC.unpack_from(self.data, end)[0]:
-            raise SourceError("TM-MY-049", "an event of the binary log does not have the checksum that it says")
-        return start, end
+        data = b"".join(pieces)
+        end = len(data)
+        if self.checksums:
+            if crc32(memoryview(data)[1:]) != _UNDAMAGED:
+                raise _damaged()
+            end -= CHECKSUM
+        _, _, *header = _EVENT(b"\0\0\0\0" + data[: 1 + HEADER])
+        timestamp, kind, server_id, size, log_position, flags = header
+        return data, data.decode("latin-1"), 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags
 
     def fill(self) -> bool:
         """Takes in what has arrived on the socket, without waiting; whether that was anything."""
@@ -254,6 +277,10 @@ class BinlogConnection:
             # A marker and the SQLSTATE stand before the message.
             return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
         return self._broken("the server ended it without a reason")
+
+
+def _damaged() -> SourceError:
+    return SourceError("TM-MY-049", "an event of the binary log does not have the checksum that it says")
 
 
 def server_name(session: Session) -> str:

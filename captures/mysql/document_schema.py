@@ -87,6 +87,10 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
 
 
 def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> JsonSchema:
+    if column.salt:
+        hashed = "Not the value, but its salted SHA-256 in hexadecimal."
+        types = ["string", "null"] if column.nullable else "string"
+        return {"type": types, "description": f"{column.description} {hashed}".lstrip()}
     schema = type_schema(column, nullable=column.nullable and not in_key, tinyint1_as_bool=tinyint1_as_bool)
     if column.description:
         schema["description"] = column.description

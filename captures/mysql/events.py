@@ -85,6 +85,11 @@ STANDALONE = 1
 """The group is one statement, with no commit after it."""
 PREPARED_XA = 64
 
+Event = tuple[bytes, str, int, int, int, int, int, int, int, int]
+"""An event as it is read: bytes that hold it and the same as Latin-1, begin and end of its body in them, and of its
+header: kind, timestamp, server's id, size, end in the log, flags.
+"""
+
 _ROTATE = struct.Struct("<Q")
 _QUERY = struct.Struct("<IIBHH")
 # Variables of a statement's session, by their codes: those that come before, and bytes of each.
@@ -208,9 +213,7 @@ def _signed(value: int) -> int:
 def read_mariadb_gtid(body: bytes, server_id: int) -> Gtid:
     """MariaDB's GTID event; the server is in the event's header. It stands for a BEGIN unless it is standalone."""
     number, domain, flags = _MARIADB_GTID.unpack_from(body)
-    return Gtid(
-        f"{domain}-{server_id}-{number}", None, begins=not flags & STANDALONE, prepares=bool(flags & PREPARED_XA)
-    )
+    return Gtid(f"{domain}-{server_id}-{number}", None, not flags & STANDALONE, flags & PREPARED_XA != 0)
 
 
 def read_query(body: bytes) -> Query:

@@ -14,6 +14,7 @@ from uuid import UUID
 from protocol.errors import SourceError
 
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_MARIADB = re.compile(r"\d+-\d+-\d+", re.ASCII)
 _COUNT = struct.Struct("<Q")
 _INTERVAL = struct.Struct("<QQ")
 
@@ -61,6 +62,20 @@ class MysqlGtids:
         else:
             self._cover(source, n, n + 1)
         self._text = None
+
+    def without(self, gtid: str) -> str:
+        """The text of the set that lacks one of its members."""
+        rest = MysqlGtids(str(self))
+        source, _, number = gtid.rpartition(":")
+        n = int(number)
+        starts, ends = rest._sources[source]
+        place = bisect_right(starts, n) - 1
+        intervals = ((starts[place], n), (n + 1, ends[place]))
+        kept = [(start, end) for start, end in intervals if start < end]
+        starts[place : place + 1], ends[place : place + 1] = [s for s, _ in kept], [e for _, e in kept]
+        if not starts:
+            del rest._sources[source]
+        return str(rest)
 
     def _cover(self, source: str, start: int, end: int) -> None:
         starts, ends = self._sources.setdefault(source, ([], []))
@@ -134,25 +149,24 @@ class MariadbGtids:
     """
 
     def __init__(self, text: str = "") -> None:
-        self._domains: dict[int, tuple[int, int]] = {}
-        try:
-            for entry in "".join(text.split()).split(","):
-                if entry:
-                    self.add(entry)
-        except ValueError:
-            raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position of GTIDs") from None
+        self._domains: dict[str, str] = {}
+        for entry in "".join(text.split()).split(","):
+            if entry and not _MARIADB.fullmatch(entry):
+                raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position of GTIDs")
+            if entry:
+                self.add(entry)
 
     def add(self, gtid: str) -> None:
-        """The domain's last transaction is this one now."""
-        domain, server, number = gtid.split("-")
-        self._domains[int(domain)] = int(server), int(number)
+        """The domain's last transaction is this one now: ``domain-server-n``, without zeros in front."""
+        domain, _, rest = gtid.partition("-")
+        self._domains[domain] = rest
 
     def __contains__(self, gtid: str) -> bool:
         domain, _, number = gtid.split("-")
-        return int(number) <= self._domains.get(int(domain), (0, 0))[1]
+        return int(number) <= int(self._domains.get(domain, "0-0").partition("-")[2])
 
     def __str__(self) -> str:
-        return ",".join(f"{domain}-{server}-{number}" for domain, (server, number) in sorted(self._domains.items()))
+        return ",".join(f"{domain}-{self._domains[domain]}" for domain in sorted(self._domains, key=int))
 
 
 Gtids = MysqlGtids | MariadbGtids

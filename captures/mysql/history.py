@@ -6,7 +6,7 @@ something on every server of the same history: so a capture moves to another ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymysql
 
@@ -94,7 +94,7 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
         _check_mariadb_history(session, config, stored)
     else:
         _check_mysql_history(session, config, stored)
-    return replace(stored, file="", offset=0)
+    return stored.elsewhere()
 
 
 def _continued_here(session: Session, config: EndpointConfig, stored: LogPosition, *, by_gtids: bool) -> LogPosition:
@@ -110,7 +110,7 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
         if not by_gtids or session.mariadb:
             raise LostPosition("TM-MY-015", f"{config.where} has purged {stored.file}, at which the capture stands")
         _check_mysql_history(session, config, stored)  # Perhaps nothing came after it in that file.
-        return replace(stored, file="", offset=0)
+        return stored.elsewhere()
     here = stored.offset <= size and _is_boundary(session, stored)
     if here and session.mariadb and by_gtids:
         at = _gtids_at(session, stored.file, stored.offset)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 
 from captures.interface import LogBatch, LostPosition
 from captures.mysql import events
 from captures.mysql.connection import BinlogConnection
+from captures.mysql.events import Event
 from captures.mysql.fence import transaction_id
 from captures.mysql.gtid import Gtids, MariadbGtids, MysqlGtids
 from captures.mysql.log_changes import LoggedTables
@@ -15,8 +15,9 @@ from captures.mysql.log_place import LogPlace
 from captures.mysql.log_tables import Tables
 from captures.mysql.logged_tables import LoggedTable, origin_members
 from captures.mysql.open_transaction import OpenTransaction
-from captures.mysql.position import LogPosition
+from captures.mysql.position import LogPosition, PreparedPlace
 from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
+from captures.mysql.recall import Recall, not_recalled
 from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.session import Session
 from captures.mysql.transaction_control import Control, ControlStatement, control
@@ -25,10 +26,6 @@ from protocol.errors import SourceError
 
 NEAR_END_BYTES = 1024 * 1024
 """How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
-
-_HEADER = struct.Struct("<IBIIIH").unpack_from
-
-_EventBounds = tuple[bytes, str, int, int]
 
 
 class BinlogLog:
@@ -68,19 +65,21 @@ class BinlogLog:
         self._count = 0
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
-        self._recalled: tuple[str, LogPosition] | None = None
-        self._payload: Iterator[_EventBounds] | None = None
+        self._recalled: Recall | None = None
+        self._payload: Iterator[Event] | None = None
         self._failure: SourceError | None = None
         self.position = start.order
         self.committed_at: float | None = None
         self._connection = self._connected(start)
         self._server = self._connection.server
         self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
-        self._boundary = start.file, start.offset
+        self._boundary = self._began = start.file, start.offset
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
-        return BinlogConnection(self._open_session, self._server_id, start)
+        connection = BinlogConnection(self._open_session, self._server_id, start)
+        self._events = connection.events()
+        return connection
 
     @property
     def between_transactions(self) -> bool:
@@ -129,9 +128,10 @@ class BinlogLog:
         batch = LogBatch()
         try:
             self._read(batch, limit, wait, wakeup)
-        except SourceError as failure:
+        except SourceError as error:
+            failure = error if self._recalled is None else not_recalled(error)
             if not (batch.lines or batch.transactions or batch.restarted):
-                raise
+                raise failure from None
             self._failure = failure  # after what came before it
         batch.size = sum(map(len, batch.lines))
         return batch
@@ -143,9 +143,8 @@ class BinlogLog:
             self._connection.wait(wait, wakeup)
             event = self._next_event()
         while event is not None:
-            data, text, start, end = event
-            taken += end - start
-            self._event(data, text, start, end, batch)
+            taken += event[3] - event[2]
+            self._event(event, batch)
             if taken >= limit and (self._open is None or taken >= limit + NEAR_END_BYTES):
                 return
             event = self._next_event()
@@ -153,30 +152,25 @@ class BinlogLog:
         if self._open is None:
             self._tables.doubted(batch)
 
-    def _next_event(self) -> _EventBounds | None:
+    def _next_event(self) -> Event | None:
         if self._payload is not None:
             event = next(self._payload, None)
             if event is not None:
                 return event
             self._payload = None
-        connection = self._connection
-        while (bounds := connection.packet()) is None:
-            if not connection.fill():
-                return None
-        return connection.data, connection.text, *bounds
+        return next(self._events)
 
-    def _event(self, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
-        timestamp, kind, server_id, size, log_position, flags = _HEADER(data, start)
-        if self._payload is None and log_position and not flags & events.ARTIFICIAL:
-            self._place.move(kind, size, log_position)
-            if self._place.passes_over(kind):
-                return
-        start += events.HEADER
-        if kind == events.TABLE_MAP:
-            body = data[start:end]
-            self._maps[body[:6]] = self._tables.mapped(body, batch)
-        elif kind in ROW_EVENTS:
+    def _event(self, event: Event, batch: LogBatch) -> None:
+        data, text, start, end, kind, timestamp, server_id, size, log_position, flags = event
+        in_log = log_position and not flags & events.ARTIFICIAL and self._payload is None
+        if in_log and self._place.move(kind, size, log_position):
+            return
+        if self._recalled is not None and self._recalled.passes_over(kind):
+            return
+        if kind in ROW_EVENTS:
             self._rows(kind, data, text, start, end, batch)
+        elif kind == events.TABLE_MAP:
+            self._maps[data[start : start + 6]] = self._tables.mapped(data[start:end], batch)
         elif kind == events.XID:
             self._commit(timestamp, batch)
         elif kind == events.MARIADB_GTID:
@@ -192,7 +186,7 @@ class BinlogLog:
 
     def _boundary_here(self) -> None:
         place = self._place
-        if place.order > self.position:
+        if place.base + place.offset > self.position:
             self.position = place.order
             self._boundary = place.file, place.offset
 
@@ -229,6 +223,7 @@ class BinlogLog:
 
     def _begin(self, gtid: events.Gtid, timestamp: int, batch: LogBatch) -> OpenTransaction:
         if self._recalled is not None and self._open is not None:
+            self._recalled.begins(gtid.text)
             return self._open  # it is the one whose rows are read again
         if self._open is not None:
             self._abandoned(batch)  # the server stopped in the middle of it
@@ -239,11 +234,17 @@ class BinlogLog:
             else:
                 batch.restarted |= broken.bindings  # it is not in the log any more
         self._broken = None
+        self._began = self._place.file, self._place.event_start
         self._count += 1
         self._open = OpenTransaction(self._count, gtid, timestamp, self._next_tracked, written)
         if gtid.prepares:
-            self._open.held = Prepared(self._boundary)
+            self._open.held = self._prepared_here(gtid.text)
         return self._open
+
+    def _prepared_here(self, gtid: str) -> Prepared:
+        """The present transaction as one that is prepared."""
+        before = str(self._gtids) if isinstance(self._gtids, MariadbGtids) else ""
+        return Prepared(PreparedPlace(*self._began, gtid, before))
 
     def _commit(self, timestamp: int, batch: LogBatch) -> None:
         if self._recalled is not None:
@@ -304,7 +305,7 @@ class BinlogLog:
                 self._abandoned(batch)
             case Control.XA_START:
                 transaction.explicit = True
-                transaction.held = Prepared(self._boundary)
+                transaction.held = self._prepared_here(transaction.gtid)
             case Control.XA_COMMIT:
                 self._xa_commit(transaction, statement.xid, timestamp, batch)
             case Control.XA_ROLLBACK:
@@ -326,7 +327,11 @@ class BinlogLog:
             room = HELD_BYTES - sum(prepared.size for prepared in self._prepared.values()) - transaction.held.size
             transaction.held.add(HeldEvent(table, what, data[at:end]), room)
             return
-        place = f"{self._place}:" if self._recalled is None else self._counted_at
+        if table.decoder is None or not table.decoder.has_key:
+            counts = self._place.order if self._recalled is None else self._recalled.after.order
+            if self._tables.leaves_out(table, transaction.gtid, counts, batch):
+                return
+        place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
         transaction.rows(table, what, data, text, at, end, place, batch)
 
     # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
@@ -336,10 +341,10 @@ class BinlogLog:
         if transaction is None:
             return
         if self._recalled is not None:
-            self._return_from_recall(xid, timestamp, batch)
+            self._return_from_recall(self._recalled, xid, timestamp, batch)
             return
         held, transaction.held = transaction.held, None
-        held = held or Prepared(self._boundary)
+        held = held or self._prepared_here(transaction.gtid)
         if one_phase:
             self._count_prepared(transaction, xid, held, timestamp, batch)
         else:
@@ -350,7 +355,9 @@ class BinlogLog:
         prepared = self._prepared.get(xid)
         transaction.ends = xid
         if prepared is None:
-            self._commit(timestamp, batch)  # of before the capture, which waits for it before it reads tables
+            # Of before the capture, which waits for those that it can see before it reads tables.
+            batch.restarted |= self._tables.without_prepared()
+            self._commit(timestamp, batch)
         else:
             self._count_prepared(transaction, xid, prepared, timestamp, batch)
 
@@ -362,39 +369,28 @@ class BinlogLog:
         self._counted_at = f"{self._place}:"
         transaction.row = 0
         if prepared.events is None:
-            self._recall(xid, prepared)
+            here = LogPosition(self._place.file, self._place.offset)
+            self._recall(Recall(xid, prepared.place, transaction.gtid, here))
         else:
             self._replay(transaction, prepared, batch)
             self._commit(timestamp, batch)
 
     def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
         for event in prepared.events or ():
-            rows = event.rows
-            transaction.rows(
-                event.table, event.what, rows, rows.decode("latin-1"), 0, len(rows), self._counted_at, batch
-            )
+            rows, table = event.rows, event.table
+            if not self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+                text = rows.decode("latin-1")
+                transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
 
-    def _recall(self, xid: str, prepared: Prepared) -> None:
+    def _recall(self, recall: Recall) -> None:
         """Goes back in the log to the rows of a prepared transaction."""
-        self._recalled = xid, LogPosition(self._place.file, self._place.offset)
+        self._recalled = recall
         self._connection.close()
-        try:
-            self._connection = self._connected(LogPosition(*prepared.place))
-        except SourceError as error:
-            raise self._not_recalled(error) from None
+        self._connection = self._connected(recall.start(self._gtids))
 
-    def _return_from_recall(self, xid: str, timestamp: int, batch: LogBatch) -> None:
-        assert self._recalled is not None  # asked while rows are read again
-        wanted, after = self._recalled
-        if xid != wanted:
-            raise LostPosition("TM-MY-053", f"the log does not have the rows of {wanted} where it had them")
+    def _return_from_recall(self, recall: Recall, xid: str, timestamp: int, batch: LogBatch) -> None:
+        recall.check(xid)
         self._connection.close()
-        self._connection = self._connected(after)
+        self._connection = self._connected(recall.after)
         self._recalled = None
         self._commit(timestamp, batch)
-
-    @staticmethod
-    def _not_recalled(error: SourceError) -> SourceError:
-        if isinstance(error, LostPosition):
-            return LostPosition("TM-MY-053", f"the rows of a prepared transaction: {error.message}")
-        return error

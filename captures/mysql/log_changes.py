@@ -128,9 +128,27 @@ class LoggedTables:
             self._forget()
             self._read_again(bound, batch)
 
+    def leaves_out(self, table: LoggedTable, gtid: str, position: int, batch: LogBatch) -> bool:
+        """Whether the snapshot in which a table without a key is read has what a transaction does to it.
+
+        Where that cannot be told the table is read again.
+
+        Args:
+            gtid: The transaction's.
+            position: In the log, where what it does counts.
+        """
+        left_out = self._tables.leaves_out(table.binding, gtid, position)
+        if left_out is None:
+            batch.restarted.add(table.binding)
+        return left_out is not False
+
     def end_of_log(self) -> int:
         """Where the server's log ends now. Raises SourceError."""
         return self._tables.end_of_log()
+
+    def without_prepared(self) -> set[int]:
+        """See ``captures.mysql.log_tables.Tables``."""
+        return self._tables.without_prepared()
 
     def _read_again(self, bound: BoundTable, batch: LogBatch) -> None:
         fresh = self._tables.refresh(bound.binding)

@@ -35,16 +35,17 @@ class LogPlace:
         """The event's end, as the engine knows it."""
         return self.base + self.offset
 
-    def passes_over(self, kind: int) -> bool:
-        """Whether the event lies before the place that was asked for, and says nothing of its file."""
-        return self.base + self.event_start < self._passed_to and kind not in _FILE_EVENTS
+    def move(self, kind: int, size: int, log_position: int) -> bool:
+        """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset.
 
-    def move(self, kind: int, size: int, log_position: int) -> None:
-        """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset."""
+        Returns:
+            Whether it lies before the place that was asked for, and says nothing of its file: then it is passed over.
+        """
         if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
-            return  # the file's first event, sent again before one in its middle
+            return False  # the file's first event, sent again before one in its middle
         self.offset += log_position - self.offset & 0xFFFFFFFF
         self.event_start = self.offset - size
+        return self._passed_to > self.base + self.event_start and kind not in _FILE_EVENTS
 
     def rotate(self, file: str, offset: int) -> None:
         """The log goes on in another file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from captures.mysql.charsets import Recode
@@ -24,6 +24,7 @@ class BoundTable:
             the table was already part of what the catalog said.
         tinyint1_as_bool: As ``captures.mysql.types.form`` takes it.
         identity: Changes with the key and with what orders its values: then a scan cannot go on.
+        hashed: Names of the columns of which documents have hashes, made with ``salt``.
     """
 
     binding: int
@@ -33,6 +34,8 @@ class BoundTable:
     as_of: int
     tinyint1_as_bool: bool = False
     identity: str = ""
+    hashed: frozenset[str] = frozenset()
+    salt: bytes = field(default=b"", repr=False)
 
 
 class Tables(Protocol):
@@ -53,12 +56,21 @@ class Tables(Protocol):
     def end_of_log(self) -> int:
         """Where the server's log ends now. Raises SourceError."""
 
+    def without_prepared(self) -> set[int]:
+        """The bindings that may lack the rows of an XA transaction that was prepared before the capture began.
+
+        None do where the user may see such transactions: tables are not read before they are over. Raises SourceError.
+        """
+
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         """The log's rows have these columns from here on.
 
         Returns:
             The table with them, and the document schema when it is not the one that was announced last.
         """
+
+    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+        """See ``captures.mysql.snapshot_scans.SnapshotScans``."""
 
     def recode(self, charset: str) -> Recode | None:
         """What recodes texts as this server does. Raises SourceError; see ``captures.mysql.charsets.RecodeOf``."""

@@ -13,7 +13,7 @@ from captures.mysql.catalog import HASH_COLUMN
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
 from captures.mysql.log_rows import RowDecoder
-from captures.mysql.log_tables import Tables
+from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.row_images import DecodedTable
 from captures.mysql.table_map import LoggedColumn, TableMap, read_table_map
 from protocol.errors import SourceError
@@ -85,13 +85,19 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     places = tuple(names.index(key) for key in bound.key)
     decoded = DecodedTable(
         logged.columns,
-        tuple(column if column.name in bound.emitted else None for column in known),
+        tuple(_in_documents(column, bound) for column in known),
         places,
         tuple(known[place] for place in places),
         bound.tinyint1_as_bool,
         tables.recode,
     )
     return LoggedTable(bound.binding, RowDecoder(bound.binding, decoded, name), logged.named, origin, new_schema)
+
+
+def _in_documents(column: Column, bound: BoundTable) -> Column | None:
+    if column.name not in bound.emitted:
+        return None
+    return replace(column, salt=bound.salt) if column.name in bound.hashed else column
 
 
 def _check_labels(columns: Sequence[Column], emitted: Container[str], table: str) -> None:
@@ -177,6 +183,9 @@ _PLAIN = {
 }
 _FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
 _FIXED = {"uuid": 16, "inet6": 16, "inet4": 4}
+_VECTOR_ITEM = 4
+"""Bytes of a vector's number."""
+
 _BLOBS = {
     1: ("tinyblob", "tinytext"),
     2: ("blob", "text"),
@@ -221,7 +230,8 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
                 return logged.size == _FIXED[name]
             return name in ("char", "binary")
         case table_map.VARCHAR | table_map.VAR_STRING | table_map.VARCHAR_COMPRESSED:
-            return name in ("varchar", "varbinary")
+            # MariaDB's vectors of up to 65,532 bytes are in the log as varbinary.
+            return name in ("varchar", "varbinary") or (name == "vector" and not logged.size % _VECTOR_ITEM)
         case table_map.BLOB | table_map.BLOB_COMPRESSED:
             # MariaDB's vectors are blobs of two bytes of length in some versions.
             return name in _BLOBS.get(logged.size, ()) or name in _GEOMETRIES or name in ("json", "vector")

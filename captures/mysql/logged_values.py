@@ -6,28 +6,33 @@ JSON that the conversion would make of that text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.mysql import binary_values, table_map
-from captures.mysql.binary_values import decimal_bytes, decimal_reader, fraction_bytes
+from captures.mysql.binary_values import decimal_bytes, fraction_bytes
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
 from captures.mysql.json_binary import json_text
+from captures.mysql.logged_hashes import hash_value, labels_of
 from captures.mysql.table_map import LoggedColumn
 from captures.mysql.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
-from captures.mysql.values import single_of, string
+from captures.mysql.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
+from captures.mysql.values import LINE_BREAKS, double_of, single_of, string, walk_json
 
 NAMES: dict[str, object] = {
     "string": string,
     "single_of": single_of,
+    "double_of": double_of,
+    "walk_json": walk_json,
+    "LINE_BREAKS": LINE_BREAKS,
     "key_text": key_text,
     "json_text": json_text,
     "TRUTH": ("false", "true"),
     "DATES": binary_values.DATES,
-    "DATETIMES": binary_values.DATETIMES,
-    "TIMESTAMPS": binary_values.TIMESTAMPS,
-    "EPOCH": binary_values.EPOCH,
+    "DAYS": binary_values.DAYS,
+    "EPOCH_DAYS": binary_values.EPOCH_DAYS,
+    "DAY_SECONDS": binary_values.DAY_SECONDS,
+    "NEVER": binary_values.NEVER,
     "TWO_DIGITS": binary_values.TWO_DIGITS,
     "time_text": binary_values.time_text,
     "old_datetime_text": binary_values.old_datetime_text,
@@ -38,35 +43,6 @@ NAMES: dict[str, object] = {
     "inet6_text": binary_values.inet6_text,
 }
 """What generated source may use by name."""
-
-
-@dataclass(slots=True)
-class ValueReader:
-    """Source that reads one column. ``v3`` and ``n3`` are its variables.
-
-    Attributes:
-        codes: ``struct`` codes of what is unpacked.
-        variables: What they are unpacked to.
-        size: Bytes of that.
-        variable: ``data`` or ``text`` when ``n3`` bytes of it follow; otherwise empty.
-        used: ``v3`` is needed at all.
-        prepare: Statements.
-        json: The inside of an f-string that makes the JSON, without the quotes of ``mark``.
-        key: The inside of an f-string that makes the key's text.
-        mark: The quote around ``json``, or nothing.
-        names: What the source uses besides ``NAMES``.
-    """
-
-    codes: str
-    variables: list[str]
-    size: int
-    variable: str = ""
-    used: bool = True
-    prepare: list[str] = field(default_factory=list)
-    json: str = ""
-    key: str = ""
-    mark: str = ""
-    names: dict[str, object] = field(default_factory=dict)
 
 
 _INTEGERS = {
@@ -126,6 +102,8 @@ def value_reader(
         raise LookupError("an unknown type")
     coded = key is not None and key_form(key) is KeyForm.CODED
     _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
+    if described.salt:
+        hash_value(reader, logged, described, wanted, place)
     if key is not None:
         kind = key_form(key)
         if kind is None:
@@ -149,7 +127,7 @@ def _skipped(logged: LoggedColumn, place: str) -> ValueReader:
         return ValueReader(codes, [v, f"{v}_high"][: len(codes)], size)
     if kind in _TEXTS or kind in _BLOBS:
         size = logged.size if kind in _BLOBS else 1 if logged.size < 256 else 2
-        return ValueReader(_LENGTHS[size], [n, f"{n}_high"][: len(_LENGTHS[size])], size, "text")
+        return ValueReader(_LENGTHS[size], [n, f"{n}_high"][: len(_LENGTHS[size])], size, variable="text")
     fixed = {
         table_map.FLOAT: ("f", 4),
         table_map.DOUBLE: ("d", 8),
@@ -273,67 +251,30 @@ class _Describer:
         self._number()
 
     def _float(self) -> None:
+        self._reader.costly = True
         self._reader.json = f"{{single_of({self._v})}}"
 
     def _double(self) -> None:
-        self._reader.json = f"{{{self._v}!r}}"
+        self._reader.costly = True
+        self._reader.json = f"{{double_of({self._v})}}"
 
     def _decimal(self) -> None:
-        v, precision, scale = self._v, self._logged.size, self._logged.scale
-        decimal = self._name("decimal", decimal_reader(precision, scale))
-        # Positive ones that have neither in front of the point nor after it more than one group of digits: inline.
-        if 0 < scale <= 9 and precision - scale < 9:
-            size, fraction_size = decimal_bytes(precision, scale), decimal_bytes(scale, scale)
-            top, mask = 1 << 8 * size - 1, (1 << 8 * fraction_size) - 1
-            self._prepare(f"w{self._place} = int.from_bytes({v}, 'big') - {top}")
-            whole, part = f"w{self._place} >> {8 * fraction_size}", f"w{self._place} & {mask}"
-            part = f"TWO_DIGITS[{part}]" if scale == 2 else f"({part}):0{scale}d"
-            self._prepare(f"{v} = f'{{{whole}}}.{{{part}}}' if w{self._place} >= 0 else {decimal}({v})")
-        else:
-            self._prepare(f"{v} = {decimal}({v})")
-        self._quoted(f"{{{v}}}")
+        read_decimal(self._reader, self._place, self._logged.size, self._logged.scale)
 
     def _date(self) -> None:
         self._quoted(f"{{DATES[{self._v}]}}")
 
     def _datetime(self) -> None:
-        v = self._v
-        fraction = self._fraction()
-        self._prepare(f"{v} = DATETIMES[{v}]")
-        self._quoted(f"{{{v}}}{fraction}")
-        self._reader.key = f"{{{v}[:10]}} {{{v}[11:]}}{fraction}"
+        read_datetime(self._reader, self._place, self._logged.scale)
 
     def _timestamp(self) -> None:
-        v = self._v
-        if self._logged.type == table_map.TIMESTAMP:  # before MySQL 5.6.4 it was a little-endian number
-            self._prepare(f"{v} = {v}.to_bytes(4, 'big')")
-        fraction = self._fraction()
-        if fraction:
-            self._prepare(f"{v} = EPOCH if f{self._place} and not any({v}) else TIMESTAMPS[{v}]")
-        else:
-            self._prepare(f"{v} = TIMESTAMPS[{v}]")
-        self._quoted(f"{{{v}}}{fraction}Z")
-        self._reader.key = f"{{{v}[:10]}} {{{v}[11:]}}{fraction}"
-
-    def _fraction(self) -> str:
-        """The digits of a second with the point, from the bytes after the seconds: two digits a byte, big endian."""
-        digits, f = self._logged.scale, f"f{self._place}"
-        size = fraction_bytes(digits)
-        if not size:
-            return ""
-        reader = self._reader
-        reader.codes = f"{reader.size - size}s{size}s"
-        reader.variables.append(f)
-        self._prepare(f"{f} = int.from_bytes({f}, 'big')")
-        if digits == 2:
-            return f".{{TWO_DIGITS[{f}]}}"
-        # A one in front keeps the zeros, and costs less than a format.
-        self._prepare(f"{f}_text = f'{{{f} + {100**size}}}'")
-        return f".{{{f}_text[1:{digits + 1}]}}"
+        big = self._logged.type == table_map.TIMESTAMP2
+        read_timestamp(self._reader, self._place, self._logged.scale, big=big)
 
     def _time(self) -> None:
-        self._prepare(f"{self._v} = time_text({self._v}, {self._logged.scale})")
-        self._quoted(f"{{{self._v}}}")
+        self._reader.costly = True
+        self._prepare(f"t{self._place} = time_text({self._v}, {self._logged.scale})")
+        self._quoted(f"{{t{self._place}}}")
 
     def _old_datetime(self) -> None:
         self._prepare(f"{self._v} = old_datetime_text({self._v})")
@@ -361,7 +302,7 @@ class _Describer:
     }
 
     def _labels(self) -> None:
-        v, labels = self._v, tuple(label.encode().decode("latin-1") for label in self._column.labels)
+        v, labels = self._v, labels_of(self._column)
         if self._logged.type == table_map.ENUM:
             # Index 0 is the empty text that stands for a value that was not a label.
             texts = self._name("labels", tuple(string(label) for label in ("", *labels)))
@@ -373,6 +314,7 @@ class _Describer:
     def _bytes(self) -> None:
         """Texts and binaries of any length: ``v`` becomes the text that the form's conversion takes."""
         v, reader, kind = self._v, self._reader, self._logged.type
+        reader.costly = True
         if kind == table_map.JSON:
             reader.variable = "data"
             reader.json = f"{{json_text({v})}}"
@@ -396,5 +338,16 @@ class _Describer:
                 reader.key = f"{{x{self._place}}}"
             if recode is not None:
                 self._prepare(f"{v} = {self._name('recode', recode)}({v})")
+        if self._form is Form.JSON and not self._column.salt:
+            self._json()
+            return
         convert = "string" if self._form is Form.STRING else self._name("convert", CONVERSIONS[self._form])
         reader.json = f"{{{convert}({v})}}"
+
+    def _json(self) -> None:
+        """What ``captures.mysql.values.json`` does, inline."""
+        v = self._v
+        self._prepare(f"if not {v}: {v} = 'null'")
+        self._prepare(f"walk_json({v})")
+        self._prepare(f"if '\\n' in {v} or '\\r' in {v}: {v} = {v}.translate(LINE_BREAKS)")
+        self._reader.json = f"{{{v}}}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from backfill.keys import TouchedKeys
 from captures.interface import LogBatch, Transaction
 from captures.mysql.events import Gtid
-from captures.mysql.log_rows import Sink
 from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.prepared import Prepared
+from captures.mysql.row_sink import Sink
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 

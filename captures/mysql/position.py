@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from protocol.errors import SourceError
 
@@ -12,7 +13,23 @@ OFFSET_BITS = 40
 
 _NUMBERED = re.compile(r".*\.(\d+)")
 _TEXT = re.compile(r"([^;]*):(\d+);([^;]*)(?:;(.*))?")
-_PREPARED = re.compile(r"(x'[0-9a-f]*',x'[0-9a-f]*',-?\d+)@([^;@]*):(\d+)")
+_PREPARED = re.compile(r"(x'[0-9a-f]*',x'[0-9a-f]*',-?\d+)@([^;@]*):(\d+)@([^ @]*)@([^ @]*)")
+
+
+class PreparedPlace(NamedTuple):
+    """Where a prepared XA transaction begins in the log.
+
+    Attributes:
+        file: Of the server whose log it was read from; empty after a move to another one.
+        offset: In that file.
+        gtid: Of the group that prepares it; empty without GTIDs.
+        before: MariaDB: the last GTIDs before it.
+    """
+
+    file: str
+    offset: int
+    gtid: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +47,23 @@ class LogPosition:
     file: str
     offset: int
     gtids: str = ""
-    prepared: dict[str, tuple[str, int]] = field(default_factory=dict)
+    prepared: dict[str, PreparedPlace] = field(default_factory=dict)
 
     @property
     def order(self) -> int:
         """The position as the engine knows it, growing with the log of one server. 0 when the file is not known."""
         return position(self.file, self.offset)
 
+    def elsewhere(self) -> LogPosition:
+        """The position on another server, or in files that have other names now: what GTIDs say of it."""
+        prepared = {xid: place._replace(file="", offset=0) for xid, place in self.prepared.items()}
+        return LogPosition("", 0, self.gtids, prepared)
+
     def __str__(self) -> str:
         text = f"{self.file}:{self.offset};{self.gtids}"
-        prepared = " ".join(f"{xid}@{file}:{offset}" for xid, (file, offset) in self.prepared.items())
+        prepared = " ".join(
+            f"{xid}@{file}:{offset}@{gtid}@{before}" for xid, (file, offset, gtid, before) in self.prepared.items()
+        )
         return f"{text};{prepared}" if prepared else text
 
 
@@ -62,4 +86,5 @@ def parse_position(text: str) -> LogPosition:
     found = _PREPARED.findall(prepared or "")
     if prepared and len(found) != prepared.count(" ") + 1:
         raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position in a binary log")
-    return LogPosition(file, int(offset), gtids, {xid: (at, int(place)) for xid, at, place in found})
+    places = {xid: PreparedPlace(at, int(place), gtid, before) for xid, at, place, gtid, before in found}
+    return LogPosition(file, int(offset), gtids, places)

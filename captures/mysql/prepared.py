@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from captures.mysql.logged_tables import LoggedTable
+from captures.mysql.position import PreparedPlace
 
 HELD_BYTES = 64 * 1024 * 1024
 """Rows of prepared transactions that are held in memory, over all of them. The log is read again for the others."""
@@ -24,12 +25,12 @@ class Prepared:
     """A prepared transaction.
 
     Attributes:
-        place: File and offset at which it begins in the log.
+        place: Where it begins in the log.
         events: Its rows; None when they must be read again.
         size: Bytes in ``events``.
     """
 
-    place: tuple[str, int]
+    place: PreparedPlace
     events: list[HeldEvent] | None = field(default_factory=list)
     size: int = 0
 

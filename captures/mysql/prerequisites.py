@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
-from captures.mysql.bindings import captured_columns
+from captures.mysql.bindings import captured_columns, no_salt
 from captures.mysql.chunk_rows import quoted_name
 from captures.mysql.columns import Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import has_gtids
 from captures.mysql.session import Session, error_of
-from captures.mysql.types import form, key_form
+from captures.mysql.types import form, hashable, key_form
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -232,7 +232,8 @@ def table_failures(
                 f"{name}: column {column.name} is of type {column.data_type}, which is not known here",
                 remedy=f"Leave the column out with `exclude: [{column.name}]`.",
             )
-    yield from _key_failures(resource, table, name)
+    yield from _hash_failures(config, resource, table, name)
+    yield from _key_failures(config, resource, table, name)
     unreadable = list(_select_failures(session, table, name))
     yield from unreadable
     if not unreadable:
@@ -240,9 +241,10 @@ def table_failures(
 
 
 def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
+    # Since MySQL 9.6 the server, which logs what it does, carries foreign keys out, unless InnoDB is told to.
     # information_schema does not show foreign keys to those who may only read.
     definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
-    if cascades := _CASCADE.findall(definition):
+    if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
         logger.warning(
             "%s: what its foreign keys %s delete or change (ON DELETE, ON UPDATE) is not in the binary log, and so is "
             "missing from the capture: let the application or a trigger of the parent do it",
@@ -251,7 +253,28 @@ def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
         )
 
 
-def _key_failures(resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+    columns = {column.name: column for column in table.columns}
+    if unknown := sorted(set(resource.hash) - columns.keys()):
+        yield SourceError("TM-MY-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+    if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
+            remedy=f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have changes instead of its value.",
+        )
+    if resource.hash and not config.hash_salt.get_secret_value():
+        yield no_salt(table)
+    key = resource.key if resource.key is not None else table.key
+    if hashed := sorted(set(key) & set(resource.hash)):
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
+            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+        )
+
+
+def _key_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
     columns = {column.name: column for column in table.columns}
     key = resource.key if resource.key is not None else list(table.key)
     if unknown := sorted(set(key) - columns.keys()):
@@ -265,6 +288,23 @@ def _key_failures(resource: ResourceConfig, table: Table, name: str) -> Iterator
         yield SourceError("TM-MY-022", f"{name}: the type of column {', '.join(unfit)} cannot be part of a key")
     if not key and resource.scan == "key":
         yield SourceError("TM-MY-009", f"{name} has no primary key and no unique index over columns that are not null")
+    if not key and resource.scan == "snapshot":
+        yield from _snapshot_failures(config, table, name)
+
+
+def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
+    if not table.transactional:
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: there is no snapshot of a table of engine {table.engine}",
+            remedy="Add a primary key, or follow only its log with `scan: none`.",
+        )
+    if config.truncate == "ignore":
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: a scan in one snapshot begins with a TRUNCATE, and `truncate: ignore` leaves it out",
+            remedy="Use `truncate: emit`, add a primary key, or follow only the table's log with `scan: none`.",
+        )
 
 
 def _select_failures(session: Session, table: Table, name: str) -> Iterator[SourceError]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from captures.mysql import events
-from captures.mysql.log_rows import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from protocol.errors import SourceError
+
+INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
+"""What an event does to rows."""
 
 ROW_EVENTS = {
     events.WRITE_ROWS: (INSERT, 2, False),

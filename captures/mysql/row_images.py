@@ -5,24 +5,31 @@ source is built from the columns' types; no name of a user stands in it: texts a
 
 In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
 front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
-UTF-8 already needs no copy but the last.
+UTF-8 already needs no copy but the last. See ``captures.mysql.row_loops`` for an example.
 """
 
 from __future__ import annotations
 
 import linecache
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+import msgspec
 
 from captures.mysql.charsets import RecodeOf, built_in
 from captures.mysql.columns import Column
-from captures.mysql.logged_values import NAMES, ValueReader, value_reader
+from captures.mysql.logged_values import NAMES, value_reader
 from captures.mysql.table_map import JSON, LoggedColumn
+from captures.mysql.value_reader import ValueReader
 from captures.mysql.values import string
 
-MISFITS = (ValueError, LookupError, struct.error, OverflowError)
+MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError, msgspec.DecodeError)
 """What reading raises when bytes are not as they must be. They may hold values: never chain them."""
 
 RAW = "\0"
@@ -61,239 +68,192 @@ class DecodedTable:
         return f",{string(column.name.encode().decode('latin-1'))}:"
 
 
-class Generated:
-    """A generated function, and which column each line of it is about."""
+About = dict[CodeType, list[int | None]]
+"""Which column each line of generated functions is about."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.about: list[int | None] = []
+
+class Generated:
+    """A function that is being generated."""
+
+    def __init__(self, table: DecodedTable) -> None:
+        self.table = table
         self.names: dict[str, object] = {}
+        self._lines: list[str] = []
+        self._about: list[int | None] = []
         self._constants: dict[str, str] = {}
 
     def constant(self, text: str) -> str:
+        """The source of a replacement field of f-strings."""
         if text not in self._constants:
             self._constants[text] = f"K{len(self._constants)}"
             self.names[self._constants[text]] = text
-        return self._constants[text]
-
-    def struct(self, codes: str) -> str:
-        name = f"S_{codes}"
-        self.names[name] = struct.Struct(f"<{codes}").unpack_from
-        return name
+        return f"{{{self._constants[text]}}}"
 
     def add(self, line: str, place: int | None = None) -> None:
-        self.lines.append(line)
-        self.about.append(place)
+        self._lines.append(line)
+        self._about.append(place)
 
-    def compile(self, name: str) -> Callable[..., object]:
+    def unpack(self, indent: str, readers: Sequence[tuple[int, ValueReader]]) -> None:
+        """Unpacks columns that stand one after the other: the little-endian ones together, then the big-endian."""
+        for big, order in ((False, "<"), (True, ">")):
+            codes, variables, first = "", [], None
+            for place, reader in readers:
+                if reader.variables and reader.big == big:
+                    codes += reader.codes
+                    variables += reader.variables
+                    first = place if first is None else first
+                else:
+                    codes += f"{reader.size}x"
+            if variables:
+                codes = re.sub(r"(?:\d+x)+", lambda pads: f"{sum(map(int, pads[0].split('x')[:-1]))}x", codes)
+                name = f"{'BIG' if big else 'LITTLE'}_{codes}"
+                self.names[name] = struct.Struct(order + codes).unpack_from
+                self.add(f"{indent}{', '.join(variables)}, = {name}(data, at)", first)
+        size = sum(reader.size for _, reader in readers)
+        if size:
+            self.add(f"{indent}at += {size}")
+
+    def slice(self, indent: str, place: int, reader: ValueReader) -> None:
+        """Takes the bytes of a column of any length, after their number."""
+        n = reader.variables[0]
+        if len(reader.variables) > 1:  # a length of three bytes
+            self.add(f"{indent}{n} += {n}_high << 16", place)
+        if reader.used:
+            self.add(f"{indent}v{n[1:]} = {reader.variable}[at:at + {n}]", place)
+        self.add(f"{indent}at += {n}", place)
+
+    def compile(self, name: str, about: About) -> Callable[..., Any]:
         """The function; tracebacks show its source."""
-        source = "\n".join(self.lines) + "\n"
+        source = "\n".join(self._lines) + "\n"
         filename = f"<{name} {zlib.crc32(source.encode()):08x}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        functions: dict[str, object] = {**NAMES, **self.names}
+        functions: dict[str, Any] = {**NAMES, **self.names}
         exec(compile(source, filename, "exec"), functions)  # noqa: S102 - built from types and places, see above
-        function = functions[name]
-        assert callable(function)
+        function: Callable[..., Any] = functions[name]
+        about[function.__code__] = self._about
         return function
 
 
-@dataclass(frozen=True, slots=True)
 class Image:
-    """The reader of images with certain columns.
+    """Images with certain columns.
+
+    Args:
+        places: The columns that are present.
+        raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
 
     Attributes:
-        read: For images with every key column.
-        parts: For any.
-        places: The columns that are present.
+        about: For ``column_of``; other functions that read these images are noted here, too.
+        has_key: Every key column is present.
+
+    Raises:
+        LookupError: A column's type or character set is not known.
     """
 
-    read: ReadImage | None
-    parts: ReadParts
-    places: tuple[int, ...]
-    _read_about: tuple[int | None, ...]
-    _parts_about: tuple[int | None, ...]
+    def __init__(self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> None:
+        self.table = table
+        self.places = tuple(places)
+        self.about: About = {}
+        self.has_key = set(table.key) <= set(places)
+        self.readers = self.readers_of("")
+        self._raw_json = raw_json
+
+    def readers_of(self, suffix: str) -> dict[int, ValueReader]:
+        """The columns' readers by their places; ``suffix`` follows the places in the names of variables."""
+        table = self.table
+        return {
+            place: value_reader(
+                table.logged[place],
+                table.columns[place],
+                table.key_columns[table.key.index(place)] if place in table.key else None,
+                f"{place}{suffix}",
+                recode_of=table.recode_of,
+                tinyint1_as_bool=table.tinyint1_as_bool,
+            )
+            for place in self.places
+        }
+
+    @cached_property
+    def read(self) -> ReadImage:
+        """Reads images that have the key."""
+        function = self._general("read", raw_json=False)
+        table = self.table
+        members = "".join(f"{{m{place}}}" for place in self.places if table.columns[place] is not None)
+        key = function.constant("\0").join(f"{{k{place}}}" for place in table.key)
+        if table.key:
+            missing = " or ".join(f"k{place} is None" for place in table.key)
+            function.add(f"    if {missing}:")
+            function.add("        raise ValueError('a key column without a value')")
+        function.add(f'    return f"{members}", f"{key}", at')
+        return function.compile("read", self.about)
+
+    @cached_property
+    def parts(self) -> ReadParts:
+        """Reads any."""
+        function = self._general("parts", raw_json=self._raw_json)
+        members = ", ".join(
+            f"m{place}" if place in self.readers and column is not None else "None"
+            for place, column in enumerate(self.table.columns)
+        )
+        keys = ", ".join(f"k{place}" if place in self.readers else "None" for place in self.table.key)
+        function.add(f"    return [{members}], [{keys}], at")
+        return function.compile("parts", self.about)
+
+    def nulls(self, *, whole: bool) -> str:
+        """Source of the bits of the columns that are NULL; not all of them when only asked whether there are any.
+
+        Bits beyond the last column are set, or not: they say nothing.
+        """
+        size, last = (len(self.places) + 7) // 8, (1 << (len(self.places) - 1) % 8 + 1) - 1
+        if size == 1:
+            return f"data[at] & {last}"
+        if size == 2 and not whole:
+            return f"data[at] or data[at + 1] & {last}"
+        return f"int.from_bytes(data[at:at + {size}], 'little') & {(1 << len(self.places)) - 1}"
+
+    @property
+    def bitmap_bytes(self) -> int:
+        """Bytes of the bitmap of NULLs."""
+        return (len(self.places) + 7) // 8
 
     def column_of(self, error: BaseException) -> int | None:
         """The place of the column that a generated function was at when it raised."""
         traceback = error.__traceback__
         while traceback is not None:
-            name = traceback.tb_frame.f_code.co_name
-            about = {"read": self._read_about, "parts": self._parts_about}.get(name)
-            if about is not None and traceback.tb_frame.f_code.co_filename.startswith("<"):
+            about = self.about.get(traceback.tb_frame.f_code)
+            if about is not None:
                 return about[traceback.tb_lineno - 1]
             traceback = traceback.tb_next
         return None
 
-
-def compile_image(table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> Image:
-    """Generates the reader of images in which the columns at ``places`` are present.
-
-    Args:
-        raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
-
-    Raises:
-        LookupError: A column's type or character set is not known.
-    """
-    readers = {
-        place: value_reader(
-            table.logged[place],
-            table.columns[place],
-            table.key_columns[table.key.index(place)] if place in table.key else None,
-            f"{place}",
-            recode_of=table.recode_of,
-            tinyint1_as_bool=table.tinyint1_as_bool,
-        )
-        for place in places
-    }
-    parts = _Writer(table, places, readers, raw_json=raw_json)
-    parts.head("parts")
-    parts.general("    ")
-    parts.list_result("    ")
-    read = None
-    if all(place in readers for place in table.key):
-        read = _Writer(table, places, readers)
-        read.head("read")
-        read.out.add("    if nulls:")
-        read.general("        ")
-        read.joined_result("        ")
-        read.usual("    ")
-    return Image(
-        read.out.compile("read") if read is not None else None,  # type: ignore[arg-type]
-        parts.out.compile("parts"),  # type: ignore[arg-type]
-        tuple(places),
-        tuple(read.out.about) if read is not None else (),
-        tuple(parts.out.about),
-    )
-
-
-class _Writer:
-    def __init__(
-        self, table: DecodedTable, places: Sequence[int], readers: dict[int, ValueReader], *, raw_json: bool = False
-    ) -> None:
-        self.out = Generated()
-        self._raw_json = raw_json
-        self._table = table
-        self._places = places
-        self._readers = readers
-        for reader in readers.values():
-            self.out.names.update(reader.names)
-
-    def head(self, name: str) -> None:
-        count = len(self._places)
-        size = (count + 7) // 8
-        self.out.add(f"def {name}(data, text, at):")
-        # Bits beyond the last column are set, or not: they say nothing.
-        mask = (1 << count) - 1
-        if size == 1:
-            self.out.add(f"    nulls = data[at] & {mask}")
-        elif size == 2:
-            self.out.add(f"    nulls = {self.out.struct('H')}(data, at)[0] & {mask}")
-        else:
-            self.out.add(f"    nulls = int.from_bytes(data[at:at + {size}], 'little') & {mask}")
-        self.out.add(f"    at += {size}")
-
-    def general(self, indent: str) -> None:
-        """Reads any image, column by column."""
-        for bit, place in enumerate(self._places):
-            reader = self._readers[place]
-            column = self._table.columns[place]
-            in_key = place in self._table.key
-            self.out.add(f"{indent}if nulls & {1 << bit}:", place)
+    def _general(self, name: str, *, raw_json: bool) -> Generated:
+        """A function that reads any image, column by column, without its end."""
+        function, table = Generated(self.table), self.table
+        function.add(f"def {name}(data, text, at):")
+        function.add(f"    nulls = {self.nulls(whole=True)}")
+        function.add(f"    at += {self.bitmap_bytes}")
+        for bit, (place, reader) in enumerate(self.readers.items()):
+            function.names.update(reader.names)
+            in_document, in_key = table.columns[place] is not None, place in table.key
             absent = []
-            if column is not None:
-                absent.append(f"m{place} = {self.out.constant(self._table.label(place) + 'null')}")
+            if in_document:
+                absent.append(f'm{place} = f"{function.constant(table.label(place) + "null")}"')
             if in_key:
                 absent.append(f"k{place} = None")
-            self.out.add(f"{indent}    {'; '.join(absent) or 'pass'}", place)
-            self.out.add(f"{indent}else:", place)
-            inner = indent + "    "
-            if reader.variables:
-                self.out.add(
-                    f"{inner}{', '.join(reader.variables)}, = {self.out.struct(reader.codes)}(data, at)", place
-                )
-            if reader.size:
-                self.out.add(f"{inner}at += {reader.size}", place)
-            self._slice(inner, place, reader)
-            for line in reader.prepare:
-                self.out.add(inner + line, place)
-            if column is not None and self._raw_json and self._table.logged[place].type == JSON:
-                self.out.add(f"{inner}m{place} = {self.out.constant(RAW)} + v{place}.decode('latin-1')", place)
-            elif column is not None:
-                label = self.out.constant(self._table.label(place) + reader.mark)
-                closing = f"{{{self.out.constant(reader.mark)}}}" if reader.mark else ""
-                self.out.add(f'{inner}m{place} = f"{{{label}}}{reader.json}{closing}"', place)
-            if in_key:
-                self.out.add(f'{inner}k{place} = f"{reader.key}"', place)
-
-    def _slice(self, indent: str, place: int, reader: ValueReader) -> None:
-        if not reader.variable:
-            return
-        if len(reader.variables) > 1:  # a length of three bytes
-            self.out.add(f"{indent}n{place} += n{place}_high << 16", place)
-        if reader.used:
-            self.out.add(f"{indent}v{place} = {reader.variable}[at:at + n{place}]", place)
-        self.out.add(f"{indent}at += n{place}", place)
-
-    def list_result(self, indent: str) -> None:
-        count = len(self._table.columns)
-        members = ", ".join(
-            f"m{place}" if place in self._readers and self._table.columns[place] is not None else "None"
-            for place in range(count)
-        )
-        keys = ", ".join(f"k{place}" if place in self._readers else "None" for place in self._table.key)
-        self.out.add(f"{indent}return [{members}], [{keys}], at")
-
-    def joined_result(self, indent: str) -> None:
-        members = "".join(f"{{m{place}}}" for place in self._places if self._table.columns[place] is not None)
-        joint = f"{{{self.out.constant(chr(0))}}}"
-        key = joint.join(f"{{k{place}}}" for place in self._table.key)
-        if self._table.key:
-            missing = " or ".join(f"k{place} is None" for place in self._table.key)
-            self.out.add(f"{indent}if {missing}:")
-            self.out.add(f"{indent}    raise ValueError('a key column without a value')")
-        self.out.add(f'{indent}return f"{members}", f"{key}", at')
-
-    def usual(self, indent: str) -> None:
-        """Reads an image without NULLs: columns of fixed size are unpacked together."""
-        codes, size = "", 0
-        variables: list[str] = []
-        prepared: list[tuple[int, str]] = []
-        first: int | None = None
-
-        def flush() -> None:
-            nonlocal codes, variables, size
-            if codes:
-                target = f"{', '.join(variables)}, = " if variables else ""
-                self.out.add(f"{indent}{target}{self.out.struct(codes)}(data, at)", first)
-            if size:
-                self.out.add(f"{indent}at += {size}")
-            for place, line in prepared:
-                self.out.add(indent + line, place)
-            prepared.clear()
-            codes, variables, size = "", [], 0
-
-        for place in self._places:
-            reader = self._readers[place]
-            if not codes:
-                first = place
-            codes += reader.codes
-            variables += reader.variables
-            size += reader.size
+            function.add(f"    if nulls & {1 << bit}:", place)
+            function.add(f"        {'; '.join(absent) or 'pass'}", place)
+            function.add("    else:", place)
+            indent = "        "
+            function.unpack(indent, [(place, reader)])
             if reader.variable:
-                flush()
-                self._slice(indent, place, reader)
-            prepared += [(place, line) for line in reader.prepare]
-        flush()
-        self.out.add(f"{indent}return (")
-        between = ""
-        for place in self._places:
-            if self._table.columns[place] is None:
-                continue
-            reader = self._readers[place]
-            between += self._table.label(place) + reader.mark
-            self.out.add(f'{indent}    f"{{{self.out.constant(between)}}}{reader.json}"', place)
-            between = reader.mark
-        self.out.add(f'{indent}    f"{{{self.out.constant(between)}}}"' if between else f'{indent}    ""')
-        joint = f"{{{self.out.constant(chr(0))}}}"
-        key = joint.join(self._readers[place].key for place in self._table.key)
-        self.out.add(f'{indent}), f"{key}", at')
+                function.slice(indent, place, reader)
+            for line in reader.prepare:
+                function.add(indent + line, place)
+            if in_document and raw_json and table.logged[place].type == JSON:
+                function.add(f"{indent}m{place} = f\"{function.constant(RAW)}{{v{place}.decode('latin-1')}}\"", place)
+            elif in_document:
+                label = function.constant(table.label(place) + reader.mark)
+                closing = function.constant(reader.mark) if reader.mark else ""
+                function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"', place)
+            if in_key:
+                function.add(f'{indent}k{place} = f"{reader.key}"', place)
+        return function

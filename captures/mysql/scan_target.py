@@ -45,16 +45,34 @@ class ScanTarget:
         query = self._in_order(self._selected, cursor, until, [self.where, where])
         return query if limit is None else f"{query} LIMIT {limit}"
 
+    def everything(self) -> str:
+        """The query for all rows that are wanted, in whatever order the server has them."""
+        condition = f" WHERE ({self.where})" if self.where else ""
+        return f"SELECT {', '.join(self._selected)} FROM {self._name}{condition}"
+
     def bound(self, cursor: Key | None, until: Key | None, rows: int) -> str:
         """The key that so many rows from ``cursor`` on do not go beyond; no row when there are fewer."""
         return f"{self._in_order(selected(self.key, self.key_names), cursor, until, [])} LIMIT {rows - 1}, 1"
 
     def end(self, cursor: Key | None, until: Key | None, *, last: bool) -> str:
-        """The first key column of the first or last row of a range."""
-        first = quoted_name(self.key[0].name)
-        query = self._in_order([f"{first} + 0"], cursor, until, [])
+        """The first or last key of a range."""
+        query = self._in_order(selected(self.key, self.key_names), cursor, until, [])
+        return f"{self._backwards(query) if last else query} LIMIT 1"
+
+    def estimate(self, cursor: Key | None, until: Key | None) -> str:
+        """The plan for the keys of a range: what it says of their number comes from looking at the index."""
+        # Of an index that is forced MySQL does not look how many there are.
+        query = self._in_order(selected(self.key, self.key_names), cursor, until, [], hint="USE")
+        return f"EXPLAIN FORMAT=TRADITIONAL {query}"
+
+    def last_before(self, cursor: Key | None, until: Key | None, guess: Key) -> str:
+        """The last key of a range that is not after ``guess``, which may lie anywhere and need not be a row's."""
+        query = self._in_order(selected(self.key, self.key_names), cursor, until, [self._keys.not_after(guess)])
+        return f"{self._backwards(query)} LIMIT 1"
+
+    def _backwards(self, query: str) -> str:
         backwards = ", ".join(f"{quoted_name(name)} DESC" for name in self.key_names)
-        return f"{query.rpartition(' ORDER BY ')[0]} ORDER BY {backwards if last else self._keys.order} LIMIT 1"
+        return f"{query.rpartition(' ORDER BY ')[0]} ORDER BY {backwards}"
 
     def rows(self, keys: Sequence[Key]) -> str:
         """The query for rows by key, whether or not they meet the condition that limits the scan."""
@@ -62,7 +80,12 @@ class ScanTarget:
         return f"SELECT {', '.join(self._selected)} FROM {self._name} WHERE {conditions}"
 
     def _in_order(
-        self, columns: Sequence[str], cursor: Key | None, until: Key | None, wheres: Sequence[str | None]
+        self,
+        columns: Sequence[str],
+        cursor: Key | None,
+        until: Key | None,
+        wheres: Sequence[str | None],
+        hint: str = "FORCE",
     ) -> str:
         conditions = [
             *([self._keys.after(cursor)] if cursor is not None else []),
@@ -73,7 +96,7 @@ class ScanTarget:
         ]
         # Otherwise the optimizer may choose another index, and sort the rest of the table for every chunk.
         known = self.key_names == self.table.key
-        index = f" FORCE INDEX ({quoted_name(self.table.key_index)})" if known else ""
+        index = f" {hint} INDEX ({quoted_name(self.table.key_index)})" if known else ""
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"SELECT {', '.join(columns)} FROM {self._name}{index}{where} ORDER BY {self._keys.order}"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from captures.mysql.authentication import PLUGINS, expired, refusal
 from captures.mysql.config import EndpointConfig
 from protocol.errors import SourceError
 
@@ -38,12 +39,15 @@ _SETTINGS = (
 )
 
 _NO_CONNECTION = {1040, 1129, 1203, 2002, 2003, 2005, 2012}
-_REFUSED = {1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 2049, 2059, 2061, 3118, 3159, 3955, 4151}
 _NO_TLS = {2026}
 _LOST = {1053, 1077, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169}
 _FORBIDDEN = {1142, 1143, 1227, 1370, 1410}
 _NO_TABLE = {1049, 1051, 1146}
 _ALTERED = {1054, 1176, 1412, 1615}
+_CERTIFICATE_REMEDY = (
+    "If it persists, the server probably does not trust the certificate of ssl_cert: have it signed by an authority of "
+    "the server's own ssl_ca. SHOW VARIABLES LIKE 'ssl_ca';"
+)
 # Their messages quote values.
 _QUOTING = {1062, 1264, 1265, 1292, 1365, 1366, 1367, 1411, 1525, 1690, 3854}
 
@@ -57,6 +61,7 @@ def connection_parameters(config: EndpointConfig) -> dict[str, Any]:
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
         "program_name": PROGRAM_NAME,
         "autocommit": True,
+        "auth_plugin_map": PLUGINS,
     }
     if config.host.startswith("/"):
         parameters["unix_socket"] = config.host
@@ -115,24 +120,29 @@ def keep_alive(connection: Connection[Any]) -> None:
 def connection_failure(config: EndpointConfig, error: Exception) -> SourceError:
     """What a failure to connect means."""
     number, reason = error_of(error)
-    if number in _REFUSED:
-        return SourceError("TM-MY-002", f"{config.where} does not let user {config.user} in: {reason}")
-    if number in _NO_TLS or isinstance(getattr(error, "original_exception", error), ssl.SSLError):
+    refused = refusal(config, error, number, reason)
+    if refused is not None:
+        return refused
+    cause = getattr(error, "original_exception", error.__context__)
+    # With TLS 1.3 a server looks at the client's certificate when the client takes itself for connected already. Then
+    # there comes an alert, or an end of the stream, which can be a broken connection just as well.
+    ended = number in _LOST
+    broken = ended and isinstance(cause, ssl.SSLEOFError)
+    if number in _NO_TLS or (isinstance(cause, ssl.SSLError) and not broken):
         return SourceError("TM-MY-003", f"no encrypted connection to {config.where}: {reason}")
-    if isinstance(error, RuntimeError):  # PyMySQL lacks a package for the account's way of authentication.
-        return SourceError(
-            "TM-MY-002",
-            f"user {config.user} cannot authenticate at {config.where}: {reason}",
-            remedy="Encrypt the connection (ssl_mode: REQUIRED), which caching_sha2_password needs no more for, or "
-            "install the package that is named.",
-        )
-    return SourceError("TM-MY-001", f"no connection to {config.where}: {reason}")
+    return SourceError(
+        "TM-MY-001",
+        f"no connection to {config.where}: {reason}",
+        remedy=_CERTIFICATE_REMEDY if ended and config.ssl_cert is not None else None,
+    )
 
 
 def query_failure(error: Exception, what: str) -> SourceError:
     """A statement that the server refused, or a connection that broke while it ran."""
     number, reason = error_of(error)
     where = f"{what}: {reason}" + (f" (error {number})" if number else "")
+    if (failure := expired(number, where)) is not None:
+        return failure
     if number in _FORBIDDEN:
         return SourceError("TM-MY-008", where)
     if number in _NO_TABLE:

@@ -24,8 +24,10 @@ from captures.mysql.log_tables import BoundTable
 from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
 from captures.mysql.scan_target import ScanTarget
 from captures.mysql.session import asking, connect
+from captures.mysql.snapshot_scan import SnapshotScan
+from captures.mysql.snapshot_scans import SnapshotScans
 from captures.mysql.split import split
-from captures.mysql.xa import XA, prepared_transactions
+from captures.mysql.xa import XA, may_see_prepared, prepared_transactions
 from captures.reader_process import ReaderProcess
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -36,16 +38,24 @@ OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
 
 class _ChunkReader(ReaderProcess):
-    """Notes in ``doubted`` the bindings whose tables are not as they were known."""
+    """Notes in ``doubted`` the bindings whose tables are not as they were known. Rows without keys come by another."""
 
     def __init__(
-        self, open_reader: Callable[[], SelectChunkReader], table: Callable[[int], ScanTarget], doubted: set[int]
+        self,
+        open_reader: Callable[[], SelectChunkReader],
+        table: Callable[[int], ScanTarget],
+        doubted: set[int],
+        snapshots: SnapshotScans,
     ) -> None:
         super().__init__(open_reader, table)
+        self._target = table
         self._doubted = doubted
+        self._snapshots = snapshots
 
     def read(self, request: ChunkRequest) -> Chunk:
         try:
+            if request.physical:
+                return self._snapshots.read(request, self._target(request.binding).name)
             return super().read(request)
         except SourceError as error:
             if error.code == "TM-MY-030":
@@ -79,6 +89,7 @@ class MysqlSource:
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
+        self._snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
         self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
@@ -99,6 +110,7 @@ class MysqlSource:
                     table,
                     emit_truncate=self._config.truncate == "emit",
                     tinyint1_as_bool=self._config.tinyint1_as_bool,
+                    salt=self._config.hash_salt.get_secret_value().encode(),
                 )
             )
         return bound
@@ -113,6 +125,7 @@ class MysqlSource:
             self._fences = fence_taker(self._session, self._config)
 
     def close(self) -> None:
+        self._snapshots.close()
         self._session.close()
 
     # Positions.
@@ -130,6 +143,7 @@ class MysqlSource:
         return self._start.order
 
     def start_over(self) -> int:
+        self._snapshots.close()  # Where they stand says nothing of another log.
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
         return self._start.order
@@ -185,7 +199,7 @@ class MysqlSource:
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return _ChunkReader(partial(SelectChunkReader, self._config), self._target, self._doubted)
+        return _ChunkReader(partial(SelectChunkReader, self._config), self._target, self._doubted, self._snapshots)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
@@ -199,10 +213,16 @@ class MysqlSource:
             return split(self._session, target, cursor, until, parts)
 
     def chunk_head(self, binding: int, position: int) -> bytes:
-        return self._bindings[binding].chunk_head(self._document_cursor(position))
+        bound = self._bindings[binding]
+        if bound.scan == "snapshot":
+            position = self._snapshots.place(binding, position)
+        return bound.chunk_head(self._document_cursor(position))
 
     def truncation(self, binding: int, position: int) -> bytes:
-        return self._bindings[binding].truncation(self._document_cursor(position))
+        bound = self._bindings[binding]
+        if bound.scan == "snapshot" and self._log is not None:
+            self._snapshots.begin(binding, self._log.log_position)
+        return bound.truncation(self._document_cursor(position))
 
     def _document_cursor(self, position: int) -> str:
         return f"{self._base}.{position >> OFFSET_BITS:06d}:{position & OFFSET_MASK}:0"
@@ -270,6 +290,10 @@ class MysqlSource:
             found.append(self._bound_table(self._bindings[self._doubted.pop()]))
         return found
 
+    def without_prepared(self) -> set[int]:
+        with asking("looking for prepared transactions"):
+            return set() if may_see_prepared(self._session) else set(range(len(self._bindings)))
+
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
@@ -278,6 +302,9 @@ class MysqlSource:
         self.tables[binding] = bound.opened()
         schema = bound.announced
         return self._bound_table(bound), schema if schema != announced else None
+
+    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+        return self._snapshots.leaves_out(binding, gtid, position)
 
     def recode(self, charset: str) -> Recode | None:
         return self._charsets.recode(charset)
@@ -291,6 +318,8 @@ class MysqlSource:
             as_of=self._catalog_read[binding.index],
             tinyint1_as_bool=self._config.tinyint1_as_bool,
             identity=binding.identity,
+            hashed=frozenset(binding.resource.hash),
+            salt=binding.salt,
         )
 
 

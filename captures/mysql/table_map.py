@@ -18,11 +18,10 @@ BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
 VECTOR = 242
 JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = range(245, 256)
 
-_NUMERIC = frozenset((TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL))
+_NUMERIC = frozenset((TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR))
 _TEXTS = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
-_MARIADB_NUMERIC = _NUMERIC | {YEAR}
 _MARIADB_TEXTS = _TEXTS | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}
-"""MariaDB tells the sign and the character set of more types than MySQL does."""
+"""MariaDB tells the character set of more types than MySQL does."""
 
 _LABELLED = frozenset((ENUM, SET))
 _ONE_BYTE = frozenset(
@@ -142,7 +141,7 @@ def _options(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 def _details(
     columns: list[tuple[int, int, int]], options: dict[int, bytes], *, mariadb: bool
 ) -> Iterator[LoggedColumn]:
-    numeric, texts = (_MARIADB_NUMERIC, _MARIADB_TEXTS) if mariadb else (_NUMERIC, _TEXTS)
+    texts = _MARIADB_TEXTS if mariadb else _TEXTS
     unsigned = _bits(options.get(_SIGNEDNESS))
     charsets = _charsets(
         options.get(_COLUMN_CHARSET), options.get(_DEFAULT_CHARSET), sum(kind in texts for kind, _, _ in columns)
@@ -161,7 +160,7 @@ def _details(
             size,
             scale,
             next(names, None),
-            next(unsigned, None) if kind in numeric else None,
+            next(unsigned, None) if kind in _NUMERIC else None,
             next(charsets, None) if kind in texts else next(label_charsets, None) if kind in _LABELLED else None,
             next(labels[kind], None) if kind in _LABELLED else None,
             not next(visible, True),

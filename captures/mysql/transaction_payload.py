@@ -10,20 +10,19 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from captures.mysql.events import HEADER, lenenc
+from captures.mysql.events import HEADER, Event, lenenc
 from protocol.errors import SourceError
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 _ZSTD, _NONE = 0, 255
 _PIECE = 256 * 1024
-_EVENT_SIZE = struct.Struct("<I")
-_SIZE_PLACE = 9
+_HEADER = struct.Struct("<IBIIIH").unpack_from
 
 
-def payload_events(body: bytes) -> Iterator[tuple[bytes, str, int, int]]:
-    """The events of a payload: bytes, the same as Latin-1, and where in them the event begins and ends.
+def payload_events(body: bytes) -> Iterator[Event]:
+    """The events of a payload, which have no checksums.
 
-    They have headers and no checksums. Raises SourceError ``TM-MY-044`` for a compression that is not known,
+    Raises SourceError ``TM-MY-044`` for a compression that is not known,
     ``TM-MY-049`` when the payload is damaged.
     """
     compression, at = _ZSTD, 0
@@ -65,17 +64,18 @@ def _decompressed(payload: bytes) -> Iterator[bytes]:
         payload = frame.unused_data
 
 
-def _events(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, str, int, int]]:
+def _events(pieces: Iterator[bytes]) -> Iterator[Event]:
     rest = b""
     for piece in pieces:
         data = rest + piece
         text = data.decode("latin-1")
         at = 0
         while len(data) - at >= HEADER:
-            end = at + _EVENT_SIZE.unpack_from(data, at + _SIZE_PLACE)[0]
+            timestamp, kind, server_id, size, log_position, flags = _HEADER(data, at)
+            end = at + size
             if end > len(data):
                 break
-            yield data, text, at, end
+            yield data, text, at + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             at = end
         rest = data[at:]
     if rest:

@@ -59,6 +59,19 @@ CONVERSIONS: dict[Form, Convert] = {
     Form.VECTOR: values.vector,
 }
 
+_PRINTED = frozenset((Form.FLOAT, Form.DOUBLE))
+"""Forms of which a chunk's text is not the log's: only their JSON is the same."""
+
+
+def column_conversion(column: Column, of: Form) -> Convert:
+    """How texts of a column of this form become JSON."""
+    convert = CONVERSIONS[of]
+    if not column.salt:
+        return convert
+    hashed = values.hashed(column.salt)
+    return (lambda text: hashed(convert(text))) if of in _PRINTED else hashed
+
+
 _FORMS: dict[str, Form] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"), Form.INTEGER),
     "decimal": Form.DECIMAL,
@@ -108,6 +121,14 @@ class KeyForm(StrEnum):
 
 
 _REVERSIBLE = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1", "ucs2", "utf16", "utf16le", "utf32"))
+
+
+def hashable(column: Column) -> bool:
+    """Whether there is a hash of the column's values.
+
+    MySQL's own JSON may be in the log as changes to a value, of which a hash cannot be made.
+    """
+    return column.data_type != "json"
 
 
 def key_form(column: Column) -> KeyForm | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from binascii import b2a_base64
 from collections.abc import Callable
+from hashlib import sha256
 from json.encoder import encode_basestring
 
 import msgspec
@@ -23,10 +24,14 @@ string: Convert = encode_basestring
 """A JSON string. The C implementation; escapes ``"``, the backslash and U+0000 to U+001F, passes others through."""
 
 _FLOAT32 = struct.Struct("<f")
+_LEAST_NORMAL = 2.0**-126
 
 # Line breaks stand only between a JSON text's tokens: inside its strings they are escaped.
-_LINE_BREAKS = str.maketrans("\n\r", "  ")
-_walk_json = msgspec.json.Decoder(msgspec.Raw).decode
+LINE_BREAKS = str.maketrans("\n\r", "  ")
+walk_json: Callable[[str], object] = msgspec.json.Decoder(msgspec.Raw).decode
+"""Raises msgspec.DecodeError or RecursionError for what is no JSON."""
+
+_double: Callable[[float], bytes] = msgspec.json.Encoder().encode
 
 
 def verbatim(text: str) -> str:
@@ -56,7 +61,12 @@ def timestamp(text: str) -> str:
 
 def double(text: str) -> str:
     """The shortest number that is the same double. The server has neither NaN nor infinities."""
-    return repr(float(text))
+    return _double(float(text)).decode()
+
+
+def double_of(value: float) -> str:
+    """The same of a double: msgspec finds the digits several times faster than ``repr``."""
+    return _double(value).decode()
 
 
 def single(text: str) -> str:
@@ -67,7 +77,8 @@ def single(text: str) -> str:
 def single_of(value: float) -> str:
     """The shortest number that is the same float of 32 bits as ``value``, which is one."""
     wanted = _FLOAT32.pack(value)
-    for digits in (6, 7, 8):
+    # Any six digits come back from a float, but for those that are so small that they have fewer bits.
+    for digits in (6, 7, 8) if not 0 < abs(value) < _LEAST_NORMAL else range(1, 9):
         text = f"{value:.{digits}g}"
         if _FLOAT32.pack(float(text)) == wanted:
             return repr(float(text))
@@ -88,9 +99,9 @@ def json(text: str) -> str:
     if not text:
         return "null"
     if "\n" in text or "\r" in text:
-        text = text.translate(_LINE_BREAKS)
+        text = text.translate(LINE_BREAKS)
     try:
-        _walk_json(text.encode("latin-1"))
+        walk_json(text)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("not JSON") from None
     return text
@@ -100,3 +111,15 @@ def vector(text: str) -> str:
     """An array of numbers, from floats of 32 bits, little-endian."""
     data = text.encode("latin-1")
     return f"[{','.join(map(single_of, struct.unpack(f'<{len(data) // 4}f', data)))}]"
+
+
+def hashed(salt: bytes) -> Convert:
+    """A string: the SHA-256, in hexadecimal, of the salt and after it the value's text."""
+    salted = sha256(salt)
+
+    def convert(text: str) -> str:
+        digest = salted.copy()
+        digest.update(text.encode("latin-1"))
+        return f'"{digest.hexdigest()}"'
+
+    return convert

@@ -38,6 +38,13 @@ CODES = (
         "limit of the container.",
     ),
     ErrorCode(
+        "TM-CAP-006",
+        "A capture was ended in the middle of what it had to say",
+        Policy.RETRY,
+        "Nothing is lost: what came after the last checkpoint comes again in the next run. It can go on once the source is "
+        "back.",
+    ),
+    ErrorCode(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
         Policy.MANUAL,

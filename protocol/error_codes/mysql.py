@@ -21,7 +21,7 @@ CODES = (
         "TM-MY-003",
         "No encrypted connection as configured",
         Policy.MANUAL,
-        "Check ssl_mode and ssl_ca: the server must offer TLS for REQUIRED, its certificate must be signed by an authority of ssl_ca for VERIFY_CA, and name the configured host for VERIFY_IDENTITY.",
+        "Check ssl_mode and ssl_ca: the server must offer TLS for REQUIRED, its certificate must be signed by an authority of ssl_ca for VERIFY_CA, name the configured host for VERIFY_IDENTITY; and it must trust the authority of ssl_cert, where that is set.",
     ),
     ErrorCode(
         "TM-MY-004",
@@ -57,7 +57,8 @@ CODES = (
         "TM-MY-009",
         "A table has no key",
         Policy.MANUAL,
-        "Add a primary key, name the columns that identify a row in the table's `key`, or follow only its log with `scan: none`.",
+        "Add a primary key, name the columns that identify a row in the table's `key`, follow only its log with "
+        "`scan: none`, or read it with `scan: snapshot`, in one transaction that cannot go on after a break.",
     ),
     ErrorCode(
         "TM-MY-010",

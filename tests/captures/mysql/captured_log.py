@@ -32,10 +32,18 @@ class CapturedLog:
     """
 
     def __init__(
-        self, database: Database, *tables: str, cursor: str | None = None, exclude: Sequence[str] = (), **config: Any
+        self,
+        database: Database,
+        *tables: str,
+        cursor: str | None = None,
+        identity: dict[str, Any] | None = None,
+        exclude: Sequence[str] = (),
+        hash: Sequence[str] = (),
+        **config: Any,
     ) -> None:
         self.database = database
-        resources = [{"schema": database.name, "table": table, "exclude": list(exclude)} for table in tables]
+        options = {"exclude": list(exclude), "hash": list(hash)}
+        resources = [{"schema": database.name, "table": table, **options} for table in tables]
         bindings = [
             Binding.model_validate(
                 {
@@ -50,7 +58,8 @@ class CapturedLog:
         self.source = MysqlSource(
             parse_endpoint({**database.config(), **config}), bindings, [parse_resource(r) for r in resources]
         )
-        self.log: BinlogLog = self.source.open_log(self.source.start_position(cursor, self.source.identity()))
+        start = self.source.start_position(cursor, identity or self.source.identity())
+        self.log: BinlogLog = self.source.open_log(start)
         self._wakeup, self._waker = os.pipe()
         self.lines: list[bytes] = []
         self.schemas: list[int] = []

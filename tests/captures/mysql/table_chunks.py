@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -20,6 +21,9 @@ from tests.servers.mariadb import Database
 Document = dict[str, Any]
 
 
+_SEQUENCE = re.compile(r"\bseq_1_to_(\d+)\b")
+
+
 @contextmanager
 def session_on(database: Database) -> Iterator[Session]:
     """A session of the connector's kind, in the test's database."""
@@ -29,19 +33,27 @@ def session_on(database: Database) -> Iterator[Session]:
 
 
 def run(database: Database, *statements: str) -> None:
-    """Runs statements as an application would."""
+    """Runs statements as an application would; ``seq_1_to_500`` is a table on MySQL too, of that many numbers."""
     with database.connect() as connection, connection.cursor() as cursor:
         for statement in statements:
-            cursor.execute(statement)
+            cursor.execute(_SEQUENCE.sub(_sequence, statement) if database.is_mysql else statement)
 
 
-def binding_of(database: Database, table: str, **resource: Any) -> MysqlBinding:
-    """The table as a capture binds it, with these options of its resource."""
+def _sequence(table: re.Match[str]) -> str:
+    digits = "(SELECT 0 AS n UNION ALL " + " UNION ALL ".join(f"SELECT {n}" for n in range(1, 10)) + ")"
+    places = range(len(table[1]))
+    number = " + ".join(f"{10**place} * d{place}.n" for place in places)
+    joined = ", ".join(f"{digits} d{place}" for place in places)
+    return f"(SELECT {number} AS seq FROM {joined} HAVING seq BETWEEN 1 AND {table[1]} ORDER BY seq) {table[0]}"
+
+
+def binding_of(database: Database, table: str, *, salt: str = "", **resource: Any) -> MysqlBinding:
+    """The table as a capture with this ``hash_salt`` binds it, with these options of its resource."""
     config = parse_resource({"schema": database.name, "table": table, **resource})
     with session_on(database) as session:
         (found,) = bound_tables(session, [config])
     assert found is not None
-    return MysqlBinding(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False)
+    return MysqlBinding(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False, salt=salt.encode())
 
 
 class TableChunks:

@@ -15,15 +15,14 @@ COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-def test_a_backfill_goes_on_after_an_alter_that_no_row_follows(mariadb_database: Database, metadata: str) -> None:
+def test_a_backfill_goes_on_after_an_alter_that_no_row_follows(binlog_database: Database, metadata: str) -> None:
     rows = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 900) SELECT n, n FROM r"
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", f"INSERT INTO t {rows}")
-    run(mariadb_database, f"SET GLOBAL binlog_row_metadata = {metadata}")
-    try:
-        config = {**mariadb_database.config(), "backfill": {"chunk_rows": 5}}
-        with session(config, bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", f"INSERT INTO t {rows}")
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        config = {**binlog_database.config(), "backfill": {"chunk_rows": 5}}
+        with session(config, bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
             capture.until(lambda s: len(s.documents) >= 20)
-            run(mariadb_database, "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, MODIFY v VARCHAR(20)")
+            run(binlog_database, "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, MODIFY v VARCHAR(20)")
             assert not capture.done()
             capture.until(lambda s: s.done(), seconds=60)
             (last,) = [doc for _, doc in capture.documents if doc["id"] == 900]
@@ -32,18 +31,16 @@ def test_a_backfill_goes_on_after_an_alter_that_no_row_follows(mariadb_database:
             assert "w" in capture.schemas[-1][1]["properties"]
             order = [(kind, "w" in (body.get("properties") or body)) for kind, _, body in capture.events]
             assert order.index(("schema", True)) < order.index(("doc", True))
-    finally:
-        run(mariadb_database, "SET GLOBAL binlog_row_metadata = FULL")
 
 
-def test_another_order_of_a_text_key_starts_the_scan_again(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
+def test_another_order_of_a_text_key_starts_the_scan_again(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
     letters = [f"('{letter}{number:03d}')" for number in range(60) for letter in "aBcDeF"]
-    run(mariadb_database, f"INSERT INTO t VALUES {', '.join(letters)}")
-    config = {**mariadb_database.config(), "backfill": {"chunk_rows": 5}}
-    with session(config, bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
+    run(binlog_database, f"INSERT INTO t VALUES {', '.join(letters)}")
+    config = {**binlog_database.config(), "backfill": {"chunk_rows": 5}}
+    with session(config, bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
         capture.until(lambda s: len(s.documents) >= 20)
-        run(mariadb_database, "ALTER TABLE t MODIFY id VARCHAR(9) COLLATE utf8mb4_bin")
+        run(binlog_database, "ALTER TABLE t MODIFY id VARCHAR(9) COLLATE utf8mb4_bin")
         assert not capture.done()
         capture.until(lambda s: any(doc["_meta"]["op"] == "t" for _, doc in s.documents))
         capture.until(lambda s: s.done())
@@ -51,17 +48,15 @@ def test_another_order_of_a_text_key_starts_the_scan_again(mariadb_database: Dat
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-def test_a_backfill_goes_on_after_an_alter_that_is_not_in_the_log(mariadb_database: Database, metadata: str) -> None:
-    run(
-        mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_2000"
-    )
-    with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
-        config = {**mariadb_database.config(), "backfill": {"chunk_rows": 5}}
-        with session(config, bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
+def test_a_backfill_goes_on_after_an_alter_that_is_not_in_the_log(binlog_database: Database, metadata: str) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_2000")
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        config = {**binlog_database.config(), "backfill": {"chunk_rows": 5}}
+        with session(config, bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
             capture.until(lambda s: len(s.documents) >= 20)
-            run(mariadb_database, "SET sql_log_bin = 0", "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, DROP COLUMN v")
+            run(binlog_database, "SET sql_log_bin = 0", "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, DROP COLUMN v")
             capture.until(lambda s: s.done(), seconds=60)
-            run(mariadb_database, "INSERT INTO t VALUES (2001, 8)")
+            run(binlog_database, "INSERT INTO t VALUES (2001, 8)")
             capture.until(lambda s: len(s.rows()) == 2001)
             rows = capture.rows()
             assert (rows[2000,], rows[2001,]) == ({"id": 2000, "w": 7}, {"id": 2001, "w": 8})

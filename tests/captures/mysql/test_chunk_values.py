@@ -59,7 +59,8 @@ VALUES: list[tuple[str, str, Any]] = [
     ("TIME(6)", "'01:02:03.000004'", "01:02:03.000004"),
     ("JSON", """'{"a": [1, 2.50, null],\\n"b": "\\\\u00e9"}'""", {"a": [1, 2.5, None], "b": "é"}),
     ("POINT", "ST_GeomFromText('POINT(1 -2.5)')", "POINT(1 -2.5)"),
-    ("GEOMETRY", "ST_GeomFromText('LINESTRING(0 0,1e30 1)', 4326)", "LINESTRING(0 0,1e+30 1)"),
+    ("GEOMETRY", "ST_GeomFromText('LINESTRING(0 0,1e30 1)')", "LINESTRING(0 0,1e+30 1)"),
+    ("POINT", "ST_GeomFromText('POINT(7 7)', 4326)", "POINT(7 7)"),
     (
         "GEOMETRY",
         "ST_GeomFromText('POLYGON((0 0,4 0,4 4,0 0),(1 1,2 1,2 2,1 1))')",
@@ -78,88 +79,96 @@ MARIADB_VALUES = [
     ("UUID", "'123E4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"),
     ("INET6", "'2001:DB8::1'", "2001:db8::1"),
     ("INET4", "'192.0.2.1'", "192.0.2.1"),
+    ("VECTOR(3)", "VEC_FromText('[1,-2.5,1e-30]')", [1, -2.5, 1e-30]),
 ]
 
 
-def test_a_value_of_each_type(mariadb_database: Database) -> None:
-    cases = VALUES if mariadb_database.is_mysql else VALUES + MARIADB_VALUES
+def values_of(database: Database) -> list[tuple[str, str, Any]]:
+    """The cases of types that the server has."""
+    return [case for case in VALUES + MARIADB_VALUES if database.has_type(case[0])]
+
+
+def test_a_value_of_each_type(binlog_database: Database) -> None:
+    cases = values_of(binlog_database)
     columns = ", ".join(f"c{place} {of}" for place, (of, _, _) in enumerate(cases))
     values = ", ".join(value for _, value, _ in cases)
-    with mariadb_database.connect() as connection, connection.cursor() as cursor:
+    with binlog_database.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
         cursor.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
         cursor.execute(f"INSERT INTO t VALUES (1, {values})")
         cursor.execute("INSERT INTO t (id) VALUES (2)")
-    with table_chunks(mariadb_database, "t") as chunks:
+    with table_chunks(binlog_database, "t") as chunks:
         full, empty = chunks.scan(10)[1]
     for place, (of, _, expected) in enumerate(cases):
         assert (of, full[f"c{place}"]) == (of, expected)
     assert empty == {"id": 2, **{f"c{place}": None for place in range(len(cases))}}
 
 
-def test_tinyint1_is_boolean_where_that_is_wanted(mariadb_database: Database) -> None:
+def test_tinyint1_is_boolean_where_that_is_wanted(binlog_database: Database) -> None:
     run(
-        mariadb_database,
+        binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY, a TINYINT(1), b TINYINT(2), c TINYINT(1) UNSIGNED)",
         "INSERT INTO t VALUES (1, 0, 0, 0), (2, 1, 1, 1), (3, -7, 7, 7), (4, NULL, NULL, NULL)",
     )
-    with table_chunks(mariadb_database, "t") as chunks:
+    with table_chunks(binlog_database, "t") as chunks:
         chunks.binding.tinyint1_as_bool = True
         _, rows = chunks.scan(10)
     assert [row["a"] for row in rows] == [False, True, True, None]
     assert [row["b"] for row in rows] == [0, 1, 7, None]
-    assert [row["c"] for row in rows] == [False, True, True, None]
+    # MySQL has forgotten the widths of integers since 8.0.19, but of a TINYINT(1) that has a sign.
+    forgotten = binlog_database.is_mysql and not binlog_database.version.startswith("5.")
+    assert [row["c"] for row in rows] == ([0, 1, 7, None] if forgotten else [False, True, True, None])
 
 
-def test_generated_and_invisible_columns_and_names_that_need_quotes(mariadb_database: Database) -> None:
-    hidden = "INVISIBLE" if not mariadb_database.is_mysql else ""
+def test_generated_and_invisible_columns_and_names_that_need_quotes(binlog_database: Database) -> None:
+    hidden = "INVISIBLE" if not binlog_database.is_mysql else ""
     run(
-        mariadb_database,
+        binlog_database,
         'CREATE TABLE `ta``b"le` (`i``d"ü` INT PRIMARY KEY, a INT AS (`i``d"ü` + 1) VIRTUAL, b INT AS (a * 2) STORED,'
         f" `{{c}}` INT DEFAULT 7 {hidden}, `e\\\\%s` VARCHAR(9))",
         "INSERT INTO `ta``b\"le` (`i``d\"ü`, `e\\\\%s`) VALUES (5, '%s{}')",
     )
-    with table_chunks(mariadb_database, 'ta`b"le') as chunks:
+    with table_chunks(binlog_database, 'ta`b"le') as chunks:
         keys, rows = chunks.scan(1)
     assert keys == [b"5"]
     assert rows == [{'i`d"ü': 5, "a": 6, "b": 12, "{c}": 7, "e\\\\%s": "%s{}"}]
 
 
-def test_excluded_columns_are_not_read(mariadb_database: Database) -> None:
+def test_excluded_columns_are_not_read(binlog_database: Database) -> None:
     run(
-        mariadb_database,
+        binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY, secret VARCHAR(9), v INT)",
         "INSERT INTO t VALUES (1, 's', 2)",
     )
-    with table_chunks(mariadb_database, "t", exclude=["secret"]) as chunks:
+    with table_chunks(binlog_database, "t", exclude=["secret"]) as chunks:
         assert "secret" not in chunks.target.scan(None, None, None, 1)
         assert chunks.scan(5)[1] == [{"id": 1, "v": 2}]
 
 
-def test_a_text_that_is_not_json_is_an_error_that_names_the_column(mariadb_database: Database) -> None:
-    if mariadb_database.is_mysql:
+def test_a_text_that_is_not_json_is_an_error_that_names_the_column(binlog_database: Database) -> None:
+    if binlog_database.is_mysql:
         pytest.skip("MySQL checks its JSON type always")
     run(
-        mariadb_database,
+        binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY, v JSON)",
         "SET check_constraint_checks = 0",
         "INSERT INTO t VALUES (1, 'secret {')",
     )
-    with table_chunks(mariadb_database, "t") as chunks, pytest.raises(SourceError) as caught:
+    with table_chunks(binlog_database, "t") as chunks, pytest.raises(SourceError) as caught:
         chunks.read()
     assert caught.value.code == "TM-MY-031"
     assert "column v" in caught.value.message and "secret" not in str(caught.value)
 
 
-def test_a_row_of_many_columns_and_megabytes(mariadb_database: Database) -> None:
+def test_a_row_of_many_columns_and_megabytes(binlog_database: Database) -> None:
     columns = ", ".join(f"c{place} TINYINT" for place in range(1000))
     text = "repeat('ä', 7 * 1024 * 1024)"
     run(
-        mariadb_database,
+        binlog_database,
         f"CREATE TABLE t (id INT PRIMARY KEY, {columns}, one LONGTEXT, two LONGTEXT)",
         f"INSERT INTO t (id, c7, c999, one, two) VALUES (1, 7, 99, {text}, {text}), (2, 8, NULL, 'x', NULL)",
     )
-    with table_chunks(mariadb_database, "t") as chunks:
+    with table_chunks(binlog_database, "t") as chunks:
         keys, rows = chunks.scan(10)
     assert keys == [b"1", b"2"]
     # More than a packet of the protocol holds.

@@ -144,9 +144,7 @@ def payload(inner: bytes, compression: bytes, data: bytes) -> bytes:
 
 
 def bodies(body: bytes) -> list[bytes]:
-    return [
-        data[start + events.HEADER : end] for data, text, start, end in payload_events(body) if len(text) == len(data)
-    ]
+    return [data[start:end] for data, text, start, end, *_ in payload_events(body) if len(text) == len(data)]
 
 
 def test_payloads_that_are_not_compressed() -> None:

@@ -11,23 +11,25 @@ import pytest
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import ConnectorEnded, bindings, session
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tests.servers.mariadb import MARIADB, MYSQL, Database, no_source
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
 
-@pytest.fixture
-def pair() -> Iterator[tuple[Database, Database]]:
+@pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Database, Database]]:
     """A primary with a table, and a replica of it."""
     # Of its own for each test: what is promoted and written to can follow the other one no more.
-    programs = installed_programs()
+    product = request.param
+    programs = product.installed()
     if programs is None:
-        pytest.skip(no_source())
+        pytest.skip(no_source(product))
     with ExitStack() as stack:
-        servers = [stack.enter_context(MariaDbServer(programs, server_id=number)) for number in (21, 22)]
+        servers = [stack.enter_context(product.server(programs, server_id=number)) for number in (21, 22)]
         servers[1].replicate(servers[0])
-        primary, replica = (Database(s.host, s.port, s.user, s.password, server=s, name="shop") for s in servers)
+        primary, replica = (
+            Database(s.host, s.port, s.user, s.password, product.name, server=s, name="shop") for s in servers
+        )
         with primary.connect("") as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
         run(primary, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_3000")
@@ -45,7 +47,7 @@ def in_step(primary: Database, replica: Database) -> bool:
     position: list[str] = []
     for database, variable in ((primary, "gtid_binlog_pos"), (replica, "gtid_slave_pos")):
         with database.connect("") as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT @@{variable}")
+            cursor.execute(f"SELECT @@GLOBAL.{'gtid_executed' if database.is_mysql else variable}")
             position.append(str(cursor.fetchone()))
     return position[0] == position[1]
 
@@ -61,7 +63,9 @@ def test_moving_to_a_replica_in_a_backfill_loses_nothing_and_repeats_nothing(pai
     # Nobody reads these from the first server any more.
     run(primary, "UPDATE t SET v = 2 WHERE id IN (7, 2950)", "INSERT INTO t VALUES (9001, 2)")
     wait_until(lambda: in_step(primary, replica), 20, "the replica has everything")
-    run(replica, "STOP SLAVE", "UPDATE t SET v = 3 WHERE id IN (8, 2999)")
+    assert replica.server is not None
+    replica.server.stop_replicating()
+    run(replica, "UPDATE t SET v = 3 WHERE id IN (8, 2999)")
     with session({**replica.config(), **options}, bindings("shop.t"), before.state, command=COMMAND) as after:
         after.until(lambda s: s.done() and (8,) in s.rows())
         run(replica, "UPDATE t SET v = 4 WHERE id = 1")
@@ -74,7 +78,8 @@ def test_moving_to_a_replica_in_a_backfill_loses_nothing_and_repeats_nothing(pai
 
 def test_a_server_that_lacks_what_was_read_is_refused(pair: tuple[Database, Database]) -> None:
     primary, replica = pair
-    run(replica, "STOP SLAVE")
+    assert replica.server is not None
+    replica.server.stop_replicating()
     with session(primary.config(), bindings("shop.t"), command=COMMAND) as before:
         before.until(lambda s: s.done())
         run(primary, "INSERT INTO t VALUES (9001, 1)")

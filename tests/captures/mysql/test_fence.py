@@ -53,22 +53,22 @@ def test_a_transaction_is_known_by_position_on_its_server_and_by_gtid_on_others(
     assert PositionFence(500, 500, "1:here:3306").hides(transaction_id("0-1-1", "2:there:3306", 1))
 
 
-def test_nothing_is_certain_of_tables_without_transactions(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY) ENGINE = MyISAM", "INSERT INTO t VALUES (1)")
-    with table_chunks(mariadb_database, "t") as chunks, session_on(mariadb_database) as session:
+def test_nothing_is_certain_of_tables_without_transactions(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY) ENGINE = MyISAM", "INSERT INTO t VALUES (1)")
+    with table_chunks(binlog_database, "t") as chunks, session_on(binlog_database) as session:
         chunk = chunks.read()
         assert isinstance(chunk.fence, NothingCertain) and chunk.fence.hides("0-1-1@1:x:1:0")
         # Everything that the rows can show is in the log before it.
         assert chunk.fence.high == end_of_log(session)
 
 
-def test_a_commit_is_visible_exactly_when_the_snapshot_shows_it(mariadb_database: Database) -> None:
-    if mariadb_database.is_mysql:
+def test_a_commit_is_visible_exactly_when_the_snapshot_shows_it(binlog_database: Database) -> None:
+    if binlog_database.is_mysql:
         pytest.skip("MariaDB's fence")
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)")
-    with table_chunks(mariadb_database, "t") as chunks, session_on(mariadb_database) as session:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with table_chunks(binlog_database, "t") as chunks, session_on(binlog_database) as session:
         before = chunks.read()
-        run(mariadb_database, "INSERT INTO t VALUES (1)")
+        run(binlog_database, "INSERT INTO t VALUES (1)")
         gtid, end = str(session.value("SELECT @@gtid_binlog_pos")), end_of_log(session)
         after = chunks.read()
         txn = transaction_id(gtid.split(",")[-1], server_name(session), end)
@@ -77,16 +77,16 @@ def test_a_commit_is_visible_exactly_when_the_snapshot_shows_it(mariadb_database
     assert not after.fence.hides(txn) and after.fence.high == end
 
 
-def test_fences_hold_under_concurrent_commits(mariadb_database: Database) -> None:
+def test_fences_hold_under_concurrent_commits(binlog_database: Database) -> None:
     """Every row that a snapshot shows was committed at or before its fence, and every other one after it."""
-    if mariadb_database.is_mysql:
+    if binlog_database.is_mysql:
         pytest.skip("MariaDB's fence")
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
     stop = threading.Event()
     gtids: dict[int, str] = {}
 
     def write(first: int) -> None:
-        with mariadb_database.connect() as connection, connection.cursor() as cursor:
+        with binlog_database.connect() as connection, connection.cursor() as cursor:
             for number in range(first, first + 100_000, 4):
                 if stop.is_set():
                     return
@@ -100,7 +100,7 @@ def test_fences_hold_under_concurrent_commits(mariadb_database: Database) -> Non
         writer.start()
     snapshots: list[tuple[Fence, set[int]]] = []
     try:
-        with table_chunks(mariadb_database, "t") as chunks:
+        with table_chunks(binlog_database, "t") as chunks:
             while len(snapshots) < 40:
                 chunk = chunks.read(limit=100_000)
                 if len(chunk.rows):
@@ -109,7 +109,7 @@ def test_fences_hold_under_concurrent_commits(mariadb_database: Database) -> Non
         stop.set()
         for writer in writers:
             writer.join()
-    with session_on(mariadb_database) as session:
+    with session_on(binlog_database) as session:
         server, ends = server_name(session), _ends(session)
     for fence, seen in snapshots:
         visible = {key for key, gtid in gtids.items() if not fence.hides(transaction_id(gtid, server, ends[gtid]))}
@@ -129,14 +129,14 @@ def _ends(session: Session) -> dict[str, int]:
     return ends
 
 
-def test_watermarks_cover_everything_logged_before(mariadb_database: Database) -> None:
+def test_watermarks_cover_everything_logged_before(binlog_database: Database) -> None:
     # The form for MySQL without GTIDs; MariaDB has the same order of commits.
-    config = parse_endpoint(mariadb_database.config())
-    path = (mariadb_database.name, "marks")
-    run(mariadb_database, create_watermark_table(path), "CREATE TABLE t (id INT PRIMARY KEY)")
+    config = parse_endpoint(binlog_database.config())
+    path = (binlog_database.name, "marks")
+    run(binlog_database, create_watermark_table(path), "CREATE TABLE t (id INT PRIMARY KEY)")
     with closing(connect(config)) as session, closing(connect(config)) as other:
         fences = WatermarkFences(session, path)
-        run(mariadb_database, "INSERT INTO " + mariadb_database.name + ".t VALUES (1)")
+        run(binlog_database, "INSERT INTO " + binlog_database.name + ".t VALUES (1)")
         end = end_of_log(other)
         fence = fences.open()
         session.rows("ROLLBACK")
@@ -144,18 +144,18 @@ def test_watermarks_cover_everything_logged_before(mariadb_database: Database) -
         assert fences.logged() == [str(fence.high)]
 
 
-def test_mariadb_is_told_by_its_own_means(mariadb_database: Database) -> None:
-    with session_on(mariadb_database) as session:
-        taker = fence_taker(session, parse_endpoint(mariadb_database.config()))
-        assert isinstance(taker, MariadbFences) != mariadb_database.is_mysql
+def test_mariadb_is_told_by_its_own_means(binlog_database: Database) -> None:
+    with session_on(binlog_database) as session:
+        taker = fence_taker(session, parse_endpoint(binlog_database.config()))
+        assert isinstance(taker, MariadbFences) != binlog_database.is_mysql
         fence = taker.open()
         session.rows("ROLLBACK")
         assert not any(map(fence.hides, taker.logged()))
 
 
-def test_what_is_prepared_is_waited_for(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)")
-    with mariadb_database.connect() as writer, writer.cursor() as cursor, session_on(mariadb_database) as session:
+def test_what_is_prepared_is_waited_for(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with binlog_database.connect() as writer, writer.cursor() as cursor, session_on(binlog_database) as session:
         assert prepared_transactions(session) == []
         cursor.execute("XA START 'one two'")
         cursor.execute("INSERT INTO t VALUES (1)")

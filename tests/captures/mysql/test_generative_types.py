@@ -201,7 +201,7 @@ def geometries(draw: st.DrawFn) -> str:
             ]
         )
     )
-    return f"ST_GeomFromText('{form}', {draw(st.sampled_from([0, 4326]))})"
+    return f"ST_GeomFromText('{form}', {draw(st.sampled_from([0, 3857]))})"
 
 
 def bare(text: str) -> str:
@@ -267,21 +267,21 @@ def tables(draw: st.DrawFn) -> RandomTable:
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(table=tables())
-def test_chunk_and_log_and_server_agree(mariadb_database: Database, metadata: str, table: RandomTable) -> None:
-    if mariadb_database.is_mysql and metadata == "NO_LOG":
+def test_chunk_and_log_and_server_agree(binlog_database: Database, metadata: str, table: RandomTable) -> None:
+    if binlog_database.is_mysql and metadata == "NO_LOG":
         metadata = "MINIMAL"
     if metadata != "FULL":  # The catalog cannot show such labels, and the capture says so: see test_mysql_log.
         assume(not any("SET(" in kind.sql or "ENUM(" in kind.sql for kind in table.kinds.values() if "😀" in kind.sql))
     name = f"t{next(_numbers)}"
-    run(mariadb_database, f"CREATE TABLE {name} ({table.definition})")
+    run(binlog_database, f"CREATE TABLE {name} ({table.definition})")
     names = ", ".join(["id", *table.kinds])
     with (
-        global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"),
-        captured_log(mariadb_database, name) as log,
+        global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"),
+        captured_log(binlog_database, name) as log,
     ):
         log.log.track(frozenset((0,)))
         run(
-            mariadb_database,
+            binlog_database,
             "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'",
             "BEGIN",
             *(
@@ -296,7 +296,7 @@ def test_chunk_and_log_and_server_agree(mariadb_database: Database, metadata: st
         assert not log.restarted
     inserted, moved = logged[: len(table.rows)], logged[len(table.rows) :]
     assert [document["_meta"]["op"] for document in moved] == ["d", "c"] * len(table.rows)
-    with table_chunks(mariadb_database, name) as chunks:
+    with table_chunks(binlog_database, name) as chunks:
         keys, read = chunks.scan(2)
     assert all(key in touched[-1] for key in keys)
     by_id = {row["id"]: row for row in read}
@@ -306,7 +306,7 @@ def test_chunk_and_log_and_server_agree(mariadb_database: Database, metadata: st
         number = document["id"] % 1000
         assert {**document, "id": number + 1000} == by_id[number + 1000]
     assert sorted(document["id"] for document in inserted) == list(range(len(table.rows)))
-    assert printed(mariadb_database, name, table) == {
+    assert printed(binlog_database, name, table) == {
         number: {
             column: (bare(v) if v and table.kinds[column].sql == "GEOMETRY" else v)
             for column, v in row.items()
@@ -332,16 +332,14 @@ def printed(database: Database, name: str, table: RandomTable) -> dict[int, dict
     }
 
 
-def test_many_columns_of_which_some_are_null(mariadb_database: Database) -> None:
+def test_many_columns_of_which_some_are_null(binlog_database: Database) -> None:
     columns = [f"c{n} {('TINYINT', 'VARCHAR(3)', 'DATE', 'DECIMAL(5,2)')[n % 4]}" for n in range(400)]
     row = [("7", "'x'", "'2024-01-02'", "1.5", "NULL")[n % 4 if n % 7 else 4] for n in range(400)]
-    run(mariadb_database, f"CREATE TABLE t (id INT PRIMARY KEY, {', '.join(columns)})")
-    with captured_log(mariadb_database, "t") as log:
-        run(
-            mariadb_database, f"INSERT INTO t VALUES (1, {', '.join(row)})", "INSERT INTO t (id, c399) VALUES (2, 3.25)"
-        )
+    run(binlog_database, f"CREATE TABLE t (id INT PRIMARY KEY, {', '.join(columns)})")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, f"INSERT INTO t VALUES (1, {', '.join(row)})", "INSERT INTO t (id, c399) VALUES (2, 3.25)")
         logged = log.read()
-    with table_chunks(mariadb_database, "t") as chunks:
+    with table_chunks(binlog_database, "t") as chunks:
         _, read = chunks.scan(10)
     for document in logged:
         del document["_meta"]

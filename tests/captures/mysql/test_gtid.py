@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.mysql.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.position import LogPosition, parse_position
+from captures.mysql.position import LogPosition, PreparedPlace, parse_position
 from protocol.errors import SourceError
 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -32,6 +32,18 @@ def test_a_set_has_what_was_added_in_any_order(added: list[tuple[str, int]]) -> 
     assert str(again) == str(gtids) and again.encode() == gtids.encode()
     assert again.contains_all(gtids) and gtids.contains_all(again)
     assert gtids.contains_all(MysqlGtids()) and MysqlGtids().contains_all(gtids) == (not added)
+
+
+@given(st.lists(st.tuples(sources, numbers), min_size=1, max_size=40), st.data())
+def test_a_set_without_one_of_its_members(added: list[tuple[str, int]], data: st.DataObject) -> None:
+    members = {f"{source}:{number}" for source, number in added}
+    gtids_of = MysqlGtids(",".join(members))
+    gone = data.draw(st.sampled_from(sorted(members)))
+    rest = MysqlGtids(gtids_of.without(gone))
+    assert {gtid for gtid in members if gtid in rest} == members - {gone}
+    assert gone in gtids_of
+    rest.add(gone)
+    assert str(rest) == str(gtids_of)
 
 
 def test_texts_of_the_manual() -> None:
@@ -75,11 +87,23 @@ xids = st.builds(lambda a, b, n: f"x'{a.hex()}',x'{b.hex()}',{n}", st.binary(), 
     st.sampled_from(["binlog.000001", "my-bin.999999", "a b.1234567"]),
     st.integers(4, 1 << 39),
     st.sampled_from(["", "0-1-5,2-3-4", f"{ONE}:1-5"]),
-    st.dictionaries(xids, st.tuples(st.just("binlog.000001"), st.integers(4, 1 << 39))),
+    st.dictionaries(
+        xids,
+        st.builds(
+            PreparedPlace,
+            st.just("binlog.000001"),
+            st.integers(4, 1 << 39),
+            st.sampled_from(["", "0-1-5", f"{ONE}:tag:5"]),
+            st.sampled_from(["", "0-1-4,2-3-4"]),
+        ),
+    ),
 )
-def test_positions_are_texts(file: str, offset: int, gtids: str, prepared: dict[str, tuple[str, int]]) -> None:
+def test_positions_are_texts(file: str, offset: int, gtids: str, prepared: dict[str, PreparedPlace]) -> None:
     place = LogPosition(file, offset, gtids, prepared)
     assert parse_position(str(place)) == place
+    elsewhere = parse_position(str(place.elsewhere()))
+    assert elsewhere.order == 0 and elsewhere.gtids == gtids
+    assert [(p.file, p.gtid) for p in elsewhere.prepared.values()] == [("", p.gtid) for p in prepared.values()]
 
 
 def test_positions_grow_with_the_log() -> None:

@@ -14,10 +14,10 @@ METADATA = ["FULL", "NO_LOG"]
 
 
 @pytest.mark.parametrize("metadata", METADATA)
-def test_columns_come_go_and_change(mariadb_database: Database, metadata: str) -> None:
-    with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
-        run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT, e ENUM('x','y'))")
-        with captured_log(mariadb_database, "t") as log:
+def test_columns_come_go_and_change(binlog_database: Database, metadata: str) -> None:
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT, e ENUM('x','y'))")
+        with captured_log(binlog_database, "t") as log:
             for statement, values, expected in [
                 ("SELECT 1", "1, 1, 'x'", {"id": 1, "a": 1, "e": "x"}),
                 (
@@ -31,7 +31,7 @@ def test_columns_come_go_and_change(mariadb_database: Database, metadata: str) -
                 ("ALTER TABLE t MODIFY b VARCHAR(9) CHARACTER SET latin1", "'é', 6, 6", {"b": "é", "id": 6, "c": 6}),
                 ("ALTER TABLE t MODIFY c DECIMAL(12,2) AFTER id", "'b', 7, 8", {"id": 7, "c": "8.00"}),
             ]:
-                run(mariadb_database, statement, f"INSERT INTO t VALUES ({values})")
+                run(binlog_database, statement, f"INSERT INTO t VALUES ({values})")
                 ((op, row),) = plain(log.read())
                 assert op == "c"
                 assert row.items() >= expected.items()
@@ -40,12 +40,12 @@ def test_columns_come_go_and_change(mariadb_database: Database, metadata: str) -
             assert len(log.schemas) == 5 and log.changed == {0}
 
 
-def test_names_in_the_log_decode_rows_of_before_several_changes(mariadb_database: Database) -> None:
-    with global_setting(mariadb_database, "binlog_row_metadata", "'FULL'"):
-        run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
-        with captured_log(mariadb_database, "t") as log:
+def test_names_in_the_log_decode_rows_of_before_several_changes(binlog_database: Database) -> None:
+    with global_setting(binlog_database, "binlog_row_metadata", "'FULL'"):
+        run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+        with captured_log(binlog_database, "t") as log:
             run(
-                mariadb_database,
+                binlog_database,
                 "INSERT INTO t VALUES (1, 10, 20)",
                 "ALTER TABLE t MODIFY a INT AFTER b",
                 "INSERT INTO t (id, a, b) VALUES (2, 10, 20)",
@@ -60,18 +60,18 @@ def test_names_in_the_log_decode_rows_of_before_several_changes(mariadb_database
             assert not log.restarted
 
 
-def test_without_names_a_table_whose_columns_cannot_be_told_is_read_again(mariadb_database: Database) -> None:
-    with global_setting(mariadb_database, "binlog_row_metadata", "'NO_LOG'"):
+def test_without_names_a_table_whose_columns_cannot_be_told_is_read_again(binlog_database: Database) -> None:
+    with global_setting(binlog_database, "binlog_row_metadata", "'NO_LOG'"):
         run(
-            mariadb_database,
+            binlog_database,
             "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
             "CREATE TABLE swapped (id INT PRIMARY KEY, a INT, b INT)",
             "CREATE TABLE same (id INT PRIMARY KEY)",
         )
-        with captured_log(mariadb_database, "t", "swapped", "same") as log:
+        with captured_log(binlog_database, "t", "swapped", "same") as log:
             log.log.track(frozenset((0, 1, 2)))
             run(
-                mariadb_database,
+                binlog_database,
                 "INSERT INTO t VALUES (1, 10)",
                 "INSERT INTO swapped VALUES (1, 10, 20)",
                 "INSERT INTO same VALUES (1)",
@@ -93,18 +93,18 @@ def test_without_names_a_table_whose_columns_cannot_be_told_is_read_again(mariad
 
 @pytest.mark.parametrize("metadata", METADATA)
 @pytest.mark.parametrize("copy", ["_t_gho", "_t_new"])
-def test_online_schema_changes_are_followed(mariadb_database: Database, copy: str, metadata: str) -> None:
-    with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
-        run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
-        with captured_log(mariadb_database, "t") as log:
-            run(mariadb_database, "INSERT INTO t VALUES (2, 2)")
+def test_online_schema_changes_are_followed(binlog_database: Database, copy: str, metadata: str) -> None:
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
+        with captured_log(binlog_database, "t") as log:
+            run(binlog_database, "INSERT INTO t VALUES (2, 2)")
             log.read()
             run(
-                mariadb_database,
+                binlog_database,
                 f"CREATE TABLE {copy} LIKE t",
                 f"ALTER TABLE {copy} ADD COLUMN b INT DEFAULT 7",
                 f"INSERT INTO {copy} (id, a) SELECT * FROM t",
-                f"RENAME /* tool */ TABLE `{mariadb_database.name}`.t TO _t_del, {copy} TO `t`",
+                f"RENAME /* tool */ TABLE `{binlog_database.name}`.t TO _t_del, {copy} TO `t`",
                 "INSERT INTO t VALUES (3, 3, 3)",
             )
             assert plain(log.read()) == [("c", {"id": 3, "a": 3, "b": 3})]
@@ -121,23 +121,27 @@ def test_online_schema_changes_are_followed(mariadb_database: Database, copy: st
         ["SET STATEMENT max_statement_time = 10 FOR ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t"],
     ],
 )
-def test_another_table_under_the_name_is_read_anew(mariadb_database: Database, statements: list[str]) -> None:
+def test_another_table_under_the_name_is_read_anew(binlog_database: Database, statements: list[str]) -> None:
+    if binlog_database.is_mysql:
+        if statements[0].startswith("CREATE OR REPLACE"):
+            pytest.skip("MariaDB's")
+        statements = [statement.removeprefix("SET STATEMENT max_statement_time = 10 FOR ") for statement in statements]
     run(
-        mariadb_database,
+        binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
         "CREATE TABLE other (id INT PRIMARY KEY, a INT)",
         "CREATE TABLE p (id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100))",
     )
-    with captured_log(mariadb_database, "t") as log:
-        run(mariadb_database, *statements, "INSERT INTO t VALUES (3, 3)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, *statements, "INSERT INTO t VALUES (3, 3)")
         assert plain(log.read()) == [("c", {"id": 3, "a": 3})]
         assert log.restarted == {0}
 
 
-def test_a_table_that_comes_back_to_its_name_stays_itself(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
-    with captured_log(mariadb_database, "t") as log:
-        run(mariadb_database, "RENAME TABLE t TO x, u TO t, t TO u, x TO t", "INSERT INTO t VALUES (1)")
+def test_a_table_that_comes_back_to_its_name_stays_itself(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "RENAME TABLE t TO x, u TO t, t TO u, x TO t", "INSERT INTO t VALUES (1)")
         assert len(log.read()) == 1
         assert not log.restarted
 
@@ -151,47 +155,47 @@ def test_a_table_that_comes_back_to_its_name_stays_itself(mariadb_database: Data
         "SET STATEMENT max_statement_time = 10 FOR TRUNCATE TABLE t",
     ],
 )
-def test_truncate(mariadb_database: Database, statement: str) -> None:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    with captured_log(mariadb_database, "t") as log:
+def test_truncate(binlog_database: Database, statement: str) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    with captured_log(binlog_database, "t") as log:
         log.log.track(frozenset((0,)))
-        run(mariadb_database, statement, "INSERT INTO t VALUES (2)")
+        run(binlog_database, statement, "INSERT INTO t VALUES (2)")
         assert plain(log.read()) == [("t", {}), ("c", {"id": 2})]
         assert log.transactions[0].touched[0].everything
 
 
-def test_truncates_are_left_out_where_that_is_configured(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY)")
-    with captured_log(mariadb_database, "t", truncate="ignore") as log:
-        run(mariadb_database, "TRUNCATE TABLE t")
+def test_truncates_are_left_out_where_that_is_configured(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with captured_log(binlog_database, "t", truncate="ignore") as log:
+        run(binlog_database, "TRUNCATE TABLE t")
         assert log.read() == [] and len(log.transactions) == 1
 
 
-def test_a_statement_instead_of_rows_is_an_error_for_captured_tables_only(mariadb_database: Database) -> None:
+def test_a_statement_instead_of_rows_is_an_error_for_captured_tables_only(binlog_database: Database) -> None:
     run(
-        mariadb_database,
+        binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY)",
         "CREATE TABLE other (id INT PRIMARY KEY)",
     )
 
     def write_in_statement_format(log: CapturedLog, table: str) -> None:
-        run(mariadb_database, "SET binlog_format = STATEMENT", f"INSERT INTO {table} VALUES (1)")
+        run(binlog_database, "SET binlog_format = STATEMENT", f"INSERT INTO {table} VALUES (1)")
         log.read()
 
-    with captured_log(mariadb_database, "t") as log:
+    with captured_log(binlog_database, "t") as log:
         write_in_statement_format(log, "other")
         with pytest.raises(SourceError) as caught:
             write_in_statement_format(log, "t")
-    assert caught.value.code == "TM-MY-045" and f"{mariadb_database.name}.t" in caught.value.message
+    assert caught.value.code == "TM-MY-045" and f"{binlog_database.name}.t" in caught.value.message
 
 
-def test_a_table_that_becomes_system_versioned_is_refused(mariadb_database: Database) -> None:
+def test_a_table_that_becomes_system_versioned_is_refused(binlog_database: Database) -> None:
     """Its deletes would be updates, and the rows of its history new rows."""
-    if mariadb_database.is_mysql:
+    if binlog_database.is_mysql:
         pytest.skip("only MariaDB has them")
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-    with captured_log(mariadb_database, "t") as log:
-        run(mariadb_database, "ALTER TABLE t ADD SYSTEM VERSIONING", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "ALTER TABLE t ADD SYSTEM VERSIONING", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
         with pytest.raises(SourceError) as caught:
             log.read()
         assert caught.value.code == "TM-MY-007" and "DROP SYSTEM VERSIONING" in caught.value.remedy
@@ -199,25 +203,25 @@ def test_a_table_that_becomes_system_versioned_is_refused(mariadb_database: Data
 
 
 @pytest.mark.parametrize("charset", ["latin1", "cp1250", "utf8mb4"])
-def test_statements_are_in_the_character_set_of_their_client(mariadb_database: Database, charset: str) -> None:
-    run(mariadb_database, "CREATE TABLE `té` (id INT PRIMARY KEY)", "INSERT INTO `té` VALUES (1)")
-    with captured_log(mariadb_database, "té") as log:
-        with mariadb_database.connect(charset=charset) as connection, connection.cursor() as cursor:
+def test_statements_are_in_the_character_set_of_their_client(binlog_database: Database, charset: str) -> None:
+    run(binlog_database, "CREATE TABLE `té` (id INT PRIMARY KEY)", "INSERT INTO `té` VALUES (1)")
+    with captured_log(binlog_database, "té") as log:
+        with binlog_database.connect(charset=charset) as connection, connection.cursor() as cursor:
             cursor.execute("TRUNCATE TABLE `té`")
         assert [op for op, _ in plain(log.read())] == ["t"]
 
 
-def test_labels_that_the_catalog_cannot_show_are_never_guessed(mariadb_database: Database) -> None:
-    run(mariadb_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('😀', 'b') CHARACTER SET utf8mb4)")
+def test_labels_that_the_catalog_cannot_show_are_never_guessed(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('😀', 'b') CHARACTER SET utf8mb4)")
     insert = "INSERT INTO t VALUES (1, 1)"
     with (
-        global_setting(mariadb_database, "binlog_row_metadata", "'NO_LOG'"),
-        captured_log(mariadb_database, "t") as log,
+        global_setting(binlog_database, "binlog_row_metadata", "'NO_LOG'"),
+        captured_log(binlog_database, "t") as log,
     ):
-        run(mariadb_database, insert)
+        run(binlog_database, insert)
         with pytest.raises(SourceError) as caught:
             log.read()
     assert caught.value.code == "TM-MY-032"
-    with captured_log(mariadb_database, "t") as log:
-        run(mariadb_database, "DELETE FROM t", insert)
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "DELETE FROM t", insert)
         assert [document["mood"] for document in log.read()][-1] == "😀"

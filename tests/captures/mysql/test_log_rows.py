@@ -15,9 +15,12 @@ from backfill.keys import TouchedKeys
 from captures.mysql import table_map
 from captures.mysql.binary_values import decimal_bytes, decimal_reader, time_text
 from captures.mysql.columns import Column
-from captures.mysql.log_rows import DELETE, INSERT, PARTIAL_UPDATE, UPDATE, RowDecoder, Sink
+from captures.mysql.log_rows import RowDecoder
+from captures.mysql.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.row_images import DecodedTable
+from captures.mysql.row_sink import Sink
 from captures.mysql.table_map import LoggedColumn
+from captures.mysql.values import single_of
 from protocol.errors import SourceError
 from tests.captures.mysql.binary_json import stored
 
@@ -214,6 +217,16 @@ def test_decimals_of_every_size(data: st.DataObject) -> None:
     found = Decoded([column], INSERT, insert_of([column], row([column], encoded)))
     assert found.documents == [{"d": expected}] and Decimal(expected) == Decimal(found.documents[0]["d"])
     assert expected.encode() in found.touched
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_floats_have_the_fewest_digits(value: float) -> None:
+    text = single_of(value)
+    assert struct.pack("<f", float(text)) == struct.pack("<f", value)
+    digits = len(Decimal(text).normalize().as_tuple().digits)
+    shorter = float(f"{value:.{digits - 1}g}") if digits > 1 else 0.0
+    largest = 2.0**128 - 2.0**104
+    assert value == 0 or abs(shorter) > largest or struct.pack("<f", shorter) != struct.pack("<f", value)
 
 
 @given(st.integers(-838 * 3600, 838 * 3600), st.integers(0, 999_999), st.integers(0, 6))

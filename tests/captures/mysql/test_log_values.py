@@ -7,7 +7,8 @@ import pytest
 from captures.interface import Rows
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.captures.mysql.test_chunk_values import MARIADB_VALUES, VALUES
+from tests.captures.mysql.test_chunk_values import values_of
+from tests.captures.mysql.test_log import global_setting
 from tests.servers.mariadb import Database
 
 KEYS = [
@@ -108,31 +109,28 @@ def agree(log: CapturedLog, table: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG", "MINIMAL"])
-def test_a_value_of_each_type(mariadb_database: Database, metadata: str) -> None:
-    cases = [(of, value) for of, value, _ in VALUES] + MORE_VALUES
-    if not mariadb_database.is_mysql:
-        cases += [(of, value) for of, value, _ in MARIADB_VALUES] + MARIADB_MORE
+def test_a_value_of_each_type(binlog_database: Database, metadata: str) -> None:
+    if binlog_database.is_mysql and metadata == "NO_LOG":
+        pytest.skip("MySQL always has MINIMAL")
+    cases = [(of, value) for of, value, _ in values_of(binlog_database)] + MORE_VALUES
+    cases += [case for case in MARIADB_MORE if binlog_database.has_type(case[0])]
     columns = ", ".join(f"c{place} {of}" for place, (of, _) in enumerate(cases))
     values = ", ".join(value for _, value in cases)
-    run(mariadb_database, f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
-    with captured_log(mariadb_database, "t") as log:
+    run(binlog_database, f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
+    with captured_log(binlog_database, "t") as log:
         log.log.track(frozenset((0,)))
-        with mariadb_database.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT @@GLOBAL.binlog_row_metadata")
-            before = cursor.fetchone()
-            cursor.execute("SET GLOBAL binlog_row_metadata = %s", [metadata])
-            cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
-            cursor.execute(f"INSERT INTO t VALUES (1, {values}), (2{', NULL' * len(cases)})")
-            cursor.execute("SET GLOBAL binlog_row_metadata = %s", before)
+        with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+            inserted = f"INSERT INTO t VALUES (1, {values}), (2{', NULL' * len(cases)})"
+            run(binlog_database, "SET sql_mode = '', time_zone = '+00:00'", inserted)
         log.read()
         agree(log, "t")
 
 
 @pytest.mark.parametrize(("of", "value"), KEYS)
-def test_keys_are_those_of_chunks(mariadb_database: Database, of: str, value: str) -> None:
-    run(mariadb_database, f"CREATE TABLE t (k {of}, part INT, PRIMARY KEY (k, part))")
-    with captured_log(mariadb_database, "t") as log:
+def test_keys_are_those_of_chunks(binlog_database: Database, of: str, value: str) -> None:
+    run(binlog_database, f"CREATE TABLE t (k {of}, part INT, PRIMARY KEY (k, part))")
+    with captured_log(binlog_database, "t") as log:
         log.log.track(frozenset((0,)))
-        run(mariadb_database, "SET time_zone = '+00:00'", f"INSERT INTO t VALUES ({value}, 1), ({value}, 2)")
+        run(binlog_database, "SET time_zone = '+00:00'", f"INSERT INTO t VALUES ({value}, 1), ({value}, 2)")
         log.read()
         agree(log, "t")

@@ -54,6 +54,12 @@ class OneTable:
     def end_of_log(self) -> int:
         return 1 << 60
 
+    def without_prepared(self) -> set[int]:
+        return set()
+
+    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+        return False
+
     def recode(self, charset: str) -> Recode | None:
         return built_in(charset)
 

@@ -34,9 +34,9 @@ def opened(database: Database, **config: object) -> Iterator[MysqlSource]:
 
 
 @pytest.fixture
-def table(mariadb_database: Database) -> Database:
-    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-    return mariadb_database
+def table(binlog_database: Database) -> Database:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    return binlog_database
 
 
 def test_positions_come_back_from_their_text(table: Database) -> None:
@@ -98,7 +98,7 @@ def test_the_log_behind_the_position_is_measured(table: Database) -> None:
         assert source.retention_limit() is None and source.replica_lag() is None
 
 
-def test_a_table_that_is_gone_is_said(mariadb_database: Database) -> None:
-    with pytest.raises(SourceError) as caught, opened(mariadb_database):
+def test_a_table_that_is_gone_is_said(binlog_database: Database) -> None:
+    with pytest.raises(SourceError) as caught, opened(binlog_database):
         pass
     assert caught.value.code == "TM-MY-007"

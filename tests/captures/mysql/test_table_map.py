@@ -65,7 +65,7 @@ def test_every_type() -> None:
 def test_optional_metadata() -> None:
     types = [
         (3, b""),  # id INT UNSIGNED
-        (13, b""),  # y YEAR, which has no sign on MySQL
+        (13, b""),  # y YEAR, which is always unsigned
         (15, b"\x28\x00"),  # v VARCHAR(10)
         (246, b"\x0a\x02"),  # d DECIMAL(10, 2)
         (254, b"\xf7\x01"),  # e ENUM
@@ -77,7 +77,7 @@ def test_optional_metadata() -> None:
     ]
     names = ("id", "y", "v", "d", "e", "g", "s", "b", "ü", "n")
     options = (
-        option(1, b"\xa0")  # id unsigned, d signed, n unsigned
+        option(1, b"\xd0")  # id and y unsigned, d signed, n unsigned
         + option(2, b"\xfc\xff\x00\x01\x3f")  # utf8mb4 but for the second text, which is binary
         + option(4, strings(*names))
         + option(5, b"\x02" + strings("a", "b"))
@@ -89,7 +89,7 @@ def test_optional_metadata() -> None:
     )
     found = read_table_map(table_map_body(types, options), mariadb=False)
     assert found.named and tuple(column.name for column in found.columns) == names
-    assert [column.unsigned for column in found.columns] == [True, None, None, False, *[None] * 5, True]
+    assert [column.unsigned for column in found.columns] == [True, True, None, False, *[None] * 5, True]
     assert [column.charset for column in found.columns if column.charset] == ["utf8mb4", "binary", "utf8mb4"]
     assert [column.labels for column in found.columns if column.labels] == [(b"x", b"it's"), (b"a", b"b")]
     assert [column.name for column in found.columns if column.invisible] == ["ü"]

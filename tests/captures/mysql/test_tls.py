@@ -1,12 +1,7 @@
-"""Encrypted connections: each ssl_mode against a server with a certificate of an authority of our own."""
+"""Encrypted connections: each ssl_mode, a client's certificate, and servers that want the one or the other."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,65 +9,89 @@ import pytest
 from captures.mysql.config import parse_endpoint
 from captures.mysql.session import connect
 from protocol.errors import SourceError
-from tests.servers.mariadb import no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.mysql.secure_server import SecureServer, cipher
+from tests.captures.mysql.table_chunks import run
 
 
-def _openssl(directory: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+@pytest.fixture
+def account(secure_server: SecureServer) -> dict[str, Any]:
+    """The configuration of a user of the server's newest method."""
+    return secure_server.account(secure_server.methods[-1])
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with an authority, a certificate of it for ``localhost``, and another authority."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
-    made = tmp_path_factory.mktemp("certificates")
-    for name in ("ca", "other"):
-        subject = ["-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
-        _openssl(made, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject)
-    _openssl(
-        made, "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "key", "-out", "request"
-    )
-    (made / "names").write_text("subjectAltName=DNS:localhost\n")
-    signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "pem"]
-    _openssl(made, "x509", "-req", "-in", "request", *signed)
-    for file in made.iterdir():
-        file.chmod(0o644)
-    made.chmod(0o755)
-    return made
-
-
-@pytest.fixture(scope="module")
-def server(certificates: Path) -> Iterator[dict[str, Any]]:
-    """The configuration to reach a server with that certificate."""
-    programs = installed_programs()
-    if programs is None:
-        pytest.skip(no_source())
-    settings = {"ssl_cert": str(certificates / "pem"), "ssl_key": str(certificates / "key")}
-    with MariaDbServer(programs, settings=settings) as running:
-        yield {"host": running.host, "port": running.port, "user": running.user, "password": running.password}
-
-
-def cipher(config: dict[str, Any]) -> str:
-    with closing(connect(parse_endpoint(config))) as session:
-        return str(session.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1])
-
-
-def refused(config: dict[str, Any]) -> str:
+def refused(config: dict[str, Any], code: str = "TM-MY-003", **more: Any) -> SourceError:
     with pytest.raises(SourceError) as caught:
-        connect(parse_endpoint(config))
-    assert caught.value.code == "TM-MY-003"
-    return caught.value.message
+        connect(parse_endpoint({**config, **more}))
+    assert caught.value.code == code
+    return caught.value
 
 
-def test_modes(server: dict[str, Any], certificates: Path) -> None:
-    ours, other = str(certificates / "ca.pem"), str(certificates / "other.pem")
-    assert cipher({**server, "ssl_mode": "DISABLED"}) == ""
-    assert cipher(server) and cipher({**server, "ssl_mode": "REQUIRED"})
-    assert cipher({**server, "ssl_mode": "VERIFY_CA", "ssl_ca": ours})
-    refused({**server, "ssl_mode": "VERIFY_CA", "ssl_ca": other})
-    refused({**server, "ssl_mode": "VERIFY_CA"})
+def test_modes(secure_server: SecureServer, account: dict[str, Any]) -> None:
+    ours, other = str(secure_server.authority.certificate), str(secure_server.other.certificate)
+    assert cipher({**account, "ssl_mode": "DISABLED"}) == ""
+    assert cipher(account) and cipher({**account, "ssl_mode": "REQUIRED"})
+    assert cipher({**account, "ssl_mode": "VERIFY_CA", "ssl_ca": ours})
+    refused(account, ssl_mode="VERIFY_CA", ssl_ca=other)
+    refused(account, ssl_mode="VERIFY_CA")
     # The certificate names localhost; the configuration 127.0.0.1.
-    assert "127.0.0.1" in refused({**server, "ssl_mode": "VERIFY_IDENTITY", "ssl_ca": ours})
-    assert cipher({**server, "host": "localhost", "ssl_mode": "VERIFY_IDENTITY", "ssl_ca": ours})
+    assert "127.0.0.1" in refused(account, ssl_mode="VERIFY_IDENTITY", ssl_ca=ours).message
+    assert cipher({**account, "host": "localhost", "ssl_mode": "VERIFY_IDENTITY", "ssl_ca": ours})
+
+
+def test_a_server_that_wants_encrypted_connections(secure_server: SecureServer, account: dict[str, Any]) -> None:
+    database = secure_server.database("shop")
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    # From the server's own machine, the socket counts as secure: root goes on by TLS, as PyMySQL prefers it.
+    secure_server.run("SET GLOBAL require_secure_transport = ON")
+    try:
+        # MariaDB before 11 says no more than that access is denied.
+        unsaid = secure_server.mariadb and secure_server.version < (11,)
+        error = refused(account, "TM-MY-002" if unsaid else "TM-MY-003", ssl_mode="DISABLED")
+        assert "ssl_mode: REQUIRED" in error.remedy
+        for ssl_mode in ("PREFERRED", "REQUIRED"):
+            with captured_log(database, "t", **account, ssl_mode=ssl_mode) as log:
+                run(database, "REPLACE INTO t VALUES (1)", "DELETE FROM t")
+                assert plain(log.read())[-1] == ("d", {"id": 1})
+    finally:
+        secure_server.run("SET GLOBAL require_secure_transport = OFF")
+
+
+def test_a_certificate_of_the_client(secure_server: SecureServer, account: dict[str, Any]) -> None:
+    good, bad = secure_server.authority.sign("cdc"), secure_server.other.sign("cdc")
+    database = secure_server.database("shop")
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    secure_server.run(f"ALTER USER {account['user']}@'%' REQUIRE SUBJECT '/CN=cdc'")
+    verified = {
+        **account,
+        "host": "localhost",
+        "ssl_mode": "VERIFY_IDENTITY",
+        "ssl_ca": str(secure_server.authority.certificate),
+    }
+    with captured_log(
+        database, "t", **{**verified, "ssl_cert": str(good.certificate), "ssl_key": str(good.key)}
+    ) as log:
+        run(database, "INSERT INTO t VALUES (1)")
+        assert plain(log.read()) == [("c", {"id": 1})]
+        log.log.reconnect()
+        run(database, "DELETE FROM t")
+        assert plain(log.read()) == [("d", {"id": 1})]
+    assert "ssl_cert" in refused(verified, "TM-MY-002").remedy
+    # What the client sees of it depends on how fast the server ends the connection.
+    with pytest.raises(SourceError, match=r"TM-MY-00[13]") as caught:
+        connect(parse_endpoint({**verified, "ssl_cert": str(bad.certificate), "ssl_key": str(bad.key)}))
+    assert "ssl_c" in caught.value.remedy
+    refused(verified, ssl_cert=str(good.certificate), ssl_key=str(bad.key))
+    refused(verified, ssl_cert="/nowhere/cert.pem", ssl_key="/nowhere/key.pem")
+
+
+def test_a_server_without_encryption(secure_server: SecureServer) -> None:
+    """MySQL and newer MariaDB make a certificate of their own, unless they are told not to."""
+    if not secure_server.mariadb:
+        pytest.skip("what a client sees of such a server is the same of both products")
+    off = {"ssl": "off"} if secure_server.version < (11, 4) else {"skip_ssl": "on"}
+    server = type(secure_server.server)(secure_server.server.programs, settings=off)
+    with server:
+        config = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+        assert cipher(config) == ""
+        assert "doesn't support it" in refused(config, ssl_mode="REQUIRED").message

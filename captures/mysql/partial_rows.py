@@ -1,0 +1,184 @@
+"""Rows that lack columns, or whose JSON columns have changes instead of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from backfill.keys import Key
+from captures.mysql.events import lenenc
+from captures.mysql.json_binary import json_text, print_tree, read_tree
+from captures.mysql.partial_json import apply_changes
+from captures.mysql.row_images import RAW, Image
+from captures.mysql.row_loops import END
+from captures.mysql.row_sink import Sink
+from captures.mysql.table_map import JSON
+
+if TYPE_CHECKING:
+    from captures.mysql.log_rows import RowDecoder
+
+_PARTIAL_JSON = 1
+"""Value option of a partial update's row: some of its JSON columns have changes instead of a value."""
+
+Members = list[str | None]
+"""Of each column, the member of an object, with a comma in front."""
+
+
+class PartialRows:
+    """Writes such rows; see ``captures.mysql.row_sink.Write``.
+
+    Args:
+        decoder: What is known of the table.
+        images: Of each row, or of before and after.
+    """
+
+    def __init__(self, decoder: RowDecoder, images: Sequence[Image]) -> None:
+        self._decoder = decoder
+        self._images = images
+
+    def inserts(
+        self,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        while at < end:
+            members, parts, at = self._images[0].parts(data, text, at)
+            key = self._key(parts)
+            place = f"{source[0]}{row}{source[1]}"
+            documents.append(self._line("c", place, members, ""))
+            self._touch(sink, key, partial=self._missing(members) != "", inserted=True)
+            row += 1
+        return at, row
+
+    def deletes(
+        self,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        raise self._decoder.lacks_key()
+
+    def updates(
+        self,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        before, after = self._images
+        while at < end:
+            old, old_parts, at = before.parts(data, text, at)
+            new, new_parts, at = after.parts(data, text, at)
+            self._update(old, old_parts, new, new_parts, f"{source[0]}{row}{source[1]}", documents, sink)
+            row += 1
+        return at, row
+
+    def json_updates(
+        self,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        before, after = self._images
+        logged = self._decoder.table.logged
+        columns = [place for place in after.places if logged[place].type == JSON]
+        while at < end:
+            old, old_parts, at = before.parts(data, text, at)
+            options, at = lenenc(data, at)
+            changed: set[int] = set()
+            if options & _PARTIAL_JSON:
+                size = (len(columns) + 7) // 8
+                changed = {p for i, p in enumerate(columns) if data[at + (i >> 3)] >> (i & 7) & 1}
+                at += size
+            new, new_parts, at = after.parts(data, text, at)
+            self._print_json(old, new, changed)
+            self._update(old, old_parts, new, new_parts, f"{source[0]}{row}{source[1]}", documents, sink)
+            row += 1
+        return at, row
+
+    def _print_json(self, old: Members, new: Members, changed: set[int]) -> None:
+        """Turns stored values and changes into members."""
+        table = self._decoder.table
+        for place in self._decoder.emitted:
+            if table.logged[place].type != JSON:
+                continue
+            was, now = old[place], new[place]
+            label = table.label(place)
+            if now is not None and now.startswith(RAW):
+                stored = now[len(RAW) :].encode("latin-1")
+                if place not in changed:
+                    new[place] = label + json_text(stored)
+                elif was is not None and was.startswith(RAW):
+                    tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
+                    new[place] = label + print_tree(tree)
+                else:
+                    new[place] = None  # changes to a value that the log does not have
+            if was is not None and was.startswith(RAW):
+                old[place] = label + json_text(was[len(RAW) :].encode("latin-1"))
+            if new[place] is None and place in changed:
+                old[place] = None  # not what the row has now
+
+    def _update(
+        self,
+        old: Members,
+        old_parts: Members,
+        new: Members,
+        new_parts: Members,
+        place: str,
+        documents: list[str],
+        sink: Sink,
+    ) -> None:
+        old_key = self._key(old_parts)
+        key = self._key([now if now is not None else was for was, now in zip(old_parts, new_parts, strict=True)])
+        members = [now if now is not None else was for was, now in zip(old, new, strict=True)]
+        partial = self._missing(members) != ""
+        known = "".join(member for member in old if member is not None)
+        if key == old_key:
+            documents.append(self._line("u", place, members, f',"before":{{{known[1:]}}}' if known else ""))
+        else:
+            documents.append(f"{self._decoder.opening['d']}{place}}}{known}{END}")
+            documents.append(self._line("c", place, members, ""))
+            self._touch(sink, old_key, partial=False, inserted=False)
+        self._touch(sink, key, partial=partial, inserted=key != old_key)
+
+    def _key(self, parts: Members) -> Key:
+        known = [part for part in parts if part is not None]
+        if len(known) != len(parts):
+            raise self._decoder.lacks_key()
+        return "\0".join(known).encode("latin-1")
+
+    def _touch(self, sink: Sink, key: Key, *, partial: bool, inserted: bool) -> None:
+        if sink.touched is not None:
+            sink.touched.add(key, partial, inserted)
+        elif partial and inserted:
+            # Nobody downstream has the missing columns under this key: the row must be read again.
+            sink.incomplete.append(key)
+
+    def _missing(self, members: Members) -> str:
+        """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is missing."""
+        names = ",".join(self._decoder.table.label(p)[1:-1] for p in self._decoder.emitted if members[p] is None)
+        return f',"unchanged":[{names}]' if names else ""
+
+    def _line(self, op: str, place: str, members: Members, before: str) -> str:
+        present = "".join(member for member in members if member is not None)
+        return f"{self._decoder.opening[op]}{place}{before}{self._missing(members)}}}{present}{END}"

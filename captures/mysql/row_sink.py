@@ -1,0 +1,32 @@
+"""Where the rows of an event go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backfill.keys import Key, TouchedKeys
+
+
+@dataclass(slots=True)
+class Sink:
+    """Where what an event says goes.
+
+    Attributes:
+        lines: Captured lines, those of one event in one piece.
+        touched: Keys that the event touched, None where they are not recorded.
+        incomplete: Keys that rows came to without all of their columns, where keys are not recorded.
+    """
+
+    lines: list[bytes]
+    touched: TouchedKeys | None
+    incomplete: list[Key]
+
+
+Write = Callable[[bytes, str, int, int, tuple[str, str], int, list[str], Sink], tuple[int, int]]
+"""Writes the rows between two places of an event.
+
+Takes the event's ``data`` and ``text``, begin and end; the JSON of ``_meta.source`` before and after the number of a
+row; the first row's number; where lines go, and the sink for keys. Returns where it ended, and the number of the row
+after the last.
+"""

@@ -1,0 +1,126 @@
+"""Reads a table without a key: all of its rows in one snapshot, by one query whose rows are taken a chunk at a time.
+
+Nothing tells such rows apart, so no query could go on where another one broke off. The transaction is open for as long
+as the whole scan takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pymysql
+
+from backfill.keys import Key
+from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.mysql.chunk_rows import compile_chunk_decoder
+from captures.mysql.chunks import CHUNK_BYTES, check_shape
+from captures.mysql.config import EndpointConfig
+from captures.mysql.fence import NothingCertain, ServerFence, fence_taker
+from captures.mysql.result_rows import stream
+from captures.mysql.scan_target import ScanTarget
+from captures.mysql.session import Session, asking, connect, query_failure
+from captures.packed import Packed
+
+WRITE_SECONDS = 31_536_000
+"""How long the server waits for us to take rows (``net_write_timeout``): chunks may be held back. Its longest."""
+
+
+class SnapshotScan:
+    """One scan at a time, over a connection of its own. See ``captures.reader_process.TableReader``.
+
+    A request that scans nothing opens the snapshot, and its chunk has the fence of it. The others take what comes next;
+    their cursor is how many rows were taken before. One that does not go on where the last one ended, because what that
+    took was of no use, or because the snapshot is gone, gets a chunk that is ``rewritten``: the scan begins again.
+    """
+
+    def __init__(self, config: EndpointConfig) -> None:
+        self._config = config
+        self._session: Session | None = None
+        self._tails: Iterator[list[bytes]] = iter(())
+        self._fence: ServerFence | None = None
+        self._given = 0
+
+    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+        """See ``captures.interface.ChunkReader``."""
+        started = time.monotonic()
+        try:
+            if not request.scan:
+                return self._begun(request, target, started)
+            if self._fence is None or self._given != _given(request.cursor):
+                self._end()
+                return _begin_again(request, started)
+            return self._next(request, self._fence, started)
+        except (pymysql.Error, OSError) as error:
+            self._end()
+            raise query_failure(error, f"reading {target.name} in one snapshot") from None
+        except BaseException:
+            self._end()
+            raise
+
+    def cancel(self) -> None:
+        """See ``captures.interface.ChunkReader``: nothing needs to end, as the end of the process ends it."""
+
+    def close(self) -> None:
+        """See ``captures.interface.ChunkReader``."""
+        self._end()
+
+    def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:
+        self._end()
+        session = self._session = connect(self._config)
+        with asking("preparing a scan in one snapshot"):
+            # The log waits meanwhile. MySQL knows no shorter time than a second.
+            wait = 0 if session.mariadb else 1
+            session.rows(f"SET SESSION net_write_timeout = {WRITE_SECONDS}, lock_wait_timeout = {wait}")
+        self._fence = fence_taker(session, self._config).open()
+        session.rows(target.touch())
+        check_shape(session, target)
+        decode = compile_chunk_decoder(target.columns, (), table=target.name, tinyint1_as_bool=target.tinyint1_as_bool)
+        self._tails = (decode(block)[0] for block in stream(session.connection, target.everything()))
+        self._given = 0
+        nothing = Rows.of((), ())
+        return Chunk(request, self._fence, nothing, False, nothing, time.monotonic() - started)
+
+    def _next(self, request: ChunkRequest, fence: ServerFence, started: float) -> Chunk:
+        tails = Packed(TAIL_MARK)
+        end = False
+        while len(tails) < request.limit and tails.size < CHUNK_BYTES:
+            block = next(self._tails, None)
+            if block is None:
+                end = True
+                break
+            first = self._given + len(tails)
+            # The head of these lines ends in the middle of their place in the log: see MysqlBinding.chunk_head.
+            tails.add([b'%d"}},%b' % (row, tail) for row, tail in enumerate(block, first)])
+        self._given += len(tails)
+        keys = Packed(KEY_MARK)
+        keys.add([b""] * len(tails))
+        if end:
+            self._end()
+        return Chunk(
+            request=request,
+            fence=fence,
+            rows=Rows(keys, tails),
+            end=end,
+            rereads=Rows.of((), ()),
+            seconds=time.monotonic() - started,
+            cursor=b"%d" % self._given,
+            scanned=len(tails),
+        )
+
+    def _end(self) -> None:
+        self._tails = iter(())
+        self._fence = None
+        if self._session is not None:
+            self._session.connection._force_close()  # There may be rows that nobody takes.
+            self._session = None
+
+
+def _given(cursor: Key | None) -> int:
+    return 0 if cursor is None else int(cursor)
+
+
+def _begin_again(request: ChunkRequest, started: float) -> Chunk:
+    nothing = Rows.of((), ())
+    seconds = time.monotonic() - started
+    return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)

@@ -1,0 +1,158 @@
+"""The scans of tables without a key: where in the log each one's snapshot stands, and what the log leaves out.
+
+No window can hold such rows, so each must come either from the snapshot or from the log. The snapshot is opened when
+the table was just emptied downstream, while the log stands between two transactions. What the log has of the table
+between there and the snapshot is in the snapshot, and so it is left out; all of what comes after the snapshot is not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from captures.interface import Chunk, ChunkRequest, Rows
+from captures.mysql.fence import GtidFence, NothingCertain, ServerFence
+from captures.mysql.gtid import MysqlGtids
+from captures.mysql.position import LogPosition
+from captures.reader_process import ReaderProcess
+from protocol.errors import ConnectorError, SourceError
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 1.0
+"""Wait before another snapshot is tried, after one that did not show all of the log that was read."""
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Of one table.
+
+    Attributes:
+        process: Reads it, and holds its snapshot open.
+        fence: Of the snapshot that was opened last; it says what the log leaves out, also when the scan is over.
+        open: The snapshot is there to be read.
+        tried: It was tried to open one, and that one was of no use.
+        failure: Why there was none, until the next chunk tells.
+    """
+
+    process: ReaderProcess
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    fence: ServerFence | None = None
+    open: bool = False
+    tried: bool = False
+    failure: SourceError | None = None
+
+
+class SnapshotScans:
+    """Those of one source.
+
+    Args:
+        open_process: Makes the process of a scan.
+    """
+
+    def __init__(self, open_process: Callable[[], ReaderProcess]) -> None:
+        self._open_process = open_process
+        self._scans: dict[int, _Scan] = {}
+
+    # The log's thread.
+
+    def begin(self, binding: int, position: LogPosition) -> None:
+        """Opens the table's snapshot, now that the table was emptied downstream while the log stands at ``position``.
+
+        Without a process there is none: the first chunk makes it, and has the table emptied again. Then also all
+        transactions are over that had written to the table before the log was read, and were to be waited for.
+        """
+        scan = self._scans.get(binding)
+        # A chunk may still be read that nobody waits for any more.
+        if scan is None or not position.order or not scan.lock.acquire(blocking=False):
+            return
+        try:
+            scan.open = False
+            scan.tried = True
+            fence = scan.process.read(ChunkRequest(binding, None, False, (), 0)).fence
+            assert isinstance(fence, ServerFence)
+            scan.open = shows_all(fence, position)
+            if scan.open:
+                scan.fence = fence
+        except SourceError as error:
+            scan.failure = error
+        except ConnectorError:
+            self._forget(binding)  # The first chunk tries again, and tells.
+        finally:
+            scan.lock.release()
+
+    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+        """Whether the table's snapshot has what a transaction did; see ``in_snapshot``. False without a snapshot."""
+        scan = self._scans.get(binding)
+        fence = None if scan is None else scan.fence
+        return False if fence is None else in_snapshot(fence, gtid, position)
+
+    def place(self, binding: int, position: int) -> int:
+        """Where the rows of the table's chunks stand in the log; ``position`` is where they are emitted."""
+        scan = self._scans.get(binding)
+        return position if scan is None or scan.fence is None else scan.fence.high
+
+    def close(self) -> None:
+        """Ends all scans."""
+        for scan in self._scans.values():
+            scan.process.close()
+        self._scans.clear()
+
+    # Readers' threads.
+
+    def read(self, request: ChunkRequest, name: str) -> Chunk:
+        """The next rows, or, where there is no snapshot to read, a chunk that has the table emptied first."""
+        started = time.monotonic()
+        scan = self._scans.get(request.binding)
+        if scan is None:
+            logger.warning(
+                "%s has no key: it is read in one transaction that stays open until all of it is read. Meanwhile ALTER "
+                "TABLE waits for it, and the server keeps old versions of rows; after a break it begins anew",
+                name,
+            )
+            scan = self._scans[request.binding] = _Scan(self._open_process())
+        with scan.lock:
+            if scan.open:
+                scan.open = False  # Until the chunk is there.
+                try:
+                    chunk = scan.process.read(request)
+                except ConnectorError:
+                    self._forget(request.binding)
+                    raise
+                scan.open = not chunk.rewritten
+                return chunk
+            if scan.failure is not None:
+                failure, scan.failure = scan.failure, None
+                raise failure
+            if scan.tried:
+                time.sleep(AGAIN_SECONDS)
+        nothing = Rows.of((), ())
+        seconds = time.monotonic() - started
+        return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)
+
+    def _forget(self, binding: int) -> None:
+        """Its process has ended: the next chunk makes another."""
+        self._scans.pop(binding).process.close()
+
+
+def in_snapshot(fence: ServerFence, gtid: str, position: int) -> bool | None:
+    """Whether a snapshot shows a transaction; None when nobody can say.
+
+    Args:
+        gtid: The transaction's, empty without.
+        position: In the log, of something that it did: after its begin, and not after its end.
+    """
+    if position > fence.high:
+        return False
+    shown = gtid in fence.executed if isinstance(fence, GtidFence) else position <= fence.visible
+    return True if shown else None
+
+
+def shows_all(fence: ServerFence, position: LogPosition) -> bool:
+    """Whether the snapshot shows every transaction of the log up to there: what was emitted of it was taken back."""
+    if isinstance(fence, GtidFence):
+        return fence.executed.contains_all(MysqlGtids(position.gtids))
+    return fence.visible >= position.order
