@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share: PostgreSQL and MariaDB servers, and fresh databases on them."""
+"""Fixtures that every room's tests share: PostgreSQL, MariaDB and MySQL servers, and fresh databases on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers import mariadb as mariadb_servers
-from tests.servers.mariadb import MariaDb
+from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
 
 _numbers = itertools.count()
+
+# Of every Spark that a test starts. Its runs are too short to pay for the optimizing compiler and for threads that
+# collect garbage: without them one takes half the processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_report_header() -> list[str]:
@@ -20,7 +24,10 @@ def pytest_report_header() -> list[str]:
     others = f"; oldest for any_postgres: {found[-1]}" if len(found) > 1 else ""
     return [
         f"postgres: {found[0]}{others}" if found else f"postgres: {no_source()}",
-        f"mariadb: {mariadb_servers.source() or mariadb_servers.no_source()}",
+        *(
+            f"{product.name.lower()}: {mariadb_servers.source(product) or mariadb_servers.no_source(product)}"
+            for product in (MARIADB, MYSQL)
+        ),
     ]
 
 
@@ -37,12 +44,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist's own reads the groups.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a run over several processes, one of them has the only Spark, and one counts the engine's containers."""
+    """In a run over several processes, one of them has the Spark session, and one counts the engine's containers.
+
+    What takes long is begun first: at the end no process then waits for another.
+    """
     for item in items:
-        for mark in ("spark", "docker"):
-            if item.get_closest_marker(mark):
-                item.add_marker(pytest.mark.xdist_group(mark))
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("docker"):
+            item.add_marker(pytest.mark.xdist_group("docker"))
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +110,20 @@ def any_database(any_postgres: Postgres) -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDb]:
-    """A running MariaDB (or MySQL) with a binlog of full rows."""
-    found = mariadb_servers.source()
+    """A running MariaDB with a binlog of full rows."""
+    yield from _binlog_server(MARIADB)
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MariaDb]:
+    """A running MySQL with a binlog of full rows and GTIDs."""
+    yield from _binlog_server(MYSQL)
+
+
+def _binlog_server(product: mariadb_servers.Product) -> Iterator[MariaDb]:
+    found = mariadb_servers.source(product)
     if found is None:
-        pytest.skip(mariadb_servers.no_source())
+        pytest.skip(mariadb_servers.no_source(product))
     with mariadb_servers.running(found) as server:
         yield server
 
@@ -112,9 +135,16 @@ def mariadb_database(mariadb: MariaDb) -> Iterator[mariadb_servers.Database]:
         yield fresh
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture
+def mysql_database(mysql: MariaDb) -> Iterator[mariadb_servers.Database]:
+    """A fresh database on ``mysql``."""
+    with mariadb_servers.fresh_database(mysql, f"tidemark_test_{os.getpid()}_{next(_numbers)}") as fresh:
+        yield fresh
+
+
+@pytest.fixture(params=["postgres", "mariadb", "mysql"])
 def each_database(request: pytest.FixtureRequest) -> Database | mariadb_servers.Database:
-    """A fresh database of each kind: on ``postgres``, then on ``mariadb``."""
-    fixture = {"postgres": "database", "mariadb": "mariadb_database"}[request.param]
+    """A fresh database of each kind: on ``postgres``, on ``mariadb``, on ``mysql``."""
+    fixture = {"postgres": "database", "mariadb": "mariadb_database", "mysql": "mysql_database"}[request.param]
     fresh: Database | mariadb_servers.Database = request.getfixturevalue(fixture)
     return fresh

@@ -20,6 +20,7 @@ DATABASES = {
     "postgres": (PostgresEngine, "database"),
     "oldest_postgres": (PostgresEngine, "oldest_database"),
     "mariadb": (MariaDbEngine, "mariadb_database"),
+    "mysql": (MariaDbEngine, "mysql_database"),
     WITHOUT_COLUMN_NAMES: (MariaDbEngine, "mariadb_database_without_column_names"),
 }
 """By name: the harness, and the fixture that makes a fresh database."""

@@ -36,7 +36,7 @@ class MariaDbEngine(Engine):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.types = {**self.types, "uuid": "binary(36)"} if database.is_mysql else self.types
+        self.types = self.types if database.has_type("uuid") else {**self.types, "uuid": "binary(36)"}
 
     @property
     def schema(self) -> str:

@@ -64,7 +64,8 @@ def test_a_key_of_our_own_choice(engine: Engine) -> None:
     engine.insert("users", [(n, 100 - n) for n in range(1, 51)])
     with engine.capture(engine.bindings("users", key=["code"]), backfill={"chunk_rows": 7}) as capture:
         capture.until(Session.done)
-        assert [doc["code"] for _, doc in capture.documents] == list(range(50, 100))
+        # A scan that is cut while a chunk is in flight reads the rest of that chunk again, in another range.
+        assert sorted({doc["code"] for _, doc in capture.documents}) == list(range(50, 100))
         engine.execute("DELETE FROM users WHERE code % 2 = 0")
         engine.until_equal(capture, "users", key=["code"])
 

@@ -196,4 +196,4 @@ def test_a_table_that_is_altered_at_random(engine: Engine) -> None:
             sessions.until_equal()
         except AssertionError as different:
             raise AssertionError(f"seed {seed}, after {done}: {different}") from different
-    assert len(done) > SECONDS
+    assert len(done) > SECONDS / 2

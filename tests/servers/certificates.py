@@ -41,7 +41,9 @@ class Authority:
         made = Certificate(self._folder / f"{self._name}-{name}.crt", self._folder / f"{self._name}-{name}.key")
         request = made.certificate.with_suffix(".csr")
         self._openssl("req", *self._new_key(made.key), "-out", request, *_subject(name))
-        signed_by = ("-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial")
+        names = made.certificate.with_suffix(".names")
+        names.write_text(f"subjectAltName=DNS:{name}\n")
+        signed_by = ("-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial", "-extfile", names)
         self._openssl("x509", "-req", "-in", request, *signed_by, "-days", "2", "-out", made.certificate)
         made.key.chmod(0o600)
         return made

@@ -1,8 +1,9 @@
 """MariaDB and MySQL servers for tests: where they come from, and a fresh database on one.
 
-Sources, the first that there is: the server that ``TIDEMARK_TEST_MYSQL`` (``mysql://user:password@host:port``, of an
-account with all privileges) names; a container, where a Docker engine has an image ``mariadb:…`` or ``mysql:…``; the
-MariaDB that is installed on this machine.
+Sources, the first that there is: the server that ``TIDEMARK_TEST_MARIADB`` or ``TIDEMARK_TEST_MYSQL``
+(``mysql://user:password@host:port``, of an account with all privileges) names; the program that
+``TIDEMARK_TEST_MARIADBD`` or ``TIDEMARK_TEST_MYSQLD`` names; a container, where a Docker engine has an image
+``mariadb:…`` or ``mysql:…``; what is installed on this machine, or by ``.ci/mysql-server``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,27 +23,72 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 from pymysql.connections import Connection
 
+from tests.servers import mariadb_server, mysql_server
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb_server import MariaDbServer, Programs, installed_programs
+from tests.servers.mariadb_server import MariaDbServer
+from tests.servers.mysql_server import MySqlServer
+from tests.servers.server_process import Programs, ServerProcess
 
-ENVIRONMENT = "TIDEMARK_TEST_MYSQL"
+
+@dataclass(frozen=True)
+class Product:
+    """MariaDB or MySQL.
+
+    Attributes:
+        name: Of the product; in lower case, of its images.
+        url: The environment variable that names a server.
+        program: The environment variable that names the program of one.
+        installed: Finds the programs.
+        server: Starts them.
+        remedy: How to get them.
+    """
+
+    name: str
+    url: str
+    program: str
+    installed: Callable[[], Programs | None]
+    server: type[ServerProcess]
+    remedy: str
+
+
+MARIADB = Product(
+    "MariaDB",
+    "TIDEMARK_TEST_MARIADB",
+    mariadb_server.ENVIRONMENT,
+    mariadb_server.installed_programs,
+    MariaDbServer,
+    "Debian: mariadb-server",
+)
+MYSQL = Product(
+    "MySQL",
+    "TIDEMARK_TEST_MYSQL",
+    mysql_server.ENVIRONMENT,
+    mysql_server.installed_programs,
+    MySqlServer,
+    "Debian: .ci/mysql-server",
+)
 
 
 @dataclass(frozen=True)
 class Source:
     """Where a server comes from: exactly one of ``url``, ``image``, ``programs``."""
 
+    product: Product
     url: str = ""
     image: str = ""
     programs: Programs | None = None
 
     def __str__(self) -> str:
         if self.url:
-            return f"the server that {ENVIRONMENT} names"
+            return f"the server that {self.product.url} names"
         if self.image:
             return f"container {self.image}"
         assert self.programs is not None
-        return f"MariaDB {self.programs.version} from {self.programs.server}"
+        return f"{self.product.name} {self.programs.version} from {self.programs.server}"
+
+
+_TYPES_SINCE = {"INET6": (10, 5), "UUID": (10, 7), "INET4": (10, 10), "VECTOR": (11, 7)}
+"""The first version of MariaDB with each of its own types; MySQL's VECTOR is written in another way."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +106,18 @@ class MariaDb:
     user: str
     password: str
     version: str = ""
-    server: MariaDbServer | None = None
+    server: ServerProcess | None = None
 
     @property
     def is_mysql(self) -> bool:
         return "MariaDB" not in self.version
+
+    def has_type(self, sql: str) -> bool:
+        """Whether the server has a type, ``UUID`` or ``VECTOR(3)``, of those that are MariaDB's own."""
+        since = _TYPES_SINCE.get(sql.partition("(")[0].upper())
+        if since is None:
+            return not (self.is_mysql and sql.endswith("COMPRESSED"))
+        return not self.is_mysql and tuple(map(int, self.version.split(".")[:2])) >= since
 
     def connect(self, database: str | None = None, *, autocommit: bool = True, **parameters: Any) -> Connection[Any]:
         """Connects; ``parameters`` are PyMySQL's (``init_command``, ``cursorclass``, …)."""
@@ -88,21 +141,22 @@ class Database(MariaDb):
 
 
 @cache
-def source() -> Source | None:
+def source(product: Product = MARIADB) -> Source | None:
     """The server that can be had here; None when there is none."""
-    if given := os.environ.get(ENVIRONMENT):
-        return Source(url=given)
-    if image := _local_image():
-        return Source(image=image)
-    programs = installed_programs()
-    return Source(programs=programs) if programs else None
+    if url := os.environ.get(product.url):
+        return Source(product, url=url)
+    image = "" if os.environ.get(product.program) else _local_image(product.name.lower())
+    if image:
+        return Source(product, image=image)
+    programs = product.installed()
+    return Source(product, programs=programs) if programs else None
 
 
-def no_source() -> str:
+def no_source(product: Product = MARIADB) -> str:
     """Why there is no server."""
     return (
-        f"no MariaDB: {ENVIRONMENT} is not set, no Docker engine with a mariadb or mysql image, no mariadbd and "
-        "mariadb-install-db on this machine (Debian: mariadb-server)"
+        f"no {product.name}: {product.url} and {product.program} are not set, no Docker engine with a "
+        f"{product.name.lower()} image, no installation on this machine ({product.remedy})"
     )
 
 
@@ -118,7 +172,7 @@ def running(found: Source) -> Iterator[MariaDb]:
             yield _introduced(server)
     else:
         assert found.programs is not None
-        with MariaDbServer(found.programs) as own:
+        with found.product.server(found.programs) as own:
             yield _introduced(MariaDb(own.host, own.port, own.user, own.password, server=own))
 
 
@@ -167,21 +221,18 @@ def _introduced(server: MariaDb) -> MariaDb:
     return replace(server, version=str(row[0]))
 
 
-def _local_image() -> str:
-    """The newest tag of ``mariadb:…``, else of ``mysql:…``, that a Docker engine holds; empty without one."""
+def _local_image(repository: str) -> str:
+    """The newest tag that a Docker engine holds of a repository; empty without one."""
     if not shutil.which("docker"):
         return ""
-    for repository in ("mariadb", "mysql"):
-        answer = subprocess.run(
-            ["docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={repository}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        tags = [line for line in answer.stdout.split() if not line.endswith("<none>")] if not answer.returncode else []
-        if tags:
-            return max(tags, key=_tag_version)
-    return ""
+    answer = subprocess.run(
+        ["docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={repository}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    tags = [line for line in answer.stdout.split() if not line.endswith("<none>")] if not answer.returncode else []
+    return max(tags, key=_tag_version, default="")
 
 
 def _tag_version(image: str) -> list[int]:

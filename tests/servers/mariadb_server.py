@@ -1,200 +1,40 @@
-"""A throwaway MariaDB server in a directory of its own, which never outlives the process that started it.
-
-As with ``runtime.demo.postgres_server``, a guard process holds the read end of a pipe whose write end only this process
-has: however this process ends, SIGKILL included, the guard sees the end of the pipe and ends the server.
-"""
+"""A throwaway MariaDB server, of the installation of this machine or of one that the environment names."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import pwd
-import re
-import secrets
 import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import MappingProxyType
+from typing import ClassVar, Self
 
-import pymysql
-from pymysql.connections import Connection
+from tests.servers.server_process import Programs, ServerProcess, programs_at
 
-from tests.servers.deadline import wait_until
+ENVIRONMENT = "TIDEMARK_TEST_MARIADBD"
 
-_GUARD = """cat >/dev/null; kill -KILL "$0"
-for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$0" 2>/dev/null || break; sleep 1; done
-rm -rf "$1"
-"""
-"""Waits for the end of its stdin, then kills the server ($0) and removes its directory ($1)."""
-
-_DEFAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "bind_address": "127.0.0.1",
-        "skip_name_resolve": "on",
-        "log_bin": "binlog",
-        "binlog_format": "ROW",
-        "binlog_row_image": "FULL",
-        "binlog_row_metadata": "FULL",
-        "gtid_strict_mode": "on",
-        "log_slave_updates": "on",
-        "character_set_server": "utf8mb4",
-        "max_connections": "200",
-        # Commits survive a crash of the server, not one of the machine.
-        "sync_binlog": "0",
-        "innodb_flush_log_at_trx_commit": "2",
-        "innodb_doublewrite": "off",
-        "innodb_buffer_pool_size": "64M",
-        "innodb_log_file_size": "48M",
-    }
-)
-
-
-@dataclass(frozen=True)
-class Programs:
-    """The programs of an installation."""
-
-    server: Path
-    install: Path
-    version: str
+_SYSTEM_TABLES = ("system_tables", "performance_tables", "system_tables_data")
+"""What a server needs of what mariadb-install-db feeds to it, in this order."""
 
 
 @cache
 def installed_programs() -> Programs | None:
-    """The MariaDB installation of this machine; None when there is none."""
+    """The MariaDB that ``TIDEMARK_TEST_MARIADBD`` names, else that of this machine; None when there is none."""
     # Debian puts the server where the PATH of other users than root does not lead.
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
-    server, install = shutil.which("mariadbd", path=path), shutil.which("mariadb-install-db", path=path)
-    if server is None or install is None:
-        return None
-    said = subprocess.run([server, "--no-defaults", "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"\b(\d+\.\d+\.\d+)", said)
-    return Programs(Path(server), Path(install), version[1]) if version else None
+    server = os.environ.get(ENVIRONMENT) or shutil.which("mariadbd", path=path)
+    return programs_at(server) if server else None
 
 
-class MariaDbServer:
-    """A MariaDB server; ``with MariaDbServer(programs) as server: server.connect()``.
+class MariaDbServer(ServerProcess):
+    """A MariaDB server. See ``ServerProcess``."""
 
-    Args:
-        programs: The installation to start.
-        server_id: Of its binlog events; a replica needs another one than its primary.
-        settings: Options of mariadbd by their variables' names; they win over the defaults (a binlog of full rows).
-    """
+    product = "MariaDB"
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"binlog_row_metadata": "FULL", "gtid_strict_mode": "on", "innodb_log_file_size": "48M"}
+    )
 
-    user = "root"
-    host = "127.0.0.1"
-
-    def __init__(
-        self, programs: Programs, *, server_id: int = 1, settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        self.programs = programs
-        self.server_id = server_id
-        self.password = secrets.token_hex(16)
-        self.port = 0
-        self._settings = {**_DEFAULTS, **settings}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
-        # The path of a socket may have 107 bytes, and pytest's own directories are deep.
-        self._root = Path(tempfile.mkdtemp(prefix="tidemark-maria-"))
-        self.output = self._root / "server.log"
-        atexit.register(self.close)
-
-    @property
-    def data(self) -> Path:
-        """The data directory, which also holds the binlogs."""
-        return self._root / "data"
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id; None when it is down."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def connect(self, **parameters: Any) -> Connection[Any]:
-        """Connects as root over TCP, autocommitting; ``parameters`` are PyMySQL's."""
-        account = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
-        return pymysql.connect(**{**account, "autocommit": True, "charset": "utf8mb4", **parameters})
-
-    def start(self, seconds: float = 60) -> None:
-        """Starts the server, making its data directory the first time, and waits until it takes connections."""
-        if self.pid is not None:
-            return
-        if not self.data.exists():
-            (self._root / "temporary").mkdir()
-            self._initialize()
-        self.port = self.port or _free_port()
-        options = {
-            "datadir": str(self.data),
-            "socket": str(self._root / "socket"),
-            "pid_file": str(self._root / "pid"),
-            # A server that starts removes the temporary tables of others from a directory that they share.
-            "tmpdir": str(self._root / "temporary"),
-            "port": str(self.port),
-            "server_id": str(self.server_id),
-            **self._settings,
-        }
-        with self.output.open("ab") as output:
-            self._process = subprocess.Popen(
-                [self.programs.server, "--no-defaults", *_user(), *(f"--{name}={v}" for name, v in options.items())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=self._root,
-                start_new_session=True,  # Ctrl-C at a terminal is for us: we stop the server once its clients are gone.
-            )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, str(self._process.pid), self._root],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
-        wait_until(self._takes_connections, seconds, "MariaDB takes connections")
-
-    def stop(self, seconds: float = 20) -> None:
-        """Shuts the server down as a service manager would; one that takes more than ``seconds`` is killed."""
-        if self._process is None:
-            return
-        self._dismiss_guard()
-        self._process.terminate()
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
-
-    def restart(self) -> None:
-        """Stops and starts the server, on the same port."""
-        self.stop()
-        self.start()
-
-    def kill(self) -> None:
-        """Kills the server with SIGKILL, as a crash would. ``start`` brings it back with crash recovery."""
-        if self._process is None:
-            return
-        self._dismiss_guard()
-        self._process.kill()
-        self._process.wait()
-        self._process = None
-
-    def replicate(self, primary: MariaDbServer) -> None:
-        """Makes this server, which nobody wrote to, a replica of ``primary`` by GTID, from its first event on."""
+    def replicate(self, primary: Self) -> None:
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SET GLOBAL gtid_slave_pos = ''")
             cursor.execute(
@@ -204,61 +44,25 @@ class MariaDbServer:
             )
             cursor.execute("START SLAVE")
 
-    def close(self) -> None:
-        """Stops the server and removes its directory. Does nothing the second time."""
-        self.stop(seconds=5)
-        atexit.unregister(self.close)
-        shutil.rmtree(self._root, ignore_errors=True)
+    def stop_replicating(self) -> None:
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("STOP SLAVE")
 
-    def _initialize(self) -> None:
-        # Its own root can log in from this machine's socket only. Written by the bootstrap, nothing is in a binlog.
-        accounts = self._root / "accounts.sql"
-        accounts.touch(mode=0o600)
-        accounts.write_text(
-            "FLUSH PRIVILEGES;\n"  # the bootstrap runs without accounts until it is told to read them
-            f"CREATE USER {self.user}@'127.0.0.1' IDENTIFIED BY '{self.password}';\n"
-            f"GRANT ALL ON *.* TO {self.user}@'127.0.0.1' WITH GRANT OPTION;\n"
-        )
-        made = subprocess.run(
-            [
-                *(str(self.programs.install), "--no-defaults", *_user(), f"--datadir={self.data}"),
-                *("--auth-root-authentication-method=socket", "--skip-test-db", f"--extra-file={accounts}"),
-            ],
-            cwd=self._root,
-            # The bootstrap is a server too, and takes no tmpdir from its caller but this one.
-            env={**os.environ, "TMPDIR": str(self._root / "temporary")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        accounts.unlink()
-        assert made.returncode == 0, f"{self.programs.install} failed: {made.stdout[-2000:]}{made.stderr[-2000:]}"
+    def _make_data_directory(self) -> None:
+        self.data.mkdir()
+        statements = [
+            "CREATE DATABASE mysql;\nUSE mysql;\n",
+            # Its own root can log in from this machine's socket only.
+            f"SET @auth_root_socket = '{self.user}';\n",
+            *map(self._system_tables, _SYSTEM_TABLES),
+            "FLUSH PRIVILEGES;\n",  # a bootstrap runs without accounts until it is told to read them
+            self._accounts(),
+        ]
+        options = ("--bootstrap", "--log_warnings=0", "--max_allowed_packet=8M", "--net_buffer_length=16K")
+        self._run(*options, given="".join(statements))
 
-    def _takes_connections(self) -> bool:
-        assert self.pid is not None, f"MariaDB did not start: {self.output.read_text(errors='replace')[-2000:]}"
-        try:
-            self.connect(connect_timeout=5).close()
-        except pymysql.OperationalError:
-            return False
-        return True
-
-    def _dismiss_guard(self) -> None:
-        """Ends the guard before the server, so that it can never signal a process id that was given away again."""
-        if self._guard is not None:
-            self._guard.kill()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
-            self._guard.wait()
-            self._guard = None
-
-
-def _user() -> list[str]:
-    """The account to run as, which MariaDB wants to be told when it is root."""
-    return [f"--user={pwd.getpwuid(0).pw_name}"] if os.geteuid() == 0 else []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def _system_tables(self, name: str) -> str:
+        files = [self.programs.basedir / "share" / brand / f"{brand}_{name}.sql" for brand in ("mysql", "mariadb")]
+        found = [file for file in files if file.exists()]
+        assert found, f"there is none of {', '.join(map(str, files))}"
+        return found[0].read_text(encoding="utf-8")

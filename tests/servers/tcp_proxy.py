@@ -32,6 +32,12 @@ class TcpProxy:
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
+    @property
+    def connections(self) -> int:
+        """How many clients have connected since the last reset."""
+        with self._lock:
+            return len(self._pairs)
+
     def stall(self) -> None:
         """From now on nothing is passed on. Connections stay open, and new ones are taken."""
         self._flowing.clear()

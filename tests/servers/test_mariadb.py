@@ -1,8 +1,9 @@
-"""The MariaDB fixtures themselves: what other tests rely on."""
+"""The MariaDB and MySQL fixtures themselves: what other tests rely on."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -10,56 +11,73 @@ import pymysql
 import pytest
 
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, MariaDb, fresh_database, no_source
-from tests.servers.mariadb_server import MariaDbServer, Programs, installed_programs
+from tests.servers.mariadb import MARIADB, MYSQL, Database, MariaDb, Product, fresh_database, no_source
+from tests.servers.server_process import Programs
 
 ORPHAN = """
-import os, signal
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
-server = MariaDbServer(installed_programs())
+import os, signal, sys
+from tests.servers import mariadb
+product = getattr(mariadb, sys.argv[1])
+server = product.server(product.installed())
 server.start()
 print(server.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture
-def programs() -> Programs:
-    found = installed_programs()
-    if found is None:
-        pytest.skip(no_source())
+@pytest.fixture(params=[MARIADB, MYSQL], ids=["mariadb", "mysql"])
+def product(request: pytest.FixtureRequest) -> Product:
+    found: Product = request.param
     return found
 
 
-def test_server_keeps_a_binlog_of_full_rows(mariadb_database: Database) -> None:
-    with mariadb_database.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT @@log_bin, @@binlog_format, @@binlog_row_image, @@binlog_row_metadata, database()")
-        assert cursor.fetchone() == (1, "ROW", "FULL", "FULL", mariadb_database.name)
+@pytest.fixture
+def programs(product: Product) -> Programs:
+    found = product.installed()
+    if found is None:
+        pytest.skip(no_source(product))
+    return found
 
 
-def test_config_is_what_a_connector_needs(mariadb: MariaDb) -> None:
-    with pymysql.connect(**mariadb.config()) as connection, connection.cursor() as cursor:
+@pytest.fixture
+def server(product: Product, request: pytest.FixtureRequest) -> MariaDb:
+    found: MariaDb = request.getfixturevalue(product.name.lower())
+    return found
+
+
+def test_server_keeps_a_binlog_of_full_rows(product: Product, request: pytest.FixtureRequest) -> None:
+    database: Database = request.getfixturevalue(f"{product.name.lower()}_database")
+    assert database.is_mysql == (product is MYSQL)
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@log_bin, @@binlog_format, @@binlog_row_image, database()")
+        assert cursor.fetchone() == (1, "ROW", "FULL", database.name)
+        cursor.execute("SHOW VARIABLES LIKE 'binlog_row_metadata'")
+        assert cursor.fetchone() in (("binlog_row_metadata", "FULL"), None)  # MySQL 5.7 has none
+
+
+def test_config_is_what_a_connector_needs(server: MariaDb) -> None:
+    with pymysql.connect(**server.config()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT @@version")
-        assert cursor.fetchone() == (mariadb.version,)
+        assert cursor.fetchone() == (server.version,)
 
 
-def test_database_goes_away_although_it_is_in_use(mariadb: MariaDb) -> None:
-    with fresh_database(mariadb, "tidemark_test_gone") as fresh:
+def test_database_goes_away_although_it_is_in_use(server: MariaDb) -> None:
+    with fresh_database(server, "tidemark_test_gone") as fresh:
         left = fresh.connect(autocommit=False)
         with left.cursor() as cursor:
             cursor.execute("CREATE TABLE held (id int)")
             cursor.execute("SELECT * FROM held")
-    with mariadb.connect() as admin, admin.cursor() as cursor:
+    with server.connect() as admin, admin.cursor() as cursor:
         cursor.execute("SHOW DATABASES LIKE 'tidemark_test_gone'")
         assert cursor.fetchone() is None
     with pytest.raises(pymysql.OperationalError):
         left.ping(reconnect=False)
 
 
-def test_server_comes_back_from_kill_and_replicates_to_another(programs: Programs) -> None:
+def test_server_comes_back_from_kill_and_replicates_to_another(product: Product, programs: Programs) -> None:
     with (
-        MariaDbServer(programs) as primary,
-        MariaDbServer(programs, server_id=2, settings={"binlog_row_metadata": "MINIMAL"}) as replica,
+        product.server(programs) as primary,
+        product.server(programs, server_id=2, settings={"sync_binlog": "7"}) as replica,
     ):
         with primary.connect() as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
@@ -84,14 +102,15 @@ def test_server_comes_back_from_kill_and_replicates_to_another(programs: Program
                 return bool(cursor.fetchone() == (2,))
 
             wait_until(both_rows, 30, "the replica has both rows")
-            cursor.execute("SELECT @@gtid_current_pos, @@binlog_row_metadata")
-            position, metadata = cursor.fetchone() or ("", "")
-            assert position.startswith("0-1-")
-            assert metadata == "MINIMAL"
+            cursor.execute(f"SELECT @@sync_binlog, @@{'gtid_executed' if product is MYSQL else 'gtid_current_pos'}")
+            setting, position = cursor.fetchone() or ("", "")
+            assert setting == 7
+            assert re.fullmatch(r"[0-9a-f-]{36}:1-4" if product is MYSQL else "0-1-4", position)
 
 
-def test_server_ends_with_the_process_that_started_it(programs: Programs) -> None:
-    ended = subprocess.run([sys.executable, "-c", ORPHAN], capture_output=True, text=True, timeout=60, check=False)
+def test_server_ends_with_the_process_that_started_it(product: Product, programs: Programs) -> None:
+    command = [sys.executable, "-c", ORPHAN, product.name.upper()]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     pid = int(ended.stdout)
 
     def gone() -> bool:

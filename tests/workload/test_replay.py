@@ -132,6 +132,8 @@ def test_a_log_whose_offsets_are_not_what_its_commits_say_is_refused(tmp_path: P
 def test_the_log_is_compared_with_the_source(
     each_database: Database, tmp_path: Path, more: list[Event], differences: list[str]
 ) -> None:
+    if getattr(each_database, "is_mysql", False):
+        pytest.skip("1.50 and 1.5 are the same in a json of MySQL")
     source = source_of(each_database)
     with closing(source.connect()) as connection, closing(connection.cursor()) as cursor:
         cursor.execute("CREATE TABLE parts (id bigint PRIMARY KEY, name text, data json)")
