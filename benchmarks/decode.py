@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from captures.postgres.columns import Column, ColumnType
-from captures.postgres.rows import RelationColumn, compile_chunk_decoder, compile_log_decoder
+from captures.postgres.rows import ChunkDecoder, RelationColumn, compile_log_decoder
 from captures.postgres.types import conversion
 from captures.postgres.values import string
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
@@ -40,6 +40,9 @@ _TYPES = [
 COLUMNS = [Column(name, ColumnType(oid, -1, type_name, "base")) for name, oid, type_name in _TYPES]
 RELATION = [RelationColumn(name, oid, -1, name == "id") for name, oid, _ in _TYPES]
 FULL_RELATION = [column._replace(in_key=True) for column in RELATION]
+
+BATCH = 125
+"""Rows of COPY decoded at once, as a chunk's reader does it with rows of this size."""
 
 Values = Sequence[bytes | None]
 _FIELD = struct.Struct(">ci")
@@ -132,14 +135,14 @@ def contenders(rows: int) -> dict[str, Callable[[], object]]:
     """What is measured, by name; each call does all rows."""
     decoder = compile_log_decoder(0, COLUMNS, RELATION, ["id"])
     full = compile_log_decoder(0, COLUMNS, FULL_RELATION, ["id"])
-    chunk = compile_chunk_decoder(COLUMNS, ["id"])
+    chunk = ChunkDecoder(COLUMNS, ["id"]).decode
     messages = [insert_message(row(n)) for n in range(rows)]
     with_nulls = [insert_message(row_with_nulls(n)) for n in range(rows)]
     updates = [full_update_message(row(n)) for n in range(rows)]
     lines = [copy_row(row(n)) for n in range(rows)]
     lines_with_nulls = [copy_row(row_with_nulls(n)) for n in range(rows)]
     assert decoder.insert(with_nulls[0], SOURCE) == naive_log(with_nulls[0], SOURCE)
-    assert chunk(lines_with_nulls[:1])[0][0] == naive_chunk(lines_with_nulls[0])
+    assert chunk(lines_with_nulls[:1]).tails == naive_chunk(lines_with_nulls[0])
     width = statistics.mean(map(len, messages)), statistics.mean(map(len, lines))
     print(f"{rows} rows; {width[0]:.0f} bytes a message, {width[1]:.0f} bytes a row of COPY")
     return {
@@ -149,9 +152,9 @@ def contenders(rows: int) -> dict[str, Callable[[], object]]:
         "log, generated, a third NULL": every(decoder.insert, with_nulls),
         "log, generated, update with old row": every(full.update, updates),
         "chunk, naive loop": lambda: [naive_chunk(line) for line in lines],
-        "chunk, generated": lambda: [chunk(lines[at : at + 2000]) for at in range(0, rows, 2000)],
-        "chunk, generated, a third NULL": lambda: [
-            chunk(lines_with_nulls[at : at + 2000]) for at in range(0, rows, 2000)
+        "chunk, by column": lambda: [chunk(lines[at : at + BATCH]) for at in range(0, rows, BATCH)],
+        "chunk, by column, a third NULL": lambda: [
+            chunk(lines_with_nulls[at : at + BATCH]) for at in range(0, rows, BATCH)
         ],
     }
 

@@ -1,6 +1,6 @@
 """How much log the slot keeps on the server through a backfill under load, beside a run that reads the table first.
 
-    python -m benchmarks.retained_wal [--rows 5000000] [--writes 2000] [--png retained_wal.png]
+    python -m benchmarks.retained_wal [--rows 5000000] [--writes 2000] [--png benchmarks/out/retained_wal.png]
 
 Both runs are the same connector over the same table under the same load of updates; the second one's checkpoints are
 acknowledged only when the backfill is over. That is where the slot of any tool stands that reads the table first and
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from pathlib import Path
 
 import psycopg
 
@@ -31,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--writes", type=int, default=2_000, help="updates a second")
-    parser.add_argument("--png", default="retained_wal.png")
+    parser.add_argument("--png", type=Path, default=Path("benchmarks/out/retained_wal.png"))
     arguments = parser.parse_args()
     with server() as running, connect(running) as session:
         session.execute(TABLE)
@@ -101,7 +102,7 @@ def _sample(running: PostgresServer, over: threading.Event, samples: Samples) ->
                 samples.append((time.perf_counter() - began, int(row[0])))
 
 
-def _plot(runs: dict[str, Samples], path: str) -> None:
+def _plot(runs: dict[str, Samples], path: Path) -> None:
     import matplotlib  # only this benchmark draws
 
     matplotlib.use("agg")
@@ -114,6 +115,7 @@ def _plot(runs: dict[str, Samples], path: str) -> None:
     axes.set_ylabel("log the slot retains, MB")
     axes.legend()
     figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     print(f"drawn in {path}")
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.ingest import SCHEMA, documents
 from protocol.changelog import ChangeLog
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from spark_sink.materialize import materialize
 from spark_sink.session import local_session
 

@@ -39,8 +39,12 @@ class Packed(Sequence[bytes]):
         piece = self._mark.join(strings)
         if piece.count(self._mark) != len(strings) - 1:
             raise ValueError("a string holds the mark")
+        self.add_joined(piece, len(strings))
+
+    def add_joined(self, piece: bytes, count: int) -> None:
+        """Appends ``count`` strings, at least one, joined by the mark. That none of them holds it is not looked at."""
         self._pieces.append(piece)
-        self._counts.append(len(strings))
+        self._counts.append(count)
         self._size += len(piece)
 
     def spliced(self, head: bytes) -> Iterator[bytes]:

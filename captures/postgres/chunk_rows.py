@@ -1,144 +1,195 @@
-"""Decodes rows of COPY's text format (PostgreSQL docs, COPY, "Text Format")."""
+"""Decodes rows of COPY's text format (PostgreSQL docs, COPY, "Text Format"), some hundred at a time, by column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
+from captures.interface import KEY_MARK, TAIL_MARK
+from captures.postgres.column_values import ColumnConvert, column_convert
 from captures.postgres.columns import Column
-from captures.postgres.generated import (
-    ROW_LIMIT,
-    Constants,
-    Member,
-    Value,
-    generate,
-    join_key,
-    key_expression,
-    key_positions,
-    members_function,
-    misfit,
-    spliced_members,
-    too_large,
-    unusual,
-)
+from captures.postgres.generated import MISFITS, ROW_LIMIT, Member, key_positions, misfit, too_large
 
-ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
-"""Rows, each with its newline, to their tails and their keys.
-
-A tail is what follows the comma after ``_meta`` in a captured line: ``"id":1,"name":"a"}}}`` and a newline. A key is
-the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-PG-030``, ``TM-PG-031``,
-``TM-PG-034`` and ``TM-PG-037``.
-"""
+LINE_BITS = 16
+"""A row's line in its page takes fewer bits (itemid.h: a page has at most 32 kB)."""
 
 _END = "}}}\n"
+_BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
+_BETWEEN_KEYS = KEY_MARK.decode("latin-1")
 _NULL = "\\N"
 
+Texts = list[str] | list[str | None]
+"""Of one column, one for each row: byte texts (see ``captures.postgres.values``), None for NULL."""
 
-def compile_chunk_decoder(columns: Sequence[Column], key: Sequence[str], *, table: str = "") -> ChunkDecoder:
-    """Generates the decoder of a table's chunks.
+
+class DecodedLines(NamedTuple):
+    """What became of some rows.
+
+    Attributes:
+        tails: What follows the comma after ``_meta`` in a captured line, ``"id":1,"name":"a"}}}`` and a newline, of
+            each row; ``TAIL_MARK`` between them.
+        keys: The texts of each row's key columns joined by NUL, the same as the log's; ``KEY_MARK`` between them.
+    """
+
+    tails: bytes
+    keys: bytes
+
+
+class ChunkDecoder:
+    """Decodes the rows of a table's chunks.
+
+    All rows of a call are divided into fields by one split, and each column's texts are converted together: where they
+    are as usual, Python's own loop does nothing for each value.
 
     Args:
         columns: What COPY selects, in order. At least one: a tail needs a first member.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
     """
-    if not columns:
-        raise ValueError("a chunk without columns has no tails")
-    members = [Member(place, column) for place, column in enumerate(columns)]
-    positions = key_positions([column.name for column in columns], key)
-    count = len(columns)
 
-    def failure(line: str) -> Exception:
+    def __init__(self, columns: Sequence[Column], key: Sequence[str], *, table: str = "") -> None:
+        if not columns:
+            raise ValueError("a chunk without columns has no tails")
+        self._table = table
+        self._members = [Member(place, column) for place, column in enumerate(columns)]
+        self._converts = [column_convert(member.conversion.convert) for member in self._members]
+        self._key = key_positions([column.name for column in columns], key)
+
+    def decode(self, lines: Sequence[bytes]) -> DecodedLines:
+        """Rows, each with its newline; at least one.
+
+        Raises:
+            SourceError: ``TM-PG-030``, ``TM-PG-031``, ``TM-PG-034``, ``TM-PG-037``.
+        """
         try:
-            row = _fields(line)
-        except ValueError:
-            row = None
-        return misfit(table, members, row, count)
+            columns, nulls = _columns(lines, len(self._members))
+            return self._decoded(columns, nulls, None)
+        except MISFITS:
+            raise self._failure(lines, 0) from None
 
-    def oversize(rows: Sequence[bytes], sizes: Sequence[int]) -> Exception:
-        return too_large(table, members, _fields(rows[sizes.index(max(sizes))].decode("latin-1")))
+    def decode_placed(self, lines: Sequence[bytes], part: int | None) -> tuple[DecodedLines, tuple[int, int]]:
+        """Rows that begin with their ctid, and page and line of the last one. Raises as ``decode``.
 
-    constants = Constants()
-    namespace = {
-        "failure": failure,
-        "oversize": oversize,
-        "unescape": _unescape,
-        "join_key": join_key,
-        "POSITIONS": positions,
-        "ROW_LIMIT": ROW_LIMIT,
-    }
-    lines = [
-        *members_function(members, count, constants, may_be_unchanged=False),
-        *_exact_function(count, constants),
-        *_decode_function(members, positions, constants),
-    ]
-    functions = generate("chunk decoder", lines, members, {**namespace, **constants.namespace()})
-    decode: ChunkDecoder = functions["decode"]
-    return decode
+        Args:
+            part: What tells apart relations whose rows have no key, None where rows have one. A row without a key is
+                told from all others by where it stands: its tail begins with the second and third number of its
+                ``loc``.
+        """
+        try:
+            (ctids, *columns), nulls = _columns(lines, 1 + len(self._members))
+            places = list(map(_page_and_line, ctids if part is not None else ctids[-1:]))
+            locs = None if part is None else [f"{part},{page << LINE_BITS | line}" for page, line in places]
+            return self._decoded(columns, nulls, locs), places[-1]
+        except MISFITS:
+            raise self._failure(lines, 1) from None
 
+    def _decoded(self, columns: Sequence[Texts], nulls: bool, locs: Sequence[str] | None) -> DecodedLines:
+        count = len(columns[0])
+        keys = self._keys(columns, count)
+        row: list[str] = []  # Of a row, in turn: what stands before a value, and room for the value.
+        made: list[Sequence[str]] = []
+        before = ""
+        if locs is not None:
+            row += ("", "")
+            made.append(locs)
+            before = "]}},"
+        for member, convert, texts in zip(self._members, self._converts, columns, strict=True):
+            quote, values = _json(member, convert, texts, nulls=nulls)
+            label = member.label if member.place else member.label[1:]  # No comma before the first.
+            row += (f"{before}{label}{quote}", "")
+            made.append(values)
+            before = quote
+        end = before + _END
+        opening = row[0]
+        row[0] = end + _BETWEEN_TAILS + opening
+        parts = row * count
+        for place, values in enumerate(made):
+            parts[2 * place + 1 :: len(row)] = values
+        parts[0] = opening
+        parts.append(end)
+        tails = "".join(parts).encode("latin-1")
+        if len(tails) > ROW_LIMIT:
+            self._check_sizes(tails, columns)
+        return DecodedLines(tails, keys)
 
-def _decode_function(members: Sequence[Member], positions: Sequence[int], constants: Constants) -> list[str]:
-    """``decode(rows)``: a row without a backslash has neither NULL nor escapes, and is spliced at once."""
-    spliced = spliced_members(members, constants, "v", 0, opening="", closing=_END, first=True)
-    append = [
-        "tails.append((",
-        *(f"    {line}" for line in spliced),
-        ').encode("latin-1"))',
-        f"keys.append({key_expression(positions, constants, 0)})",
-        "continue",
-    ]
-    conditions = unusual(members, "v", 0)
-    if conditions:
-        append = [f"if not ({' or '.join(conditions)}):", *(f"    {line}" for line in append)]
-    return [
-        "def decode(rows):",
-        "    tails = []",
-        "    keys = []",
-        "    for row in rows:",
-        '        line = row.decode("latin-1")',
-        "        try:",
-        f"            if {constants.name(chr(92))} not in line:",
-        f"                {_variables(len(members))} = line[:-1].split({constants.name(chr(9))})",
-        *(f"                {line}" for line in append),
-        "            tail, key = exact(line)",
-        "        except MISFITS:",
-        "            raise failure(line) from None",
-        "        tails.append(tail)",
-        "        keys.append(key)",
-        "    sizes = list(map(len, tails))",
-        "    if sizes and max(sizes) > ROW_LIMIT:",
-        "        raise oversize(rows, sizes)",
-        "    return tails, keys",
-    ]
+    def _keys(self, columns: Sequence[Texts], count: int) -> bytes:
+        if not self._key:
+            return KEY_MARK * (count - 1)
+        parts = [columns[place] for place in self._key]
+        try:
+            # A type error tells of None, which is NULL.
+            texts = parts[0] if len(parts) == 1 else map("\0".join, zip(*parts, strict=True))
+            keys = _BETWEEN_KEYS.join(texts).encode("latin-1")  # type: ignore[arg-type]
+        except TypeError:
+            raise ValueError("a key column without a value") from None
+        if keys.count(KEY_MARK) != count - 1:
+            raise ValueError("a key holds a byte that UTF-8 has not")
+        return keys
 
+    def _check_sizes(self, tails: bytes, columns: Sequence[Texts]) -> None:
+        sizes = list(map(len, tails.split(TAIL_MARK)))
+        if max(sizes) > ROW_LIMIT:
+            row = sizes.index(max(sizes))
+            raise too_large(self._table, self._members, [texts[row] for texts in columns])
 
-def _exact_function(count: int, constants: Constants) -> list[str]:
-    """``exact(line)``: the tail and the key of any row."""
-    backslash, null, tab = constants.name(chr(92)), constants.name(_NULL), constants.name(chr(9))
-    return [
-        "def exact(line):",
-        f"    {_variables(count)} = line[:-1].split({tab})",
-        *(
-            line
-            for i in range(count)
-            for line in (
-                f"    if {backslash} in v{i}:",
-                f"        v{i} = None if v{i} == {null} else unescape(v{i})",
-            )
-        ),
-        f"    tail = members({', '.join(f'v{i}' for i in range(count))})[1:] + {constants.name(_END)}",
-        f'    return tail.encode("latin-1"), join_key(({_variables(count)}), POSITIONS)',
-        "",
-    ]
-
-
-def _variables(count: int) -> str:
-    return "".join(f"v{i}, " for i in range(count)).rstrip()
+    def _failure(self, lines: Sequence[bytes], at: int) -> Exception:
+        """The error for the first line that cannot be decoded; its columns begin ``at``."""
+        for line in lines:
+            row: list[str | None] | None = None
+            try:
+                columns, nulls = _columns([line], at + len(self._members))
+                row = [texts[0] for texts in columns[at:]]
+                self._decoded(columns[at:], nulls, None)
+            except MISFITS:
+                return misfit(self._table, self._members, row, len(self._members))
+        raise AssertionError("each line can be decoded, and all of them cannot")
 
 
-def _unescape(text: str) -> str:
+def _columns(lines: Sequence[bytes], width: int) -> tuple[list[Texts], bool]:
+    """The lines' fields by column, and whether there may be NULLs. Raises ValueError when a line has not ``width``."""
+    text = b"".join(lines).decode("latin-1")
+    if _BETWEEN_TAILS in text:
+        raise ValueError("a text holds a NUL, as no text of PostgreSQL's does")
+    backslashes = "\\" in text  # Without one there is no NULL, and nothing is escaped.
+    fields = text.replace("\n", "\n\t").split("\t")
+    del text  # Rows may be large.
+    last = "".join(fields[width - 1 :: width])
+    # As many newlines as lines, each at the end of a last column: so every line has all its fields.
+    if len(fields) != len(lines) * width + 1 or last.count("\n") != len(lines) or fields.pop():
+        raise ValueError("another number of fields")
+    columns = [*(fields[place::width] for place in range(width - 1)), last[:-1].split("\n")]
+    return (list(map(_unescaped, columns)) if backslashes else list[Texts](columns)), backslashes
+
+
+def _unescaped(texts: list[str]) -> Texts:
+    """A column's fields without COPY's escapes, None for NULL."""
+    if _NULL not in texts:
+        return _unescape(texts)
+    values = iter(_unescape([text for text in texts if text != _NULL]))
+    return [None if text == _NULL else next(values) for text in texts]
+
+
+def _unescape(texts: list[str]) -> list[str]:
     """COPY prints the escapes b, f, n, r, t, v and the backslash, and no other: Python's codec has them all."""
-    return text.encode("latin-1").decode("unicode_escape")
+    joined = "\0".join(texts)
+    return joined.encode("latin-1").decode("unicode_escape").split("\0") if "\\" in joined else texts
 
 
-def _fields(line: str) -> list[Value]:
-    return [None if field == _NULL else _unescape(field) for field in line[:-1].split("\t")]
+def _json(member: Member, convert: ColumnConvert, texts: Texts, *, nulls: bool) -> tuple[str, Sequence[str]]:
+    """The JSON of a column's values, and what stands on both sides of each: a double quote, or nothing."""
+    present = [text for text in texts if text is not None] if nulls else cast("list[str]", texts)
+    quote = '"' if convert.quoted else ""
+    try:
+        values = convert.convert(present) if present else []
+    except MISFITS:
+        quote, values = "", list(map(member.conversion.convert, present))
+    if len(present) == len(texts):
+        return quote, values
+    made = iter(values)
+    return "", ["null" if text is None else f"{quote}{next(made)}{quote}" for text in texts]
+
+
+def _page_and_line(ctid: str | None) -> tuple[int, int]:
+    """Raises ValueError when it is not one."""
+    page, line = (ctid or "")[1:-1].split(",")
+    return int(page), int(line)

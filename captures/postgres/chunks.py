@@ -9,7 +9,7 @@ from psycopg import sql
 
 from backfill.keys import Key
 from captures.interface import Barrier, Chunk, ChunkRequest, Rows
-from captures.postgres.chunk_rows import ChunkDecoder, compile_chunk_decoder
+from captures.postgres.chunk_rows import ChunkDecoder
 from captures.postgres.copy_rows import CopyConnection
 from captures.postgres.decoded_rows import DecodedRows, PlacedRows
 from captures.postgres.fence import FenceTaker
@@ -177,7 +177,7 @@ class CopyChunkReader:
     def _decoder(self, table: ScanTarget) -> ChunkDecoder:
         known, decoder = self._decoders.get(table.name, (None, None))
         if decoder is None or known != table:
-            decoder = compile_chunk_decoder(table.columns, table.key_names, table=table.name)
+            decoder = ChunkDecoder(table.columns, table.key_names, table=table.name)
             self._decoders[table.name] = table, decoder
         return decoder
 

@@ -19,6 +19,10 @@ from protocol.errors import SourceError
 DECODE_ROWS = 500
 """Rows handed to the decoder at once: enough to make the call cheap."""
 
+DECODE_BYTES = 48 * 1024
+"""And no more than make documents of this size: what they take on the way stays in a processor's own cache. Measured
+with rows of 230 bytes, twice as many took two fifths more time each."""
+
 ANSWER_SECONDS = 60
 """A server that says nothing for so long is taken for gone: it ends statements sooner."""
 
@@ -68,6 +72,7 @@ class CopyConnection:
             raise failure
         lines: list[bytes] = []
         size, count, cut = 0, 0, False
+        batch = 1
         receive = connection.get_copy_data
         try:
             while True:
@@ -77,10 +82,11 @@ class CopyConnection:
                         continue
                     lines.append(bytes(data))
                     del data  # A row may be large, and taking it needs room for it several times.
-                    if len(lines) >= DECODE_ROWS or length > CHUNK_BYTES // 8:
+                    if len(lines) >= batch or length > CHUNK_BYTES // 8:
                         count += len(lines)
                         size += take(lines)
                         lines = []
+                        batch = min(DECODE_ROWS, 1 + DECODE_BYTES * count // (size + 1))
                         if size + size // count > CHUNK_BYTES and not whole:
                             cut = True
                             self.cancel()

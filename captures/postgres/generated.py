@@ -1,4 +1,4 @@
-"""Row decoders are generated: one function per table version, so that nothing is decided per value.
+"""Decoders of the log's rows are generated: functions per table version, so that nothing is decided per value.
 
 The source is built from the columns' places and types. No name of a user stands in it: texts that a document needs are
 constants (``K0``, ``K1``, …) in the functions' globals.
@@ -72,7 +72,7 @@ class Member:
         self.label = f",{values.string(byte_text(column.name))}:"
         self.conversion: Conversion = column_conversion(column)
 
-    def members_line(self, constants: Constants, *, may_be_unchanged: bool) -> str:
+    def members_line(self, constants: Constants) -> str:
         """The statement that makes ``m`` from ``v``, whatever the text."""
         v, m = f"v{self.place}", f"m{self.place}"
         label = constants.name(self.label)
@@ -87,8 +87,7 @@ class Member:
             made = f'f"{{{opening}}}{inline.value(v, 0)}{closing}"'
             if inline.unusual is not None:
                 made = f"{general} if {inline.unusual(v, 0)} else {made}"
-        if may_be_unchanged:
-            made = f'"" if {v} is UNCHANGED else {made}'
+        made = f'"" if {v} is UNCHANGED else {made}'
         return f"{m} = {constants.name(self.label + 'null')} if {v} is None else {made}"
 
     def spliced(self, variable: str, at: int) -> str:
@@ -108,13 +107,11 @@ class Member:
         return '"' if self.conversion.inline is not None and self.conversion.inline.quoted else ""
 
 
-def members_function(
-    members: Sequence[Member], count: int, constants: Constants, *, may_be_unchanged: bool
-) -> list[str]:
+def members_function(members: Sequence[Member], count: int, constants: Constants) -> list[str]:
     """``members(v0, …)``: all members of a row, right for every text, NULL and UNCHANGED."""
     return [
         f"def members({', '.join(f'v{i}' for i in range(count))}):",
-        *(f"    {m.members_line(constants, may_be_unchanged=may_be_unchanged)}" for m in members),
+        *(f"    {m.members_line(constants)}" for m in members),
         f'    return f"{"".join(f"{{m{m.place}}}" for m in members)}"',
         "",
     ]

@@ -91,7 +91,7 @@ def compile_log_decoder(
     members = [Member(place, column) for place, column in enumerate(columns) if column is not None]
     count = len(columns)
     constants = Constants()
-    lines = members_function(members, count, constants, may_be_unchanged=True)
+    lines = members_function(members, count, constants)
     writer = _FunctionWriter(binding, members, positions, count, constants)
     whole_rows = len(identity) == count > 0
     for kind, op in (("insert", "c"), ("update", "u"), ("delete", "d")):

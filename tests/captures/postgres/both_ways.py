@@ -9,11 +9,12 @@ from typing import Any
 import orjson
 from psycopg import sql
 
+from captures.interface import KEY_MARK, TAIL_MARK
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
 from captures.postgres.config import parse_endpoint
 from captures.postgres.pgoutput import Relation, read_relation
-from captures.postgres.rows import LogDecoder, compile_chunk_decoder, compile_log_decoder
+from captures.postgres.rows import ChunkDecoder, LogDecoder, compile_log_decoder
 from captures.postgres.session import connect
 from tests.servers.postgres import Database
 
@@ -64,8 +65,10 @@ class BothWays:
         )
         with self.session.cursor() as cursor, cursor.copy(query) as copy:
             rows = [bytes(row) for row in copy]
-        tails, keys = compile_chunk_decoder(columns, table.key, table=f"public.{name}")(rows)
-        return [_HEAD + tail for tail in tails], keys
+        if not rows:
+            return [], []
+        tails, keys = ChunkDecoder(columns, table.key, table=f"public.{name}").decode(rows)
+        return [_HEAD + tail for tail in tails.split(TAIL_MARK)], keys.split(KEY_MARK)
 
     def messages(self) -> Iterator[bytes]:
         """The messages of pgoutput that came since the last call."""

@@ -14,7 +14,7 @@ from protocol.errors import SourceError
 from runtime.demo.postgres_server import StopMode
 from tests.captures.postgres.log_reading import LogReader, capturing
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database, Postgres, fresh_database, no_source, running, sources
+from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.tcp_proxy import TcpProxy, proxied
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
@@ -208,19 +208,16 @@ def test_a_silent_server_that_answers_is_no_fault(database: Database, monkeypatc
 
 
 @pytest.fixture
-def own_server() -> Iterator[Postgres]:
+def stoppable() -> Iterator[Postgres]:
     """A server that a test may stop."""
-    found = [source for source in sources() if source.binaries is not None]
-    if not found:
-        pytest.skip(no_source())
-    with running(found[0]) as server:
+    with own_server() as server:
         yield server
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_server_that_restarts(own_server: Postgres, mode: StopMode) -> None:
-    assert own_server.server is not None
-    with fresh_database(own_server, "restarted") as database:
+def test_a_server_that_restarts(stoppable: Postgres, mode: StopMode) -> None:
+    assert stoppable.server is not None
+    with fresh_database(stoppable, "restarted") as database:
         prepare(database, USERS)
         with capturing(database, "users") as reader:
             reader.log.track(frozenset({0}))
@@ -229,7 +226,7 @@ def test_a_server_that_restarts(own_server: Postgres, mode: StopMode) -> None:
             # A server that is shut down in peace waits until all that its walsenders have to send is acknowledged.
             reader.acknowledging = True
             with ThreadPoolExecutor(1) as threads:
-                restarting = threads.submit(own_server.server.restart, mode)
+                restarting = threads.submit(stoppable.server.restart, mode)
                 reader.until(restarting.done)
                 restarting.result()
             reader.all_there_is()

@@ -17,11 +17,10 @@ from captures.postgres.prerequisites import unmet
 from captures.postgres.session import connect
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
-from runtime.demo.postgres_server import PostgresServer
 from tests.captures.postgres.log_reading import binding
 from tests.captures.session import Json, Session, apply, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
-from tests.servers.postgres import Database, Postgres, fresh_database, no_source, sources
+from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
 
 @pytest.fixture
@@ -215,12 +214,8 @@ def test_a_table_that_is_published_no_more_is_found_when_the_capture_opens(datab
 @pytest.fixture(scope="module")
 def ill_set() -> Iterator[Postgres]:
     """A server without logical decoding and without room for slots and walsenders."""
-    found = [source for source in sources() if source.binaries is not None]
-    if not found:
-        pytest.skip(no_source())
-    settings = {"wal_level": "replica", "max_replication_slots": "0", "max_wal_senders": "0"}
-    with PostgresServer(found[0].binaries, settings=settings) as server:
-        yield Postgres(server.dsn, server.version, server.binaries, server)
+    with own_server({"wal_level": "replica", "max_replication_slots": "0", "max_wal_senders": "0"}) as server:
+        yield server
 
 
 @pytest.mark.parametrize("provider", ["", *PLATFORMS])

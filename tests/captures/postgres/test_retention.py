@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.demo.postgres_server import PostgresServer
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, USERS, endpoint, prepare
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, no_source, sources
+from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
 MB = 1 << 20
 LIMIT = 32 * MB
@@ -116,22 +115,17 @@ def test_a_transaction_that_stays_open_is_to_blame_and_its_tables_are_named(
 
 
 def test_how_much_more_the_server_would_keep() -> None:
-    found = [source for source in sources() if source.binaries is not None]
-    if not found:
-        pytest.skip(no_source())
     settings = {"max_slot_wal_keep_size": "64MB", "max_wal_size": "64MB"}
-    with PostgresServer(found[0].binaries, settings=settings) as server:
-        postgres = Postgres(server.dsn, server.version, server.binaries, server)
-        with fresh_database(postgres, "limited") as database:
-            prepare(database, USERS)
-            with capturing(database, "users") as reader:
-                before = reader.source.retained_bytes() or 0
-                limit = reader.source.retention_limit()
-                assert limit is not None and 50 * MB < limit < 100 * MB
-                _fill(database)
-                assert (reader.source.retained_bytes() or 0) > before + MB
-                later = reader.source.retention_limit()
-                assert later is not None and abs(later - limit) <= 17 * MB, "it is the same, to a file of the log"
+    with own_server(settings) as server, fresh_database(server, "limited") as database:
+        prepare(database, USERS)
+        with capturing(database, "users") as reader:
+            before = reader.source.retained_bytes() or 0
+            limit = reader.source.retention_limit()
+            assert limit is not None and 50 * MB < limit < 100 * MB
+            _fill(database)
+            assert (reader.source.retained_bytes() or 0) > before + MB
+            later = reader.source.retention_limit()
+            assert later is not None and abs(later - limit) <= 17 * MB, "it is the same, to a file of the log"
 
 
 def test_without_a_limit_there_is_none(database: Database) -> None:

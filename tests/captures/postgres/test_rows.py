@@ -1,4 +1,4 @@
-"""Generated decoders against a model of their own, without a server: every shape of message and row."""
+"""Row decoders against a model of their own, without a server: every shape of message and row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captures.interface import KEY_MARK, TAIL_MARK
 from captures.postgres.columns import Column, ColumnType
-from captures.postgres.rows import LogDecoder, RelationColumn, compile_chunk_decoder, compile_log_decoder
+from captures.postgres.rows import ChunkDecoder, LogDecoder, RelationColumn, compile_log_decoder
 from protocol.codec import split_captured
 from protocol.errors import SourceError
 
@@ -203,11 +204,17 @@ def test_log(data: st.DataObject) -> None:
         assert touched == ((old_key, False), (new_key, "unchanged" in want["_meta"]))
 
 
+def chunk_rows(decoder: ChunkDecoder, lines: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Tails and keys, one by one."""
+    decoded = decoder.decode(lines)
+    return decoded.tails.split(TAIL_MARK), decoded.keys.split(KEY_MARK)
+
+
 @given(st.data())
 def test_chunk(data: st.DataObject) -> None:
     columns, relation, key, _ = data.draw(tables())
-    some = [rows(data.draw, columns, key, unchanged=False) for _ in range(data.draw(st.integers(0, 4)))]
-    tails, keys = compile_chunk_decoder(columns, key)([copy_row(row) for row in some])
+    some = [rows(data.draw, columns, key, unchanged=False) for _ in range(data.draw(st.integers(1, 6)))]
+    tails, keys = chunk_rows(ChunkDecoder(columns, key), [copy_row(row) for row in some])
     log = compile_log_decoder(3, columns, relation, key)
     head = b'{"captured":{"binding":3,"doc":{"_meta":{"op":"c","source":%b},' % SOURCE
     logged = [log.insert_tracked(message(b"I", (b"N", row)), SOURCE) for row in some]
@@ -252,7 +259,7 @@ def test_wide_rows() -> None:
         (updated,) = documents(decoder.update(message(b"U", (b"O", row), (b"N", row)), SOURCE))
         assert {**want, "_meta": inserted["_meta"]} == inserted
         assert updated["_meta"]["before"] == want
-        (tail,), _ = compile_chunk_decoder(columns, ["c0"])([copy_row(row)])
+        (tail,), _ = chunk_rows(ChunkDecoder(columns, ["c0"]), [copy_row(row)])
         assert orjson.loads(b"{" + tail[:-3]) == want
 
 
@@ -262,12 +269,12 @@ def test_tables_without_a_key_and_without_columns() -> None:
     lines, touched = keyless.update_tracked(replaced, SOURCE)
     assert [d["_meta"]["op"] for d in documents(lines)] == ["u"]
     assert touched == ((b"", False),)
-    assert compile_chunk_decoder([ID], [])([b"1\n"]) == ([b'"id":1}}}\n'], [b""])
+    assert chunk_rows(ChunkDecoder([ID], []), [b"1\n", b"2\n"]) == ([b'"id":1}}}\n', b'"id":2}}}\n'], [b"", b""])
     assert documents(decoder_of().insert(message(b"I", (b"N", [])), SOURCE)) == [
         {"_meta": {"op": "c", "source": {"table": "t"}}}
     ]
     with pytest.raises(ValueError, match="without columns"):
-        compile_chunk_decoder([], [])
+        ChunkDecoder([], [])
 
 
 def test_no_name_of_a_user_is_source() -> None:
@@ -276,10 +283,9 @@ def test_no_name_of_a_user_is_source() -> None:
     decoder = decoder_of(ID, evil, key=["id"])
     (inserted,) = documents(decoder.insert(message(b"I", (b"N", [1, "x"])), SOURCE))
     assert inserted[evil.name] == "x"
-    chunk = compile_chunk_decoder([ID, evil], ["id"])
-    (tail,), _ = chunk([b"1\tx\n"])
+    (tail,), _ = chunk_rows(ChunkDecoder([ID, evil], ["id"]), [b"1\tx\n"])
     assert orjson.loads(b"{" + tail[:-3]) == {"id": 1, evil.name: "x"}
-    for function in (decoder.insert, decoder.update_tracked, decoder.delete, chunk):
+    for function in (decoder.insert, decoder.update_tracked, decoder.delete):
         source = inspect.getsource(function)
         assert source.startswith("def ") and "SystemExit" not in source
 
@@ -296,9 +302,9 @@ def test_a_value_that_cannot_be_represented(column: Column, other: list[None]) -
     columns = [ID, column, *(NOTE for _ in other)]
     decoder = decoder_of(*columns, key=["id"], full=True)
     bad, good = [1, SECRET, *other], [1, True if column is FLAG else Timestamp("2024-01-01 00:00:00"), *other]
-    chunk = compile_chunk_decoder(columns, ["id"], table="public.t")
+    chunk = ChunkDecoder(columns, ["id"], table="public.t")
     attempts: list[Callable[[], object]] = [
-        lambda: chunk([copy_row(good), copy_row(bad)]),
+        lambda: chunk.decode([copy_row(good), copy_row(bad)]),
         lambda: decoder.insert(message(b"I", (b"N", bad)), SOURCE),
         lambda: decoder.update(message(b"U", (b"N", bad)), SOURCE),
         lambda: decoder.update(message(b"U", (b"O", bad), (b"N", good)), SOURCE),
@@ -343,10 +349,11 @@ def test_messages_that_do_not_match_the_columns() -> None:
                 decode(bad, SOURCE)
             assert raised.value.code == "TM-PG-030", bad
             assert raised.value.message.startswith("public.t: ")
-    chunk = compile_chunk_decoder([ID, NOTE], ["id"], table="public.t")
-    for row in (b"1\n", b"1\ta\tb\n", b"1\t\\N\tb\n", b"\\N\ta\n"):
+    chunk = ChunkDecoder([ID, NOTE], ["id"], table="public.t")
+    # In the last the fields are as many as they should be, one row's missing one being another's.
+    for wrong_rows in ([b"1\n"], [b"1\ta\tb\n"], [b"1\t\\N\tb\n"], [b"\\N\ta\n"], [b"1\n", b"2\ta\tb\n"]):
         with pytest.raises(SourceError) as raised:
-            chunk([row])
+            chunk.decode(wrong_rows)
         assert raised.value.code == "TM-PG-030"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from tests.captures.postgres.log_reading import capturing
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, no_source, running, sources
+from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.postgres_standby import promote, replayed, standby_of
 
 NAME = "copied"
@@ -38,10 +39,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[Postgres, Postgres]]:
-    found = [source for source in sources() if source.binaries is not None and source.version >= 16]
-    if not found:
-        pytest.skip("logical decoding on a standby needs version 16, here is " + (str(sources()) or no_source()))
-    with running(found[0]) as primary, standby_of(primary) as standby:
+    with own_server(at_least=16) as primary, standby_of(primary) as standby:
         yield primary, standby
 
 
@@ -115,6 +113,35 @@ def test_a_backfill_and_the_log(pair: Pair) -> None:
         assert again.documents == []
 
 
+def test_a_transaction_that_goes_on_at_the_primary_does_not_fill_the_state(pair: Pair) -> None:
+    """All that commits after it began counts as hidden until it is over, however many there are."""
+    _apply(pair)
+    with pair.primary.connect(autocommit=False) as long, pair.primary.connect() as short:
+        with session(pair.config(), BOUND) as capture:
+            capture.until(Session.done)
+            long.execute("INSERT INTO users VALUES (-1, 'goes on')")
+            short.execute(
+                "DO $$ BEGIN FOR i IN 1 .. 2000 LOOP INSERT INTO users VALUES (-10 - i); COMMIT; END LOOP; END $$"
+            )
+            end = end_of_log(pair.primary)
+            capture.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+            assert len(json.dumps(capture.state)) < 4096
+            assert "hidden_until" in capture.state
+        # None of them may be read again before all of them are visible: what a session knew of them is gone with it.
+        with session(pair.config(), BOUND, capture.state) as again:
+            again.documents = list(capture.documents)
+            read_before = len(again.documents)
+            again.send({"control": {"sequence": 1, "action": "backfill", "tables": ["public.users"]}})
+            again.until(lambda c: c.state.get("control") == 1)
+            short.execute("INSERT INTO users VALUES (-2, 'read of the log')")
+            end = end_of_log(pair.primary)
+            again.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+            assert len(again.documents) == read_before + 1 and not again.done()
+            long.commit()
+            again.until(Session.done)
+            again.until(lambda c: c.rows() == table_rows(pair.primary) and "hidden_until" not in c.state)
+
+
 def test_a_snapshot_hides_what_the_standby_does_not_say(pair: Pair) -> None:
     """pg_current_snapshot() has no list of running transactions there: all from xmin on count as hidden."""
     with (
@@ -167,10 +194,11 @@ def test_how_far_a_replica_is(pair: Pair) -> None:
 
 
 def test_a_standby_that_is_promoted_while_it_is_captured() -> None:
-    found = [source for source in sources() if source.binaries is not None and source.version >= 16]
-    if not found:
-        pytest.skip("logical decoding on a standby needs version 16")
-    with running(found[0]) as primary, fresh_database(primary, NAME) as database, standby_of(primary) as standby:
+    with (
+        own_server(at_least=16) as primary,
+        fresh_database(primary, NAME) as database,
+        standby_of(primary) as standby,
+    ):
         prepare(database, USERS, FILL)
         seen = Database(f"{standby.dsn} dbname={NAME}", standby.version, standby.binaries, standby.server, NAME)
         pair = Pair(database, seen)

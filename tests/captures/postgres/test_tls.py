@@ -17,9 +17,9 @@ from captures.postgres.session import connect, connect_pq
 from protocol.errors import SourceError
 from runtime.demo.postgres_server import PostgresServer
 from tests.captures.session import Json, Session, apply, session, unary
-from tests.captures.source_tables import BOUND, FILL, USERS, prepare, table_rows
+from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.certificates import Authority, Certificate
-from tests.servers.postgres import Database, Postgres, fresh_database, no_source, sources
+from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
 
 PASSWORD = "pa'ss \\wörd"
 
@@ -39,13 +39,13 @@ class Encrypted:
 
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
-    found = [source for source in sources() if source.binaries is not None and _has_tls(source.binaries)]
+    found = [source.binaries for source in startable() if source.binaries is not None and _has_tls(source.binaries)]
     if not found:
-        pytest.skip("no PostgreSQL here that was built with TLS" if sources() else no_source())
+        pytest.skip("no PostgreSQL here that was built with TLS" if startable() else not_startable())
     folder = tmp_path_factory.mktemp("tls")
     authority, other = Authority(folder, "authority"), Authority(folder, "other")
     names = {"ssl_cert_file": "server.crt", "ssl_key_file": "server.key", "ssl_ca_file": "authority.crt"}
-    with PostgresServer(found[0].binaries) as server:
+    with PostgresServer(found[0]) as server:
         signed = authority.sign("localhost")
         _give(
             server, {"server.crt": signed.certificate, "server.key": signed.key, "authority.crt": authority.certificate}
@@ -131,6 +131,22 @@ def test_tls_where_the_server_has_none(database: Database) -> None:
         if admin.execute("SHOW ssl").fetchone() == ("on",):
             pytest.skip("this server has TLS")
     _refused({**database.config(), "sslmode": "require"}, "does not support SSL")
+
+
+def test_tls_of_the_server_at_hand(database: Database, tmp_path: Path) -> None:
+    """Whatever server that is: the one of a connection string has a certificate of its own."""
+    with database.connect() as admin:
+        if admin.execute("SHOW ssl").fetchone() != ("on",):
+            pytest.skip("this server has no TLS")
+    prepare(database, USERS, FILL)
+    config = {**endpoint(database), "sslmode": "require", "sslrootcert": None}
+    assert _encrypted(config)
+    stranger = Authority(tmp_path, "stranger")
+    _refused({**config, "sslmode": "verify-ca", "sslrootcert": str(stranger.certificate)}, "certificate verify failed")
+    apply(config, BOUND)
+    with session(config, BOUND, stop=True) as capture:
+        assert capture.finish() == 0
+        assert capture.rows() == table_rows(database)
 
 
 def test_a_capture_with_a_client_certificate(encrypted: Encrypted) -> None:

@@ -7,19 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from captures.postgres.lsn import parse_lsn
-from runtime.demo.postgres_server import PostgresServer
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
-from tests.servers.postgres import Postgres, fresh_database, no_source, sources
+from tests.servers.postgres import Postgres, fresh_database, own_server
 
 
 @pytest.fixture(scope="module")
 def preparing() -> Iterator[Postgres]:
-    found = [source for source in sources() if source.binaries is not None]
-    if not found:
-        pytest.skip(no_source())
-    with PostgresServer(found[0].binaries, settings={"max_prepared_transactions": "5"}) as server:
-        yield Postgres(server.dsn, server.version, server.binaries, server)
+    with own_server({"max_prepared_transactions": "5"}) as server:
+        yield server
 
 
 def test_prepared_before_the_backfill_and_committed_in_it(preparing: Postgres) -> None:

@@ -14,7 +14,7 @@ from captures.postgres.lsn import parse_lsn
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
+from tests.servers.postgres import Database, Postgres, Source, fresh_database, not_startable, running, startable
 
 ROWS = 1000
 READ = 300
@@ -22,7 +22,7 @@ READ = 300
 
 
 def _servers() -> list[Source | None]:
-    found: list[Source | None] = [source for source in sources() if source.binaries is not None]
+    found: list[Source | None] = [*startable()]
     return [found[0], found[-1]][: len(found)] if found else [None]
 
 
@@ -30,7 +30,7 @@ def _servers() -> list[Source | None]:
 def own_server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     """A server whose settings a test may change."""
     if request.param is None:
-        pytest.skip(no_source())
+        pytest.skip(not_startable())
     with running(request.param) as server:
         yield server
 

@@ -1,0 +1,70 @@
+"""Processor time of what a benchmark measures, as proc(5) tells it: whether the machine is the limit is to be seen."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from runtime.demo.postgres_server import PostgresServer
+
+
+@dataclass(slots=True)
+class Spent:
+    """Seconds of one run: of the clock, of the processes that were started and waited for, and of the server's."""
+
+    seconds: float = 0.0
+    ours: float = 0.0
+    server: float = 0.0
+
+    @property
+    def cores(self) -> float:
+        """How many cores both kept busy."""
+        return (self.ours + self.server) / self.seconds
+
+    def per_row(self, rows: int) -> str:
+        """Microseconds of processor that a row took, ours and the server's, and what of the machine was busy."""
+        ours, server = (seconds / rows * 1e6 for seconds in (self.ours, self.server))
+        busy = f"{self.cores:.1f} of {os.cpu_count()} cores busy"
+        return f"{ours:.1f} + {server:.1f} us of processor a row (ours, the server's), {busy}"
+
+
+@contextmanager
+def spent(running: PostgresServer) -> Iterator[Spent]:
+    """What is spent inside; known at the end. Only on Linux."""
+    if sys.platform != "linux":
+        sys.exit("processor time of a server is known on Linux only")
+    result = Spent()
+    ours, server, started = _children_seconds(), _server_seconds(running), perf_counter()
+    yield result
+    result.seconds = perf_counter() - started
+    result.ours = _children_seconds() - ours
+    result.server = _server_seconds(running) - server
+
+
+def _children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _server_seconds(running: PostgresServer) -> float:
+    """Of the postmaster, of its processes that have ended, and of those that run."""
+    postmaster = int((running.data / "postmaster.pid").read_text().split()[0])
+    ticks = sum(_stat(postmaster)[11:15])
+    for children in Path(f"/proc/{postmaster}/task").glob("*/children"):
+        ticks += sum(sum(_stat(int(child))[11:13]) for child in children.read_text().split())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[int]:
+    """The numbers of /proc/PID/stat from the state on, which counts as 0; all 0 of a process that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return [0] * 50
+    return [0, *map(int, text.rpartition(")")[2].split()[1:])]
