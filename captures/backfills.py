@@ -46,6 +46,7 @@ class Backfills:
 
     Attributes:
         hidden: Transactions that were emitted and that snapshots may not see yet.
+        hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
     """
 
@@ -61,6 +62,7 @@ class Backfills:
         self.holding = Holding(source.options, source.replica_lag, clock)
         self.hidden = HiddenSet()
         self.hidden.restore(state.hidden)
+        self.hidden_until = state.hidden_until
         barrier = cache(source.barrier)
         self.tables = [
             opened(table, state.binding(table.state_key), source.options, barrier) for table in source.tables
@@ -124,6 +126,7 @@ class Backfills:
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
         self.hidden = HiddenSet()
+        self.hidden_until = None
         for backfill in self.tables:
             backfill.put_off_all(0.0)  # Their fences are positions of the old log.
 
@@ -210,6 +213,11 @@ class Backfills:
             return
         self.holding.ask()
         passed = cache(self._source.passed)
+        if self.hidden_until is not None and not passed(self.hidden_until):
+            for backfill in due:
+                backfill.not_before = now + BARRIER_SECONDS
+            return
+        self.hidden_until = None
         for backfill in due:
             if backfill.ranges.failure is not None:
                 self._leave_alone(backfill, backfill.ranges.failure)
@@ -233,7 +241,8 @@ class Backfills:
     def start(self, position: int) -> None:
         """Hands chunks to free readers: tables of the highest priority first, among equals the least served."""
         now = self._clock()
-        if self._readers.free <= 0 or now < self._connect_at or self.holding.remaining() > 0:
+        held = self.hidden_until is not None or self.holding.remaining() > 0
+        if self._readers.free <= 0 or now < self._connect_at or held:
             return
         idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
         room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
@@ -276,7 +285,7 @@ class Backfills:
         backfill.ranges.restart(pages_of(backfill.table))
 
     def _rewritten(self, backfill: TableBackfill) -> None:
-        logger.info("%s was written anew while it was read; its backfill begins again", backfill.table.name)
+        logger.info("%s cannot be read on from where its scan stood; its backfill begins again", backfill.table.name)
         backfill.put_off_all(self._clock() + HELD_SECONDS)
         if backfill.table.key:
             self.read_again(backfill)

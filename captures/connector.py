@@ -14,9 +14,10 @@ from typing import BinaryIO
 
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
-from captures.memory import bound_freed_memory
+from captures.memory import bound_freed_memory, collect_rarely
 from captures.output import Output
 from captures.plan import make_plan
+from captures.reader_process import forked_readers
 from captures.requests import Requests, SessionRequests, Wakeup
 from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
@@ -59,6 +60,7 @@ def main(database: DatabaseFactory) -> int:
     """
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     bound_freed_memory()
+    collect_rarely()
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     # What Python itself or a library prints must not get among the messages.
@@ -86,7 +88,8 @@ def serve(database: Database, requests: Requests, output: Output) -> None:
     """Answers requests until stdin ends or a capture does."""
     while (request := requests.next()) is not None:
         if isinstance(request, Open):
-            capture(database, request, requests, output)
+            with forked_readers():
+                capture(database, request, requests, output)
             return
         output.message(answer(database, request))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from captures.backfills import Backfills, not_backfilled
 from captures.checkpoints import Checkpoints
 from captures.interface import LogBatch, LogStream, LostPosition, Source
-from captures.outage import Outages
+from captures.outage import Attempt, Outages
 from captures.output import Output
 from captures.readers import ReaderPool
 from captures.requests import SessionRequests, Wakeup
@@ -21,7 +21,7 @@ from captures.state import CaptureState
 from captures.status import StatusReports
 from captures.steering import Steering
 from protocol.codec import encode
-from protocol.errors import SourceError
+from protocol.errors import ConnectorError, SourceError
 from protocol.messages import JsonObject, SourcedSchema
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,10 @@ IDLE_SECONDS = 1.0
 
 FENCE_SECONDS = 0.05
 """While a chunk waits for the log, the server is asked this often how far it is."""
+
+HIDDEN_IDS = 100
+"""Of transactions that snapshots do not see yet, a checkpoint names so many. There are more only on a standby, while a
+transaction goes on at its primary: then all that follow it count as hidden, and a barrier stands for them."""
 
 ACKNOWLEDGE_SECONDS = 10.0
 """How long a finished capture waits for its last checkpoints to be acknowledged."""
@@ -214,7 +218,7 @@ class Capture:
     # The source goes away.
 
     def _reconnect(self, error: SourceError) -> bool:
-        """Waits for the source, taking in what is acknowledged meanwhile; False when the session is over."""
+        """Waits for the source, answering stdin meanwhile; False when the session is over."""
         while True:
             if isinstance(error, LostPosition) and self._lost is None:
                 self._lost = error
@@ -222,38 +226,62 @@ class Capture:
                 wait = self._outages.failed(error)
                 self._status.away(self._outages.away_seconds)
                 if not self._pass(wait):
-                    return False
+                    return self._end_away(error)
+            attempt = Attempt(self._connect)
+            while not attempt.over:
+                if not self._pass(IDLE_SECONDS, attempt.descriptor):
+                    return self._end_away(error)
             try:
-                self._source.reconnect()
+                identity = attempt.result()
                 if self._lost is not None:
-                    self._log.close()
-                    self._open_anew()
                     self._read_all_anew()
-                else:
-                    self._log.reconnect()
-                    self._identity, before = self._source.identity(), self._identity
-                    if self._identity != before:  # It has failed over: the state must say so before it goes on.
-                        self._checkpoints.changed = True
-                    if self._durable is not None:
-                        self._log.acknowledge(self._durable)
-                self._outages.connected()
-                return True
+                elif self._durable is not None:
+                    self._log.acknowledge(self._durable)
             except SourceError as again:
                 if again is self._lost:
                     raise
                 error = again
+                continue
+            if self._identity != identity:  # It has failed over: the state must say so before it goes on.
+                self._identity = identity
+                self._checkpoints.changed = True
+            self._outages.connected()
+            return True
 
-    def _pass(self, seconds: float) -> bool:
-        """Lets time pass without the source; False when the session is over."""
+    def _connect(self) -> JsonObject:
+        """Connects to the source anew, and asks who it is. The engine's own thread only answers stdin meanwhile."""
+        self._source.reconnect()
+        if self._lost is None:
+            self._log.reconnect()
+        else:
+            self._log.close()
+            self._open_anew()
+        return self._source.identity()
+
+    def _pass(self, seconds: float, ended: int | None = None) -> bool:
+        """Lets time pass without the source, until ``ended`` is readable; False when the session is over."""
+        awaited = [self._wakeup.descriptor, *([] if ended is None else [ended])]
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
-            select.select([self._wakeup.descriptor], [], [], left)
+            ready = select.select(awaited, [], [], left)[0]
             self._wakeup.clear()
             durable = self._checkpoints.durable()
             self._durable = self._durable if durable is None else durable
+            if self._steering.take(self._requests.commands()):
+                self._checkpoints.changed = True
             if self._requests.closed and not self._stop_when_caught_up:
                 return False
+            if ended in ready:
+                break
         return True
+
+    def _end_away(self, error: SourceError) -> bool:
+        """Ends the session while the source is away: cleanly, False, only where a checkpoint has all that was said."""
+        if not self._checkpoints.changed:
+            return False
+        raise ConnectorError(
+            "TM-CAP-006", f"stdin ended while the source was away, with more said than the last checkpoint has: {error}"
+        )
 
     # Checkpoints and acknowledgements.
 
@@ -263,12 +291,16 @@ class Capture:
         if len(hidden):
             # Nearly always this finds every transaction visible, and the checkpoint names none.
             hidden.purge(self._source.visibility())
+        ids, until = hidden.ids(), self._backfills.hidden_until
+        if len(ids) > HIDDEN_IDS:
+            ids, until = [], self._source.barrier()
         change = self._state.advance(
             self._source.format_position(self._position),
             self._identity,
-            hidden.ids(),
+            ids,
             {backfill.table.state_key: backfill.to_state() for backfill in self._backfills.tables},
             self._steering.handled,
+            until,
         )
         self._checkpoints.end(change, self._position)
 

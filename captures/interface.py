@@ -263,7 +263,8 @@ class OpenedTable:
         document_schema: The closed JSON Schema of its documents.
         identity: Changes when the table was dropped and made again, and with its key.
         key: Names of the key columns; empty when rows cannot be told apart.
-        scan: ``key``; ``physical``, by pages; or ``none`` when the table follows the log only.
+        scan: ``key``; ``physical``, by pages; ``snapshot``, in one transaction, which to the engine is the same; or
+            ``none`` when the table follows the log only.
         priority: Tables of higher priority are read first.
         estimated_rows: What the server believes, None when it does not know.
         estimated_bytes: What the table takes on the server's disk, None when it does not know.
@@ -323,6 +324,9 @@ class Source(Protocol):
 
         The log's connection is another one: see ``LogStream.reconnect``. Raises SourceError, retryable while the server
         is away.
+
+        This and what follows it, up to the next ``read`` of a log, may come from another thread than the rest; nothing
+        else is asked meanwhile. A session that ends meanwhile does not wait for it before ``close``.
         """
 
     def format_position(self, position: int) -> str:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from random import Random
+from typing import Generic, TypeVar
 
 from captures.backoff import Backoff
 from captures.interface import LostPosition
+from captures.requests import Wakeup
 from protocol.error_codes import Policy
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SOUND_SECONDS = 10.0
 """A connection that has held for so long was sound: what ended it came from outside."""
@@ -75,3 +81,41 @@ class Outages:
     def progressed(self) -> None:
         """Something came of the log: the waits begin from the shortest again."""
         self._backoff.reset()
+
+
+class Attempt(Generic[T]):
+    """Connecting anew, in a thread: how long that takes is for the network to say, and stdin is answered meanwhile.
+
+    An attempt that nobody waits for any more does not keep the process from ending.
+
+    Args:
+        connect: Makes the connections.
+
+    Attributes:
+        descriptor: Becomes readable when the attempt is over.
+    """
+
+    def __init__(self, connect: Callable[[], T]) -> None:
+        self._connect = connect
+        self._ended = Wakeup()
+        self._outcome: Future[T] = Future()
+        self.descriptor = self._ended.descriptor
+        self._thread = threading.Thread(target=self._run, name="connecting", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self._outcome.done()
+
+    def result(self) -> T:
+        """What ``connect`` gave, once it is over. Raises what that raised."""
+        self._thread.join()
+        self._ended.close()
+        return self._outcome.result()
+
+    def _run(self) -> None:
+        try:
+            self._outcome.set_result(self._connect())
+        except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
+            self._outcome.set_exception(error)
+        self._ended.set()

@@ -1,6 +1,6 @@
 """Chunk readers in processes of their own, so that decoding has a core for itself and the log's thread another.
 
-A process is this module run by the interpreter. It gets pickled requests on its stdin and answers on its stdout, in
+A process is a fork (``captures.fork_server``). It gets pickled requests from a pipe and puts answers into another, in
 turn; the parent holds the other ends, and the end of the requests, however it comes about, ends the process.
 """
 
@@ -11,13 +11,16 @@ import fcntl
 import os
 import pickle
 import queue
-import subprocess
+import select
+import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
+from captures.fork_server import ForkServer, serve
 from captures.interface import Chunk, ChunkRequest
 from captures.memory import bound_freed_memory
 from protocol.errors import ConnectorError, TidemarkError
@@ -57,69 +60,105 @@ class ReaderProcess:
 
     def __init__(self, open_reader: Callable[[], TableReader], table: Callable[[int], object]) -> None:
         self._table = table
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "captures.reader_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,  # What a terminal sends is for the connector, which then ends this process.
-        )
-        self.pid = self._process.pid
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._requests: IO[bytes] = self._process.stdin
-        self._answers: IO[bytes] = self._process.stdout
+        self._running = False
         self._sending = threading.Lock()
+        self._own_server: ForkServer | None = None
+        if _fork_server is None or _fork_server.ended:
+            self._own_server = ForkServer.started([sys.executable, "-m", "captures.reader_process"])
+            self._server = self._own_server
+        else:
+            self._server = _fork_server
+        requests, self._requests = _pipe()
+        self._answers, answers = _pipe()
         try:
-            self._send(open_reader)
-            self._answer()
+            with requests, answers:
+                self.pid = self._server.fork(requests.fileno(), answers.fileno())
+            self._running = True
+            self._asked(open_reader)
         except BaseException:
             self.close()
             raise
 
     def read(self, request: ChunkRequest) -> Chunk:
         """See ``captures.interface.ChunkReader``; raises ``TM-CAP-005`` besides."""
-        self._send((request, self._table(request.binding)))
-        chunk: Chunk = self._answer()
+        chunk: Chunk = self._asked((request, self._table(request.binding)))
         chunk.request = request  # The engine knows its requests by identity.
         return chunk
 
     def cancel(self) -> None:
         """See ``captures.interface.ChunkReader``."""
-        with contextlib.suppress(ConnectorError):  # Who has ended reads nothing.
+        with contextlib.suppress(BrokenPipeError):  # Who has ended reads nothing.
             self._send(None)
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._running:
+            if not self._ends_within(END_SECONDS):
+                os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ConnectorError):
+                self._wait()
         self._answers.close()
+        if self._own_server is not None:
+            self._own_server.close()
+            self._own_server = None
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the process ends: until then it holds the other end of its answers, of which nobody wants more."""
+        deadline = time.monotonic() + seconds
+        while select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not os.read(self._answers.fileno(), PIPE_BYTES):
+                return True
+        return False
 
     def _send(self, message: object) -> None:
         data = pickle.dumps(message)
-        try:
-            with self._sending:
-                self._requests.write(data)
-                self._requests.flush()
-        except BrokenPipeError:
-            raise self._ended() from None
+        with self._sending:
+            self._requests.write(data)
+            self._requests.flush()
 
-    def _answer(self) -> Any:
+    def _asked(self, message: object) -> Any:
         try:
+            self._send(message)
             answer = pickle.load(self._answers)
-        except (EOFError, pickle.UnpicklingError):
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             raise self._ended() from None
         if isinstance(answer, TidemarkError):
             raise answer
         return answer
 
     def _ended(self) -> ConnectorError:
-        status = self._process.wait()
+        status = self._wait()
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         return ConnectorError("TM-CAP-005", f"a reader process {how}")
+
+    def _wait(self) -> int:
+        self._running = False
+        return self._server.wait(self.pid)
+
+
+@contextlib.contextmanager
+def forked_readers() -> Iterator[None]:
+    """Inside it reader processes are forks of this one as it is on entry, when it has neither threads nor connections.
+
+    Outside, each begins with an interpreter of its own.
+    """
+    global _fork_server
+    _fork_server = ForkServer.forked(_work)
+    try:
+        yield
+    finally:
+        _fork_server.close()
+        _fork_server = None
+
+
+_fork_server: ForkServer | None = None
+
+
+def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+    reads, writes = os.pipe()
+    return os.fdopen(reads, "rb"), os.fdopen(writes, "wb")
 
 
 class _Worker:
@@ -194,24 +233,19 @@ def place(error: BaseException) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
-def main() -> NoReturn:
+def _work(requests: int, answers: int) -> NoReturn:
     """The process."""
-    bound_freed_memory()
-    requests = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What Python itself or a library reads or prints must not get among the messages.
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), sys.stdin.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     _widen(answers)
-    _Worker(requests, answers).run()
+    with os.fdopen(requests, "rb") as incoming, os.fdopen(answers, "wb") as outgoing:
+        _Worker(incoming, outgoing).run()
 
 
-def _widen(pipe: IO[bytes]) -> None:
+def _widen(pipe: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # Beyond what the system allows: then it stays as it is.
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 if __name__ == "__main__":
-    main()
+    bound_freed_memory()
+    serve(sys.stdin.fileno(), _work)

@@ -5,6 +5,7 @@
     {"cursor": "0/1950A28",                    the log has been emitted up to here
      "source": {"system": "7412…", …},         which server that is a position of
      "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
+     "hidden_until": 751,                      where those are many, a barrier behind which all of them are visible
      "control": 7,                             the last command that was handled
      "bindings": {"public%2Fusers": {          by stateKey
          "identity": "16402 id",               the table and its key: with others it is read anew
@@ -47,6 +48,7 @@ class _Stored(BaseModel):
     cursor: str | None = None
     source: JsonObject | None = None
     hidden: list[TransactionId] | None = None
+    hidden_until: Barrier | None = None
     control: int | None = None
     bindings: dict[str, _StoredBinding] | None = None
 
@@ -83,6 +85,10 @@ class CaptureState:
         return list(self._stored.get("hidden") or [])
 
     @property
+    def hidden_until(self) -> Barrier | None:
+        return self._stored.get("hidden_until")
+
+    @property
     def control(self) -> int:
         return int(self._stored.get("control") or 0)
 
@@ -96,6 +102,7 @@ class CaptureState:
         hidden: list[TransactionId],
         bindings: dict[str, JsonObject],
         control: int = 0,
+        hidden_until: Barrier | None = None,
     ) -> ConnectorState | None:
         """The change from the last checkpoint to this state, None when there is none.
 
@@ -104,6 +111,8 @@ class CaptureState:
         new: JsonObject = {"cursor": cursor, "source": _without_nulls(source)}
         if hidden:
             new["hidden"] = hidden
+        if hidden_until is not None:
+            new["hidden_until"] = hidden_until
         if control:
             new["control"] = control
         old = {name: value for name, value in self._stored.items() if name != "bindings"}

@@ -15,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from protocol.codec import split_captured
+from captures.connector import answer
+from captures.interface import DatabaseFactory
+from captures.mysql.database import MysqlDatabase
+from captures.postgres.database import PostgresDatabase
+from protocol.codec import decode_request, split_captured
+from protocol.messages import Applied
 from protocol.state import merge_patch
 
 Message = dict[str, Any]
 Json = dict[str, Any]
 
 COMMAND = [sys.executable, "-m", "connectors.postgres"]
+DATABASES: dict[str, DatabaseFactory] = {"connectors.postgres": PostgresDatabase, "connectors.mysql": MysqlDatabase}
 
 
 def unary(
@@ -237,11 +243,14 @@ def session(
 
 
 def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> str:
-    """Makes what the capture needs at the source (slot and publication), and returns what the connector says it did."""
+    """Makes what the capture needs at the source (slot and publication), and returns what the connector says it did.
+
+    In this process: for most tests this comes before what they are about, and a process takes a while to start.
+    """
     request = {"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}}
-    status, messages, logs = unary(request, command=command)
-    assert status == 0, logs
-    return str(messages[0]["applied"]["actionDescription"])
+    applied = answer(DATABASES[command[-1]](), decode_request(json.dumps(request).encode()))
+    assert isinstance(applied, Applied)
+    return applied.action_description
 
 
 def replay(documents: Iterator[Json], key: Sequence[str]) -> dict[tuple[Any, ...], Json]:

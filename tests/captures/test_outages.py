@@ -206,6 +206,52 @@ def test_the_end_of_stdin_ends_a_capture_that_waits_for_its_source(database: Dat
         assert capture.process.wait(timeout=20) == 0
 
 
+@pytest.mark.parametrize("commanded", [False, True], ids=["all said", "a command pending"])
+def test_stdin_is_answered_while_connecting_takes_long(database: Database, commanded: bool) -> None:
+    prepare(database, USERS)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with proxied(str(config["host"]), int(config["port"])) as proxy:
+        through = {**config, "host": "127.0.0.1", "port": proxy.port}
+        with session(through, BOUND) as capture:
+            capture.until(Session.done)
+            proxy.stall()
+            proxy.reset()
+            wait_until(lambda: proxy.connections > 0, 20, "it connects, and hears nothing for a long time")
+            if commanded:
+                capture.send({"control": {"sequence": 1, "action": "pause", "tables": ["public.users"]}})
+                said = "command 1: pause"
+                wait_until(lambda: any(said in line["message"] for line in capture.logs), 8, "the command is answered")
+            assert capture.process.stdin is not None
+            capture.process.stdin.close()
+            assert capture.process.wait(timeout=8) == (1 if commanded else 0), "an attempt may take 15 seconds"
+            if commanded:  # No checkpoint has it, so that would be no clean end.
+                wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
+
+
+def test_the_end_of_stdin_inside_a_transaction_is_no_clean_end_while_the_source_is_away(database: Database) -> None:
+    prepare(database, USERS)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with proxied(str(config["host"]), int(config["port"])) as proxy:
+        through = {**config, "host": "127.0.0.1", "port": proxy.port}
+        with session(through, BOUND) as capture:
+            capture.until(Session.done)
+            prepare(database, "INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, 100000) i")
+            capture.until(lambda c: c.pending > 1000)
+            proxy.stall()
+            proxy.reset()
+            wait_until(lambda: told(capture, "TM-PG-020"), 20, "the outage is told")
+            assert capture.process.stdin is not None
+            capture.process.stdin.close()
+            assert capture.finish() == 1
+            wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
+            assert capture.documents == [] and capture.pending > 0
+    with session(config, BOUND, capture.state, stop=True) as again:
+        assert again.finish() == 0
+        assert len(again.documents) == 100000, "what came after the last checkpoint comes again"
+
+
 def away(capture: Session) -> bool:
     return any(line.get("fields", {}).get("away_seconds") for line in capture.logs if "eventType" in line)
 

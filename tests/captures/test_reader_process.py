@@ -7,12 +7,16 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from captures.fork_server import ForkServer
 from captures.interface import ChunkRequest
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.config import parse_endpoint
@@ -75,12 +79,19 @@ def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool) -> None:
+def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool, capfd: pytest.CaptureFixture[str]) -> None:
     first = pickle.dumps(_Broken)
     sent = first + pickle.dumps((REQUEST, None))[:-1] if opened else first[:-1]
-    command = [sys.executable, "-m", "captures.reader_process"]
-    ended = subprocess.run(command, input=sent, capture_output=True, timeout=30, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    (requests, parent), (answered, answers) = os.pipe(), os.pipe()
+    with closing(ForkServer.started([sys.executable, "-m", "captures.reader_process"])) as server:
+        pid = server.fork(requests, answers)
+        for each in (requests, answers):
+            os.close(each)
+        os.write(parent, sent)
+        os.close(parent)
+        assert server.wait(pid) == 0
+    os.close(answered)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_defect_names_its_place_and_no_value(database: Database, table: Table) -> None:
@@ -124,8 +135,6 @@ def test_a_closed_reader_leaves_nothing_behind(database: Database, table: Table)
 
 
 def test_a_read_that_waits_is_canceled(database: Database, table: Table) -> None:
-    import threading
-
     with closing(reader_of(database, table)) as reader, database.connect(autocommit=False) as other:
         other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
         failures: list[TidemarkError] = []
@@ -156,34 +165,105 @@ def test_the_password_is_in_no_argument_and_no_environment(database: Database, t
 
 
 PARENT = """
-import sys, time
-from functools import partial
+import sys
+from contextlib import nullcontext
 from captures.interface import ChunkRequest
+from captures.reader_process import forked_readers
 from tests.captures.test_reader_process import reader_of, opened
 from tests.servers.postgres import Database
-database = Database(sys.argv[1], 0)
-with opened(database) as table:
-    reader = reader_of(database, table)
-    print(reader.pid, flush=True)
-    reader.read(ChunkRequest(0, None, True, (), 10, where="pg_sleep(20) IS NOT NULL"))
+with forked_readers() if sys.argv[2] == "forked" else nullcontext():
+    database = Database(sys.argv[1], 0)
+    with opened(database) as table:
+        reader = reader_of(database, table)
+        print(reader.pid, flush=True)
+        reader.read(ChunkRequest(0, None, True, (), 10, where="pg_sleep(20) IS NOT NULL"))
 """
 
 
-def test_a_parent_that_is_killed_takes_its_readers_and_their_queries_along(database: Database, table: Table) -> None:
+@dataclass(frozen=True)
+class Parent:
+    """A process, and its reader's id; how many sessions there were before."""
+
+    process: subprocess.Popen[str]
+    reader: int
+    sessions: int
+
+    @property
+    def fork_server(self) -> int:
+        command = ["ps", "-o", "ppid=", "-p", str(self.reader)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture(params=["forked", "started"])
+def parent(request: pytest.FixtureRequest, database: Database, table: Table) -> Iterator[Parent]:
+    """One whose reader reads a chunk that takes long."""
     before = sessions(table)
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, database.dsn], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
+    command = [sys.executable, "-c", PARENT, database.dsn, request.param]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     try:
-        reader = int(parent.stdout.readline())
+        reader = int(process.stdout.readline())
         running = """
             SELECT count(*) FROM pg_stat_activity
             WHERE query LIKE 'COPY%' AND state = 'active' AND datname = current_database()"""
         wait_until(lambda: table.session.execute(running).fetchone() == (1,), 10, "the chunk is being read")
-        os.kill(parent.pid, signal.SIGKILL)
-        parent.wait(10)
-        wait_until(lambda: not alive(reader), 5, "the reader is gone")
-        wait_until(lambda: sessions(table) == before, 5, "the sessions are over")
+        yield Parent(process, reader, before)
     finally:
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_parent_that_is_killed_takes_its_readers_and_their_queries_along(parent: Parent, table: Table) -> None:
+    server = parent.fork_server
+    assert server != parent.process.pid and alive(server)
+    parent.process.kill()
+    parent.process.wait(10)
+    wait_until(lambda: not alive(parent.reader) and not alive(server), 5, "the reader and its server are gone")
+    wait_until(lambda: sessions(table) == parent.sessions, 5, "the sessions are over")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_reader_holds_nothing_of_its_parent(parent: Parent) -> None:
+    def held(pid: int) -> set[str]:
+        return {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.name != "2"}
+
+    of_the_parent = held(parent.process.pid)
+    stdout = str(Path(f"/proc/{parent.process.pid}/fd/1").readlink())
+    assert stdout.startswith("pipe:") and any(each.startswith("socket:") for each in of_the_parent)
+    for pid in (parent.reader, parent.fork_server):
+        assert not [each for each in held(pid) & of_the_parent if each == stdout or each.startswith("socket:")]
+
+
+def test_a_fork_server_that_was_killed_is_an_error_that_passes() -> None:
+    with closing(ForkServer.started([sys.executable, "-m", "captures.reader_process"])) as server:
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(TidemarkError, match="TM-CAP-005: the process that starts readers has ended") as failure:
+            server.fork(0, 1)
+        assert server.ended and failure.value.entry.policy.value == "retry"
+
+
+LOST_SERVER = """
+import os, signal, sys
+from contextlib import closing
+from captures import reader_process
+from captures.reader_process import forked_readers
+from tests.captures.test_reader_process import REQUEST, opened, reader_of
+from tests.servers.postgres import Database
+with forked_readers():
+    database = Database(sys.argv[1], 0)
+    with opened(database) as table:
+        with closing(reader_of(database, table)) as reader:
+            os.kill(reader_process._fork_server.pid, signal.SIGKILL)
+            print(len(reader.read(REQUEST).rows))
+        with closing(reader_of(database, table)) as reader:
+            print(len(reader.read(REQUEST).rows))
+"""
+
+
+def test_readers_outlive_the_process_that_forked_them_and_new_ones_need_it_not(
+    database: Database, table: Table
+) -> None:
+    command = [sys.executable, "-c", LOST_SERVER, database.dsn]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout.split(), ended.stderr) == (["3000", "3000"], "")

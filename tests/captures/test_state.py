@@ -20,15 +20,18 @@ STEPS = st.tuples(
     st.sampled_from(["0/1", "0/2"]),
     st.lists(st.one_of(st.integers(1, 3), st.sampled_from(["0-1-2"])), max_size=2),
     st.dictionaries(st.sampled_from(["s%2Fa", "s%2Fb", "s%2Fc"]), SCANS, max_size=3),
+    st.sampled_from([None, 751, "0-1-2"]),
 )
 
 
 @given(st.lists(STEPS, max_size=6))
-def test_reduced_patches_give_what_was_meant(steps: list[tuple[str, list[int | str], dict[str, Any]]]) -> None:
+def test_reduced_patches_give_what_was_meant(
+    steps: list[tuple[str, list[int | str], dict[str, Any], int | str | None]],
+) -> None:
     state = CaptureState({})
     reduced: dict[str, Any] = {}
-    for cursor, hidden, bindings in steps:
-        change = state.advance(cursor, {"system": "1"}, hidden, bindings)
+    for cursor, hidden, bindings, until in steps:
+        change = state.advance(cursor, {"system": "1"}, hidden, bindings, hidden_until=until)
         if change is not None:
             assert change.merge_patch
             reduced = merge_patch(reduced, change.updated)
@@ -42,7 +45,7 @@ def test_reduced_patches_give_what_was_meant(steps: list[tuple[str, list[int | s
             key: value.get("barrier") for key, value in bindings.items()
         }
         again = CaptureState(reduced)
-        assert (again.cursor, again.hidden) == (cursor, hidden)
+        assert (again.cursor, again.hidden, again.hidden_until) == (cursor, hidden, until)
 
 
 def test_nothing_changed_is_no_patch() -> None:
@@ -65,6 +68,7 @@ def test_a_table_that_is_bound_no_more_is_forgotten() -> None:
         ({"source": "x"}, "source"),
         ({"hidden": [1.5]}, "hidden.0.int"),
         ({"hidden": 5}, "hidden"),
+        ({"hidden_until": []}, "hidden_until.int"),
         ({"bindings": []}, "bindings"),
         ({"bindings": {"a": 5}}, "bindings.a"),
         ({"bindings": {"a": {"identity": 1}}}, "bindings.a.identity"),

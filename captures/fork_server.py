@@ -1,0 +1,145 @@
+"""A process that makes others by forking: they start in milliseconds, and share the memory of what is loaded.
+
+It has neither threads nor connections, which a fork must not take along: it is forked from a process before that has
+any, or is an interpreter of its own. It is spoken to over a pair of sockets, in numbers of eight bytes::
+
+    0 and two descriptors     fork a process that works with them; the answer is its id
+    the id of such a process  wait until it has ended; the answer is its wait status
+
+The end of the socket, however it comes about, ends the server, and with it nobody else.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from protocol.errors import ConnectorError
+
+Work = Callable[[int, int], NoReturn]
+"""What a process is there for, given the descriptors it was asked for with."""
+
+_NUMBER = struct.Struct("!q")
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SOCKET = 3
+
+
+class ForkServer:
+    """The server, as seen by who has started it. Any thread may call.
+
+    Attributes:
+        pid: Of it.
+        ended: It was found to have ended.
+    """
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._asking = threading.Lock()
+        self.ended = False
+
+    @classmethod
+    def forked(cls, work: Work) -> ForkServer:
+        """Forks the server from this process, which must have neither threads nor connections yet."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # A handler of ours must not run in the server.
+            held = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        serve(theirs.fileno(), work)
+                    finally:
+                        os._exit(1)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return cls(pid, ours)
+
+    @classmethod
+    def started(cls, command: list[str]) -> ForkServer:
+        """Starts the server with a command that calls ``serve`` on its stdin."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            stdin = (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)
+            return cls(os.posix_spawn(command[0], command, os.environ, file_actions=[stdin]), ours)
+
+    def fork(self, *descriptors: int) -> int:
+        """A new process that works with these descriptors; returns its id.
+
+        Raises:
+            ConnectorError: ``TM-CAP-005``, the server has ended.
+        """
+        return self._ask(0, descriptors)
+
+    def wait(self, pid: int) -> int:
+        """Waits until a process that was forked has ended, and returns its status, or minus the signal that ended it.
+
+        Raises:
+            ConnectorError: ``TM-CAP-005``, the server has ended.
+        """
+        return os.waitstatus_to_exitcode(self._ask(pid, ()))
+
+    def close(self) -> None:
+        """Ends the server. What it has forked stays."""
+        self._connection.close()
+        os.waitpid(self.pid, 0)
+
+    def _ask(self, number: int, descriptors: Sequence[int]) -> int:
+        with self._asking:
+            try:
+                socket.send_fds(self._connection, [_NUMBER.pack(number)], descriptors)
+                answer = self._connection.recv(_NUMBER.size)
+            except (BrokenPipeError, ConnectionResetError):
+                answer = b""
+            if not answer:
+                self.ended = True
+                raise ConnectorError("TM-CAP-005", "the process that starts readers has ended")
+        return int(_NUMBER.unpack(answer)[0])
+
+
+def serve(connection: int, work: Work) -> NoReturn:
+    """Is the server, on a connected socket's descriptor. Closes every other one but stderr."""
+    os.dup2(connection, _SOCKET)
+    os.closerange(_SOCKET + 1, os.sysconf("SC_OPEN_MAX"))
+    # What Python itself or a library reads or prints must not get among anybody's messages.
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.setpgid(0, 0)  # What a terminal sends is for who started us, and who then ends us.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    gc.freeze()  # Collections would touch, and so copy, what is shared.
+    with socket.socket(fileno=_SOCKET) as requests:
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(requests, _NUMBER.size, 2)
+            if not message:
+                os._exit(0)
+            (number,) = _NUMBER.unpack(message)
+            answer = os.waitpid(number, 0)[1] if number else _fork(requests, descriptors, work)
+            try:
+                requests.sendall(_NUMBER.pack(answer))
+            except BrokenPipeError:
+                os._exit(0)
+
+
+def _fork(requests: socket.socket, descriptors: Sequence[int], work: Work) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            requests.close()
+            work(*descriptors)
+        finally:
+            os._exit(1)
+    for each in descriptors:
+        os.close(each)
+    return pid
