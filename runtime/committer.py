@@ -9,7 +9,8 @@ from typing import Self
 
 from protocol.changelog import Commit
 from protocol.messages import JsonObject
-from runtime.changelog import Batch, LogWriter
+from runtime.changelog.batch import Batch
+from runtime.changelog.writer import LogWriter
 
 
 class Committer:

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 
 
 class OwnedLog:

@@ -18,7 +18,8 @@ from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.messages import Checkpoint, Json, JsonObject, Opened, Response, SourcedSchema
 from protocol.state import merge_patch
 from runtime.capture_file import CommitEntry
-from runtime.changelog import Batch, BoundCollection, LogWriter
+from runtime.changelog.batch import Batch, BoundCollection
+from runtime.changelog.writer import LogWriter
 from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
 from runtime.connector.interface import GRACE_SECONDS

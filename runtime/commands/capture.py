@@ -14,7 +14,6 @@ from rich.console import Console
 from runtime.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
-from runtime.owned_log import OwnedLog
 from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -22,7 +21,6 @@ from runtime.progress.lines import LineDisplay
 from runtime.progress.live import LiveDisplay
 from runtime.progress.status_file import StatusFile
 from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
-from runtime.supervisor import Supervisor
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -37,6 +35,10 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     An edit of FILE takes effect while it runs: a table that was added is backfilled, the others go on where they are.
     Progress is a live table on a terminal, JSON lines on stderr elsewhere (or with --json). Ctrl-C ends it in order.
     """
+    # Here and not above: what writes Parquet takes long to load, and the other commands do without it.
+    from runtime.owned_log import OwnedLog
+    from runtime.supervisor import Supervisor
+
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)
     settings = read_capture_file(file)

@@ -14,7 +14,6 @@ import typer
 from protocol.changelog import ChangeLog
 from protocol.errors import UsageError
 from runtime.capture_file import near
-from runtime.changelog.events import json_line, segment_events
 from runtime.commands.arguments import LogArgument
 
 POLL_SECONDS = 0.1
@@ -74,6 +73,8 @@ def start_offset(log: ChangeLog, place: str) -> int:
 
 def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[bytes]:
     """Events of ``table`` from offset ``start`` on; when following, waits for more instead of ending."""
+    from runtime.changelog.events import json_line, segment_events  # Takes long to load; only this command needs it.
+
     number = log.commit_with_offset(start)
     while True:
         newest = log.latest()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
 from runtime.capture_file import CaptureFile, CommitEntry, read_capture_file
 from runtime.preparation import PreparedCapture
@@ -18,6 +19,9 @@ from runtime.progress.display import Display
 
 LOOK_SECONDS = 0.5
 """How often the file's time is looked at."""
+
+AGAIN_SECONDS = 5.0
+"""How often a file is tried again that could not be used for a reason that passes, such as a source that is away."""
 
 Stamp = tuple[int, int, int]
 
@@ -36,6 +40,7 @@ class Edition:
 
 class CaptureFileWatch:
     """Watches one capture file. A file with a mistake, or that the source does not meet, changes nothing but is told.
+    While the source cannot be asked, it is tried again until it can.
 
     Args:
         path: The capture file.
@@ -64,6 +69,8 @@ class CaptureFileWatch:
         self._lock = threading.Lock()  # Of the edition, and of the byte in the pipe that says that there is one.
         self._thread: threading.Thread | None = None
         self._looked_at = 0.0
+        self._again_at: float | None = None
+        self._told: tuple[Stamp | None, str] | None = None
         self.descriptor, self._write = os.pipe()
 
     def look(self) -> None:
@@ -74,9 +81,10 @@ class CaptureFileWatch:
         self._looked_at = now
         found = stamp(self._path)
         # An editor may replace the file by removing it first: wait for the new one.
-        if found is None or found == self._stamp:
+        again = self._again_at is not None and now >= self._again_at
+        if found is None or (found == self._stamp and not again):
             return
-        self._stamp = found
+        self._stamp, self._again_at = found, None
         self._thread = threading.Thread(target=self._read, name="capture-file", daemon=True)
         self._thread.start()
 
@@ -113,18 +121,26 @@ class CaptureFileWatch:
                 return
             prepared = self._prepare(file)
         except TidemarkError as error:
-            self._display.notice(
-                "error",
-                f"the edited {self._path} is not used: {error.message}",
-                code=error.code,
-                remedy=error.remedy,
-            )
+            self._refuse(error)
             return
         self._display.notice("info", f"{self._path} was edited; going on with what it says now")
         with self._lock:
             if self._edition is None:
                 os.write(self._write, b"\0")
             self._file, self._edition = file, Edition(file, prepared)
+
+    def _refuse(self, error: TidemarkError) -> None:
+        passes = error.entry.policy is Policy.RETRY
+        if passes:
+            self._again_at = time.monotonic() + AGAIN_SECONDS
+        told, self._told = self._told, (self._stamp, error.code)
+        if told != self._told:
+            self._display.notice(
+                "warning" if passes else "error",
+                f"the edited {self._path} is not used{', but will be tried again' if passes else ''}: {error.message}",
+                code=error.code,
+                remedy=error.remedy,
+            )
 
 
 def stamp(path: Path) -> Stamp | None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from protocol.changelog import ChangeLog
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.house.files import ROOT, blocks
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 

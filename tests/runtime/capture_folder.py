@@ -14,7 +14,7 @@ import yaml
 
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import HEADER
-from runtime.changelog import events
+from runtime.changelog.events import events
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")
 

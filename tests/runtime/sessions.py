@@ -12,7 +12,7 @@ from protocol.changelog import Commit
 from protocol.logs import LogLine
 from protocol.messages import Binding, CaptureSpec, Collection, Open
 from runtime.capture_file import CommitEntry
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor

@@ -27,9 +27,8 @@ DEADLINE = 120
 def running(log: Path, warehouse: Path) -> Iterator[subprocess.Popen[str]]:
     """A run in a process group of its own, of which nothing is left at the end."""
     command = [sys.executable, "-m", "tests.spark_sink.materialize_process", str(log), str(warehouse)]
-    # The quick compiler alone: the runs are too short to pay for the other. What they leave behind goes with the test.
-    quick = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", "TMPDIR": str(warehouse.parent)}
-    with subprocess.Popen(command, env=quick, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    own = {**os.environ, "TMPDIR": str(warehouse.parent)}  # What a killed run leaves behind goes with the test.
+    with subprocess.Popen(command, env=own, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             yield process
         finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import data_files, named_files, stored
 from tests.runtime.changelog.writers import check, lines, writing
 from tests.runtime.changelog.writing_process import LINES

@@ -9,7 +9,7 @@ import pytest
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import LOCK
 from protocol.errors import ChangeLogError
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
 from tests.runtime.changelog.writers import check, lines, writing
 

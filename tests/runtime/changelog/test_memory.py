@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from runtime.changelog import Batch, BoundCollection
-from runtime.changelog.batch import QUEUED_BLOCKS
+from runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
 from runtime.changelog.schema import table_schema
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 
 def peak():

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol.changelog.models import META_COLUMNS
-from runtime.changelog import LogWriter
 from runtime.changelog.columns import arrow_type
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import document, stored
 
 Cell = tuple[str, Any]

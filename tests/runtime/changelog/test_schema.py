@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.changelog import LogWriter
 from runtime.changelog.schema import table_schema
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
 
 

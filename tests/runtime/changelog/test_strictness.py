@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import ChangeLogError, TidemarkError
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
 
 NUMERIC = {"type": "string", "format": "number", "x-precision": 5, "x-scale": 2}

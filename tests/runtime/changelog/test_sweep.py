@@ -13,7 +13,8 @@ from protocol.changelog import ChangeLog
 from protocol.changelog.layout import segment_path
 from protocol.changelog.models import Commit
 from protocol.changelog.reader import CLAIMS_KEPT, advance
-from runtime.changelog import LogWriter, storage
+from runtime.changelog import storage
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
 
 

@@ -15,7 +15,7 @@ import pytest
 from protocol.changelog import ChangeLog, layout
 from protocol.changelog.layout import SUMMARY_EVERY
 from protocol.errors import ChangeLogError
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import (
     ORDER_SCHEMA,
     ORDERS,
@@ -294,7 +294,7 @@ def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
 import resource, sys
 from pathlib import Path
 from protocol.errors import ChangeLogError
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 log = LogWriter.open(Path(sys.argv[1]), "shop")
 orders = log.bind(ORDERS, ORDER_SCHEMA)

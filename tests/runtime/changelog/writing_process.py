@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from protocol.errors import TidemarkError
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 
 LINES = "public/lines"

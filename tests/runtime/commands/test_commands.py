@@ -15,7 +15,7 @@ import pytest
 
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import COMMITS, HEADER
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.servers.deadline import wait_until
 

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.errors import ChangeLogError
 from protocol.messages import Action, Control
-from runtime.changelog import LogWriter
+from runtime.changelog.writer import LogWriter
 from runtime.steering.orders import FOLDER, Orders
 
 PAUSE = Control(sequence=1, action=Action.PAUSE, tables=["public.t"])

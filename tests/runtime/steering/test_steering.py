@@ -130,6 +130,29 @@ def test_a_table_added_to_the_capture_file_is_captured_while_the_rest_goes_on(fo
     assert (folder.ids("public/t"), folder.ids("public/u")) == ([1, 2, 3], [4])
 
 
+def test_an_edit_made_while_the_source_is_away_is_used_once_it_is_back(folder: CaptureFolder) -> None:
+    sessions = [
+        [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}],
+        [OPENED, row(2, binding=1), {"checkpoint": {"cursor": 2}}, {"await_eof": 0}],
+    ]
+    tables = [TABLE, {"name": "public/u"}]
+    away = {"level": "error", "message": "no connection to db:5432", "fields": {"code": "TM-PG-001"}}
+    folder.script(*sessions, tables=tables)
+    folder.write_file(tables=["public.t"])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun, SECONDS, "a commit")
+        folder.script(*sessions, tables=tables, discover=[{"stderr": json.dumps(away)}, {"exit": 1}])
+        asked = len(folder.requests("discover"))
+        folder.write_file(tables=["public.t", "public.u"])
+        wait_until(lambda: "will be tried again" in folder.stderr, SECONDS, "the outage is told")
+        wait_until(lambda: len(folder.requests("discover")) >= asked + 2, SECONDS, "it is tried again")
+        folder.script(*sessions, tables=tables)
+        wait_until(lambda: len(folder.requests("open")) == 2, SECONDS, "a second session")
+        wait_until(lambda: folder.log.summary().next_offset == 2, SECONDS, "its rows")
+        assert folder.stderr.count("will be tried again") == 1
+    assert folder.ids("public/u") == [2]
+
+
 def test_a_mistake_in_the_edited_file_changes_nothing_and_is_told(folder: CaptureFolder) -> None:
     folder.script([OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
     with capturing(folder):
