@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -206,6 +207,7 @@ def geometries(draw: st.DrawFn) -> str:
 
 def bare(text: str) -> str:
     """Well-known text without what servers put into it as they like."""
+    text = re.sub(r"-0(?=[ ,)])", "0", text)  # a negative zero
     return text.replace(" ", "").replace("MULTIPOINT((", "MULTIPOINT(").replace("),(", ",").replace("))", ")")
 
 

@@ -156,6 +156,8 @@ def test_a_table_that_comes_back_to_its_name_stays_itself(binlog_database: Datab
     ],
 )
 def test_truncate(binlog_database: Database, statement: str) -> None:
+    if binlog_database.is_mysql and statement.startswith("SET STATEMENT"):
+        pytest.skip("only MariaDB has SET STATEMENT")
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with captured_log(binlog_database, "t") as log:
         log.log.track(frozenset((0,)))
