@@ -277,6 +277,7 @@ class Capture:
 
     def _end_away(self, error: SourceError) -> bool:
         """Ends the session while the source is away: cleanly, False, only where a checkpoint has all that was said."""
+        self._checkpoints.durable()  # What came last on stdin may have been an error.
         if not self._checkpoints.changed:
             return False
         raise ConnectorError(

@@ -6,11 +6,14 @@ any, or is an interpreter of its own. It is spoken to over a pair of sockets, in
     0 and two descriptors     fork a process that works with them; the answer is its id
     the id of such a process  wait until it has ended; the answer is its wait status
 
+What the system refuses is answered with minus its errno.
+
 The end of the socket, however it comes about, ends the server, and with it nobody else.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -48,13 +51,21 @@ class ForkServer:
 
     @classmethod
     def forked(cls, work: Work) -> ForkServer:
-        """Forks the server from this process, which must have neither threads nor connections yet."""
+        """Forks the server from this process, which must have neither threads nor connections yet.
+
+        Raises:
+            ConnectorError: ``TM-CAP-005``, the system lets no process be started.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
             # A handler of ours must not run in the server.
             held = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             try:
-                pid = os.fork()
+                try:
+                    pid = os.fork()
+                except OSError as error:
+                    ours.close()
+                    raise _refused(error) from None
                 if pid == 0:
                     try:
                         serve(theirs.fileno(), work)
@@ -66,17 +77,22 @@ class ForkServer:
 
     @classmethod
     def started(cls, command: list[str]) -> ForkServer:
-        """Starts the server with a command that calls ``serve`` on its stdin."""
+        """Starts the server with a command that calls ``serve`` on its stdin. Raises as ``forked``."""
         ours, theirs = socket.socketpair()
         with theirs:
             stdin = (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)
-            return cls(os.posix_spawn(command[0], command, os.environ, file_actions=[stdin]), ours)
+            try:
+                pid = os.posix_spawn(command[0], command, os.environ, file_actions=[stdin])
+            except OSError as error:
+                ours.close()
+                raise _refused(error) from None
+        return cls(pid, ours)
 
     def fork(self, *descriptors: int) -> int:
         """A new process that works with these descriptors; returns its id.
 
         Raises:
-            ConnectorError: ``TM-CAP-005``, the server has ended.
+            ConnectorError: ``TM-CAP-005``, the server has ended, or the system lets no process be started.
         """
         return self._ask(0, descriptors)
 
@@ -103,13 +119,20 @@ class ForkServer:
             if not answer:
                 self.ended = True
                 raise ConnectorError("TM-CAP-005", "the process that starts readers has ended")
-        return int(_NUMBER.unpack(answer)[0])
+        (result,) = _NUMBER.unpack(answer)
+        if result < 0:
+            raise _refused(OSError(-result, os.strerror(-result)))
+        return int(result)
+
+
+def _refused(error: OSError) -> ConnectorError:
+    return ConnectorError("TM-CAP-005", f"no process can be started for a reader: {error.strerror}")
 
 
 def serve(connection: int, work: Work) -> NoReturn:
     """Is the server, on a connected socket's descriptor. Closes every other one but stderr."""
     os.dup2(connection, _SOCKET)
-    os.closerange(_SOCKET + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(_SOCKET + 1, _highest_descriptor() + 1)
     # What Python itself or a library reads or prints must not get among anybody's messages.
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), sys.stdin.fileno())
@@ -125,7 +148,10 @@ def serve(connection: int, work: Work) -> NoReturn:
             if not message:
                 os._exit(0)
             (number,) = _NUMBER.unpack(message)
-            answer = os.waitpid(number, 0)[1] if number else _fork(requests, descriptors, work)
+            try:
+                answer = os.waitpid(number, 0)[1] if number else _fork(requests, descriptors, work)
+            except OSError as error:
+                answer = -(error.errno or errno.EAGAIN)
             try:
                 requests.sendall(_NUMBER.pack(answer))
             except BrokenPipeError:
@@ -133,13 +159,23 @@ def serve(connection: int, work: Work) -> NoReturn:
 
 
 def _fork(requests: socket.socket, descriptors: Sequence[int], work: Work) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            requests.close()
-            work(*descriptors)
-        finally:
-            os._exit(1)
-    for each in descriptors:
-        os.close(each)
-    return pid
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                requests.close()
+                work(*descriptors)
+            finally:
+                os._exit(1)
+        return pid
+    finally:
+        for each in descriptors:
+            os.close(each)
+
+
+def _highest_descriptor() -> int:
+    """Of those that may be open. The limit alone may be a thousand million, which old kernels go through one by one."""
+    try:
+        return max(int(each.name) for each in Path("/dev/fd").iterdir())
+    except OSError:
+        return os.sysconf("SC_OPEN_MAX")

@@ -219,8 +219,13 @@ class _Worker:
                 os._exit(0)
 
     def _cancel(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
+        if self._reader is None:
+            return
+        # Where the network has fallen silent this takes minutes. Then the process ends instead, by SIGALRM: it must not
+        # outlive its parent, and to one that is there it is a reader that ended.
+        signal.setitimer(signal.ITIMER_REAL, END_SECONDS)
+        self._reader.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def place(error: BaseException) -> str:

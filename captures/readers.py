@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ IDLE_SECONDS = 10.0
 """A reader that had nothing to read for so long is closed: a table that is done wants one now and then, for rows that
 are read again, and none for most of the time."""
 
-CLOSE_SECONDS = 10.0
-"""How long a closing pool waits for a thread: a server that does not answer must not keep the process from ending."""
+CLOSE_SECONDS = 7.0
+"""How long a closing pool waits for its threads: a server that does not answer must not keep the process from ending,
+for which the runtime gives it ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ class ReaderPool:
         with self._lock:
             for reader in self._reading:
                 reader.cancel()
+        deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
-            thread.join(CLOSE_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.clear()
 
     def _start(self, *, ahead: bool) -> None:

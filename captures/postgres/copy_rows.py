@@ -72,7 +72,7 @@ class CopyConnection:
             raise failure
         lines: list[bytes] = []
         size, count, cut = 0, 0, False
-        batch = 1
+        batch, held = 1, 0
         receive = connection.get_copy_data
         try:
             while True:
@@ -81,11 +81,13 @@ class CopyConnection:
                     if cut:
                         continue
                     lines.append(bytes(data))
+                    held += length
                     del data  # A row may be large, and taking it needs room for it several times.
-                    if len(lines) >= batch or length > CHUNK_BYTES // 8:
+                    # Rows may become wider than those before them: what is held is bounded, too.
+                    if len(lines) >= batch or held > CHUNK_BYTES // 8:
                         count += len(lines)
                         size += take(lines)
-                        lines = []
+                        lines, held = [], 0
                         batch = min(DECODE_ROWS, 1 + DECODE_BYTES * count // (size + 1))
                         if size + size // count > CHUNK_BYTES and not whole:
                             cut = True

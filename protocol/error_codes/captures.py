@@ -35,7 +35,7 @@ CODES = (
         "A process that reads chunks ended",
         Policy.RETRY,
         "Nothing needs to be done if it passes. If it goes on, look for what ends processes here: most often the memory "
-        "limit of the container.",
+        "limit of the container, or, where none can be started, its limit of processes.",
     ),
     ErrorCode(
         "TM-CAP-006",

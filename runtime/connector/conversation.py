@@ -91,6 +91,7 @@ class Conversation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        held = self._held
         self._requests.finish()
         try:
             self._running.stop()
@@ -101,7 +102,9 @@ class Conversation:
             self._requests.join()
             self._stderr.join()
             self._running.release()
-            if self._held is not None:
+            # What it only said because it was asked to end is no failure to whoever asked.
+            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            if self._held is not None and not (interrupted and self._held is not held):
                 self._log(self._held)
 
     def _read_stderr(self) -> None:

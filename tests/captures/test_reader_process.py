@@ -94,6 +94,33 @@ def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool, capfd: pyte
     assert capfd.readouterr().err == ""
 
 
+DEAF = """
+from captures import reader_process
+reader_process.END_SECONDS = 0.2
+reader_process.serve(0, reader_process._work)
+"""
+
+
+class _Deaf:
+    """Cannot be canceled: its server does not answer."""
+
+    def cancel(self) -> None:
+        threading.Event().wait()
+
+
+def test_a_parent_that_dies_while_the_server_does_not_answer() -> None:
+    (requests, parent), (answered, answers) = os.pipe(), os.pipe()
+    with closing(ForkServer.started([sys.executable, "-c", DEAF])) as server:
+        pid = server.fork(requests, answers)
+        for each in (requests, answers):
+            os.close(each)
+        os.write(parent, pickle.dumps(_Deaf))
+        with os.fdopen(answered, "rb") as opening:
+            assert pickle.load(opening) is None, "it is open"
+        os.close(parent)
+        assert server.wait(pid) == -signal.SIGALRM
+
+
 def test_a_defect_names_its_place_and_no_value(database: Database, table: Table) -> None:
     endpoint = ReaderEndpoint.of(parse_endpoint(database.config()))
     defect = r"TM-CAP-002: unexpected KeyError in a reader process at \w+\.py:\d+$"
@@ -241,6 +268,17 @@ def test_a_fork_server_that_was_killed_is_an_error_that_passes() -> None:
         with pytest.raises(TidemarkError, match="TM-CAP-005: the process that starts readers has ended") as failure:
             server.fork(0, 1)
         assert server.ended and failure.value.entry.policy.value == "retry"
+
+
+def test_what_the_system_refuses_is_an_error_that_passes_and_ends_no_server() -> None:
+    with pytest.raises(TidemarkError, match="TM-CAP-005: no process can be started for a reader: No such file"):
+        ForkServer.started(["/nowhere/python"])
+    with closing(ForkServer.started([sys.executable, "-m", "captures.reader_process"])) as server:
+        for _ in range(2):
+            with pytest.raises(TidemarkError, match="TM-CAP-005") as failure:
+                server.wait(os.getpid())  # No child of it.
+            assert failure.value.entry.policy.value == "retry"
+        assert not server.ended
 
 
 LOST_SERVER = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -111,6 +113,32 @@ def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk(monkeyp
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
     assert [reader.closed for reader in readers.made] == [True, True]
+
+
+def test_closing_waits_for_all_readers_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.readers.CLOSE_SECONDS", 0.5)
+    answered = threading.Event()
+
+    class Silent(Reader):
+        """Its server does not answer."""
+
+        def read(self, request: ChunkRequest) -> Chunk:
+            answered.wait()
+            return super().read(request)
+
+    wakeup = Wakeup()
+    pool = ReaderPool(Silent, 4, wakeup)
+    threads = set(threading.enumerate())
+    for _ in range(4):
+        pool.submit(request())
+    readers = set(threading.enumerate()) - threads
+    began = time.monotonic()
+    pool.close()
+    assert time.monotonic() - began < 1.5
+    answered.set()
+    for thread in readers:
+        thread.join()
+    wakeup.close()
 
 
 def test_a_reader_that_failed_is_not_used_again() -> None:
