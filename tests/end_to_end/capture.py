@@ -15,7 +15,7 @@ from tests.servers.deadline import wait_until
 from tests.workload.replay import compare_with_source
 from tests.workload.tables import Database, source_of
 
-SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "15"))
+SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so; the issue asks for 60."""
 
 COMMAND_SECONDS = max(180.0, 10 * SECONDS)

@@ -107,6 +107,7 @@ def test_connector_and_runtime_killed_again_and_again(
     assert twice <= kills * CHUNK_ROWS * READERS
 
 
+@pytest.mark.parametrize("each_database", ["postgres", "mariadb"], indirect=True)  # to the log, MySQL's are MariaDB's
 def test_truncates_between_the_kills(capture: Capture) -> None:
     kill = partial(kill_either, Random(3))
     with Workload(capture.database, seed=3, keys=ROWS, rate=RATE, truncate=True) as workload:
