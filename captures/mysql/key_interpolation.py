@@ -54,7 +54,8 @@ def _between(column: Column, low: str, high: str) -> Iterator[str]:
             for text in _texts(*(bytes.fromhex(coded).decode(code) for coded in (low, high))):
                 yield text.encode(code).hex()
         case KeyForm.REAL:
-            yield repr(float(low) + (float(high) - float(low)) / 2)
+            # The difference of two doubles may be more than one can hold.
+            yield repr(float(low) + (float(high) / 2 - float(low) / 2))
         case KeyForm.NUMBER:
             yield str((int(low) + int(high)) // 2)
         case KeyForm.PLAIN:

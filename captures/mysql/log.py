@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from captures.interface import LogBatch, LostPosition
 from captures.mysql import events
+from captures.mysql.bindings import origin_members
 from captures.mysql.connection import BinlogConnection
 from captures.mysql.events import Event
 from captures.mysql.fence import transaction_id
@@ -13,7 +14,7 @@ from captures.mysql.gtid import Gtids, MariadbGtids, MysqlGtids
 from captures.mysql.log_changes import LoggedTables
 from captures.mysql.log_place import LogPlace
 from captures.mysql.log_tables import Tables
-from captures.mysql.logged_tables import LoggedTable, origin_members
+from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.open_transaction import OpenTransaction
 from captures.mysql.position import LogPosition, PreparedPlace
 from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
@@ -162,7 +163,7 @@ class BinlogLog:
 
     def _event(self, event: Event, batch: LogBatch) -> None:
         data, text, start, end, kind, timestamp, server_id, size, log_position, flags = event
-        in_log = log_position and not flags & events.ARTIFICIAL and self._payload is None
+        in_log = not flags & events.ARTIFICIAL and self._payload is None
         if in_log and self._place.move(kind, size, log_position):
             return
         if self._recalled is not None and self._recalled.passes_over(kind):
@@ -194,6 +195,7 @@ class BinlogLog:
         """Events that are rare."""
         if kind == events.ROTATE:
             self._place.rotate(*events.read_rotate(body))
+            self._maps.clear()  # A transaction maps its tables anew, by numbers that are others after each ALTER.
         elif kind == events.FORMAT_DESCRIPTION:
             if self._open is not None and self._recalled is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
@@ -272,7 +274,7 @@ class BinlogLog:
         if self._open is not None:
             batch.restarted |= self._open.bindings
             if self._open.held is not None:
-                batch.restarted |= {event.table.binding for event in self._open.held.events or ()}
+                batch.restarted |= self._open.held.bindings
                 self._open.held.events = []
 
     def _query(self, query: events.Query, timestamp: int, batch: LogBatch) -> None:

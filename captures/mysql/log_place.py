@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from captures.mysql import events
 from captures.mysql.position import LogPosition, position
+from captures.mysql.row_events import ROW_EVENTS
 from protocol.errors import SourceError
 
 _FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
+_WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
 
 
 class LogPlace:
@@ -38,12 +40,20 @@ class LogPlace:
     def move(self, kind: int, size: int, log_position: int) -> bool:
         """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset.
 
+        It is 0 for what is not in the log; and within transactions of MariaDB 11.4 and later, unless it has
+        ``binlog_legacy_event_pos``: those events follow one another, but for some that replicas are not sent.
+
         Returns:
             Whether it lies before the place that was asked for, and says nothing of its file: then it is passed over.
         """
-        if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
-            return False  # the file's first event, sent again before one in its middle
-        self.offset += log_position - self.offset & 0xFFFFFFFF
+        if log_position:
+            if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
+                return False  # the file's first event, sent again before one in its middle
+            self.offset += log_position - self.offset & 0xFFFFFFFF
+        elif kind in _WITHIN_TRANSACTIONS:
+            self.offset += size
+        else:
+            return False
         self.event_start = self.offset - size
         return self._passed_to > self.base + self.event_start and kind not in _FILE_EVENTS
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
-import orjson
-
 from backfill.keys import Key, TouchedKeys
 from captures.mysql import table_map
+from captures.mysql.bindings import origin_members
 from captures.mysql.catalog import HASH_COLUMN
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
@@ -46,11 +45,6 @@ class LoggedTable:
 
 
 _BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
-
-
-def origin_members(schema: str, table: str) -> bytes:
-    """The members of ``_meta.source`` that say which table a document is of."""
-    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
 def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable | None:

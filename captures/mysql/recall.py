@@ -32,10 +32,12 @@ class Recall:
     _passing: bool = False
 
     def start(self, read: Gtids) -> LogPosition:
-        """Where to read from. ``read`` are the GTIDs up to the commit."""
+        """Where to read from. ``read`` are the GTIDs up to the commit. Raises LostPosition ``TM-MY-053``."""
         place = self.place
         if place.file:
             return LogPosition(place.file, place.offset)
+        if not place.gtid:
+            raise LostPosition("TM-MY-053", f"{self.xid} was prepared without a GTID, on another server")
         # Another server has it elsewhere: by GTIDs. Only MySQL's sets can ask for a single one.
         return LogPosition("", 0, read.without(place.gtid) if isinstance(read, MysqlGtids) else place.before)
 

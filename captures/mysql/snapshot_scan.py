@@ -49,7 +49,7 @@ class SnapshotScan:
                 return self._begun(request, target, started)
             if self._fence is None or self._given != _given(request.cursor):
                 self._end()
-                return _begin_again(request, started)
+                return begin_again(request, started)
             return self._next(request, self._fence, started)
         except (pymysql.Error, OSError) as error:
             self._end()
@@ -120,7 +120,8 @@ def _given(cursor: Key | None) -> int:
     return 0 if cursor is None else int(cursor)
 
 
-def _begin_again(request: ChunkRequest, started: float) -> Chunk:
+def begin_again(request: ChunkRequest, started: float) -> Chunk:
+    """The chunk that says that the table is to be scanned from the start."""
     nothing = Rows.of((), ())
     seconds = time.monotonic() - started
     return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from captures.interface import Chunk, ChunkRequest, Rows
-from captures.mysql.fence import GtidFence, NothingCertain, ServerFence
+from captures.interface import Chunk, ChunkRequest
+from captures.mysql.fence import GtidFence, ServerFence
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition
+from captures.mysql.snapshot_scan import begin_again
 from captures.reader_process import ReaderProcess
 from protocol.errors import ConnectorError, SourceError
 
@@ -44,6 +45,15 @@ class _Scan:
     open: bool = False
     tried: bool = False
     failure: SourceError | None = None
+
+    def end(self) -> None:
+        """Ends the process, unless a chunk is being read: who reads it looks after it."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self.open = False
+                self.process.close()
+            finally:
+                self.lock.release()
 
 
 class SnapshotScans:
@@ -80,7 +90,8 @@ class SnapshotScans:
         except SourceError as error:
             scan.failure = error
         except ConnectorError:
-            self._forget(binding)  # The first chunk tries again, and tells.
+            del self._scans[binding]  # The first chunk tries again, and tells.
+            scan.process.close()
         finally:
             scan.lock.release()
 
@@ -96,16 +107,15 @@ class SnapshotScans:
         return position if scan is None or scan.fence is None else scan.fence.high
 
     def close(self) -> None:
-        """Ends all scans."""
-        for scan in self._scans.values():
-            scan.process.close()
-        self._scans.clear()
+        """Ends all scans, also while readers' threads go on: what they bring is of no use."""
+        scans, self._scans = self._scans, {}
+        for scan in scans.values():
+            scan.end()
 
     # Readers' threads.
 
     def read(self, request: ChunkRequest, name: str) -> Chunk:
         """The next rows, or, where there is no snapshot to read, a chunk that has the table emptied first."""
-        started = time.monotonic()
         scan = self._scans.get(request.binding)
         if scan is None:
             logger.warning(
@@ -114,28 +124,31 @@ class SnapshotScans:
                 name,
             )
             scan = self._scans[request.binding] = _Scan(self._open_process())
-        with scan.lock:
-            if scan.open:
-                scan.open = False  # Until the chunk is there.
-                try:
-                    chunk = scan.process.read(request)
-                except ConnectorError:
-                    self._forget(request.binding)
-                    raise
-                scan.open = not chunk.rewritten
-                return chunk
-            if scan.failure is not None:
-                failure, scan.failure = scan.failure, None
-                raise failure
-            if scan.tried:
-                time.sleep(AGAIN_SECONDS)
-        nothing = Rows.of((), ())
-        seconds = time.monotonic() - started
-        return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)
+        try:
+            with scan.lock:
+                return self._next(scan, request)
+        except ConnectorError:
+            if self._scans.get(request.binding) is scan:
+                del self._scans[request.binding]  # Its process has ended: the next chunk makes another.
+            raise
+        finally:
+            if self._scans.get(request.binding) is not scan:
+                scan.end()
 
-    def _forget(self, binding: int) -> None:
-        """Its process has ended: the next chunk makes another."""
-        self._scans.pop(binding).process.close()
+    @staticmethod
+    def _next(scan: _Scan, request: ChunkRequest) -> Chunk:
+        started = time.monotonic()
+        if scan.open:
+            scan.open = False  # Until the chunk is there.
+            chunk = scan.process.read(request)
+            scan.open = not chunk.rewritten
+            return chunk
+        if scan.failure is not None:
+            failure, scan.failure = scan.failure, None
+            raise failure
+        if scan.tried:
+            time.sleep(AGAIN_SECONDS)
+        return begin_again(request, started)
 
 
 def in_snapshot(fence: ServerFence, gtid: str, position: int) -> bool | None:
@@ -147,7 +160,8 @@ def in_snapshot(fence: ServerFence, gtid: str, position: int) -> bool | None:
     """
     if position > fence.high:
         return False
-    shown = gtid in fence.executed if isinstance(fence, GtidFence) else position <= fence.visible
+    # What was logged before GTIDs were switched on has none.
+    shown = gtid != "" and gtid in fence.executed if isinstance(fence, GtidFence) else position <= fence.visible
     return True if shown else None
 
 

@@ -292,7 +292,8 @@ class MysqlSource:
 
     def without_prepared(self) -> set[int]:
         with asking("looking for prepared transactions"):
-            return set() if may_see_prepared(self._session) else set(range(len(self._bindings)))
+            seen = may_see_prepared(self._session)
+        return set() if seen else {bound.index for bound in self._bindings if bound.scan != "none"}
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from random import Random
 from typing import Any
 
@@ -15,6 +15,7 @@ import pymysql
 import pytest
 from pymysql.constants import ER
 
+from captures.interface import ChunkRequest
 from captures.mysql.database import MysqlDatabase
 from captures.mysql.fence import GtidFence, PositionFence, ServerFence
 from captures.mysql.gtid import MysqlGtids
@@ -24,6 +25,7 @@ from protocol.errors import SourceError
 from protocol.messages import Binding
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
+from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
@@ -229,6 +231,38 @@ def test_a_transaction_prepared_before_the_capture_is_waited_for(keyless: Databa
             assert added_up(capture.documents)[1000, "x"] == 1
 
 
+def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
+    slowly = "a = 0 AND SLEEP(0.1) = 0"
+    binding = Binding(
+        resource_config={"schema": keyless.name, "table": "t", "scan": "snapshot", "where": slowly},
+        resource_path=[keyless.name, "t"],
+        state_key="t",
+    )
+    request = ChunkRequest(0, None, True, (), 1000, physical=True)
+    with ExitStack() as stack:
+        source = stack.enter_context(closing(MysqlDatabase().open(keyless.config(), [binding])))
+        start = source.start_position(None, None)
+        stack.enter_context(closing(source.open_log(start)))
+        reader = stack.enter_context(closing(source.open_chunk_reader()))
+        assert reader.read(request).rewritten
+        source.truncation(0, start)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(reader.read, request)
+            wait_until(lambda: asked(keyless, slowly), 10, "the rows are being read")
+            source.start_over()
+            assert len(reading.result().rows) == 7
+        # The next scan is not the one that was given up.
+        assert reader.read(request).rewritten
+
+
+def asked(database: Database, part: str) -> bool:
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM information_schema.processlist WHERE info LIKE %s AND id <> CONNECTION_ID()", [f"%{part}%"]
+        )
+        return cursor.fetchone() is not None
+
+
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -242,6 +276,7 @@ GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
         (GtidFence(MysqlGtids(f"{GTID}:1-5"), 100), f"{GTID}:5", 100, True),
         (GtidFence(MysqlGtids(f"{GTID}:1-5"), 100), f"{GTID}:6", 100, None),  # perhaps visible already
         (GtidFence(MysqlGtids(f"{GTID}:1-5"), 100), f"{GTID}:6", 101, False),
+        (GtidFence(MysqlGtids(f"{GTID}:1-5"), 100), "", 100, None),  # of before GTIDs were switched on
     ],
 )
 def test_what_a_snapshot_has_of_the_log(fence: ServerFence, gtid: str, position: int, left_out: bool | None) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from captures.interface import Transaction
+from captures.mysql import events
 from captures.mysql.config import parse_endpoint
 from captures.mysql.log import BinlogLog
+from captures.mysql.log_place import LogPlace
 from captures.mysql.position import LogPosition, parse_position
 from captures.mysql.session import connect
 from protocol.errors import SourceError
@@ -169,6 +171,45 @@ def test_a_prepared_transaction_too_large_to_be_held_is_read_again(
         run(binlog_database, "XA COMMIT 'large'", "INSERT INTO t VALUES (-1, '')")
         assert [document["id"] for document in log.read(limit=1000)] == [*range(1, 20001), -1]
         assert len(log.transactions) == 3 and len(log.read_sizes) > 4
+
+
+def test_every_row_of_a_transaction_has_a_place_of_its_own(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    with captured_log(binlog_database, "t", "u") as log:
+        with binlog_database.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            for statement in ("INSERT INTO t VALUES (1), (2)", "INSERT INTO u VALUES (1)", "DELETE FROM t"):
+                cursor.execute(statement)
+            connection.commit()
+        run(binlog_database, "INSERT INTO t VALUES (3)")
+        places = [tuple(map(int, d["_meta"]["source"]["cursor"].rsplit(":", 2)[1:])) for d in log.read()]
+        assert len(places) == 6 and places == sorted(set(places))
+
+
+def test_events_that_do_not_say_where_they_end_follow_one_another() -> None:
+    place = LogPlace(LogPosition("binlog.000001", 100))
+    starts = []
+    for kind, size, end in (
+        (events.MARIADB_GTID, 40, 140),
+        (events.TABLE_MAP, 30, 0),
+        (events.WRITE_ROWS_V1, 50, 0),
+        (events.FORMAT_DESCRIPTION, 90, 0),  # what the server makes up is not in the log
+        (events.WRITE_ROWS_V1, 50, 0),
+        (events.XID, 31, 391),
+    ):
+        place.move(kind, size, end)
+        starts.append(place.event_start)
+    assert starts == [100, 140, 170, 170, 220, 360]
+    assert place.order == LogPosition("binlog.000001", 391).order
+
+
+def test_what_earlier_files_called_the_tables_is_forgotten(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "INSERT INTO t VALUES (1)", "ALTER TABLE t ADD v INT", "INSERT INTO t VALUES (2, 2)")
+        assert len(log.read()) == 2 and len(log.log._maps) == 2
+        run(binlog_database, "FLUSH BINARY LOGS")
+        log.read()
+        assert not log.log._maps
 
 
 def test_savepoints_and_rollbacks(binlog_database: Database) -> None:

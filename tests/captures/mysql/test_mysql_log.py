@@ -193,7 +193,7 @@ def test_xa_transactions_of_mysql() -> None:
         assert reader.log.log_position == LogPosition("binlog.000001", log.offset, f"{SERVER}:1-14")
 
 
-@pytest.mark.parametrize("held_bytes", [1 << 20, 1])
+@pytest.mark.parametrize("held_bytes", [1 << 20, 200, 1])  # of which many small events take more than their rows
 def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("captures.mysql.log.HELD_BYTES", held_bytes)
     log = LogWriter()
@@ -209,7 +209,23 @@ def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkey
         assert [document["id"] for document in reader.read(log.offset)] == [1, 2, 3, 4]
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11", f"{SERVER}:12"]
         assert reader.log.log_position == LogPosition("binlog.000001", log.offset, f"{SERVER}:1-12")
-        assert len(server.dumps) == (1 if held_bytes > 1 else 3)
+        assert len(server.dumps) == (1 if held_bytes > 200 else 3)
+
+
+@pytest.mark.parametrize("held_bytes", [1 << 20, 1])
+def test_an_xa_transaction_that_takes_rows_back(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.mysql.log.HELD_BYTES", held_bytes)
+    log = LogWriter()
+    log.add(events.GTID, gtid(11))
+    log.add(events.QUERY, query(b"XA START X'01',X'',1"))
+    log.add(events.TABLE_MAP, TABLE_MAP)
+    log.add(events.WRITE_ROWS, rows(1))
+    log.add(events.QUERY, query(b"ROLLBACK TO `s`"))
+    log.add(events.QUERY, query(b"XA END X'01',X'',1"))
+    log.add(events.XA_PREPARE, b"\0" + struct.pack("<iII", 1, 1, 0) + b"\1")
+    with binlog_server(log.packets) as server, reading(server) as reader:
+        assert reader.read(log.offset) == []
+        assert {binding for batch in reader.batches for binding in batch.restarted} == {0}
 
 
 def test_offsets_beyond_four_gigabytes() -> None:

@@ -165,6 +165,13 @@ def test_a_capture_reads_ranges_of_a_text_key_at_the_same_time(binlog_database: 
     assert set(read) == set(range(ROWS)) and len(read) < 1.2 * ROWS  # A chunk may reach beyond a bound.
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_between_two_is_one(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    (text,) = between(Column("k", "double"), repr(low), repr(high))
+    assert low <= float(text) <= high
+
+
 CHARSETS = st.sampled_from(["utf8mb4", "utf8mb3", "latin1", "cp1251", "sjis"])
 
 

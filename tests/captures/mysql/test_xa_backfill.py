@@ -73,14 +73,18 @@ def test_a_user_who_may_not_see_prepared_transactions_reads_the_table_again(tabl
         f"CREATE USER {user}@'%' IDENTIFIED BY '{password}'",
         f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO {user}@'%'",
     )
+    run(table, "CREATE TABLE followed (id INT PRIMARY KEY)")
     prepare(table, "'unseen'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
+    both = bindings(f"{table.name}.t") + bindings(f"{table.name}.followed", scan="none")
     config = {**table.config(), "user": user, "password": password}
     try:
-        with session(config, bindings(f"{table.name}.t"), command=COMMAND) as capture:
+        with session(config, both, command=COMMAND) as capture:
             capture.until(lambda s: s.done())
             assert values(capture.rows()) == {1: 1, 2: 2}
             run(table, "XA COMMIT 'unseen'")
             capture.until(lambda s: s.done() and values(s.rows()) == {1: 1, 2: 20, 4: 4})
+            # What cannot be read again is not emptied.
+            assert {binding for binding, document in capture.documents if document["_meta"]["op"] == "t"} == {0}
             assert any("XA_RECOVER_ADMIN" in line["message"] for line in capture.logs)
     finally:
         run(table, f"DROP USER {user}@'%'")

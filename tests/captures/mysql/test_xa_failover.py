@@ -8,8 +8,12 @@ from contextlib import ExitStack
 import pytest
 
 from captures.interface import LostPosition
+from captures.mysql.gtid import MysqlGtids
+from captures.mysql.position import LogPosition, PreparedPlace
+from captures.mysql.recall import Recall
 from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.test_events import SERVER
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database, no_source
 
@@ -88,6 +92,12 @@ def keep_last_log(database: Database) -> None:
 
         # A file is kept until the engines need it no more to recover, which is soon.
         wait_until(purged, 20, "the older logs are gone")
+
+
+def test_a_transaction_without_a_gtid_is_found_on_no_other_server() -> None:
+    recall = Recall("x'61',x'',1", PreparedPlace("", 0), f"{SERVER}:7", LogPosition("log.000001", 100))
+    with pytest.raises(LostPosition, match="TM-MY-053"):
+        recall.start(MysqlGtids(f"{SERVER}:1-7"))
 
 
 def test_prepared_at_one_server_and_committed_at_another(pair: tuple[Database, Database]) -> None:
