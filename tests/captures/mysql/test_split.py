@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
 ROWS = 1000
 
-HEX = "MD5(n)"
+HEX = "LEFT(SHA2(n, 256), 32)"  # MySQL 9 has no MD5
 UUID = f"CONCAT_WS('-', SUBSTR({HEX}, 1, 8), SUBSTR({HEX}, 9, 4), SUBSTR({HEX}, 13, 4), '9c00', SUBSTR({HEX}, 21, 12))"
 LETTERS = "CONCAT(CHAR(65 + n % 26 + 32 * (n DIV 26 % 2) USING ascii), n)"
 
