@@ -14,7 +14,7 @@ FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS
 # Tests wait for servers more than they compute: one process more than two cores keeps both busy.
 WORKERS := 3
 # They start a connector a thousand times, which is not to compile its modules each time.
-test: export PYTHONDONTWRITEBYTECODE :=
+test bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
