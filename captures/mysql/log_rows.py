@@ -11,7 +11,7 @@ from captures.mysql.partial_rows import PartialRows
 from captures.mysql.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.row_images import MISFITS, DecodedTable, Image
 from captures.mysql.row_loops import END, rows_loop, updates_loop
-from captures.mysql.row_sink import Sink, Write
+from captures.mysql.row_sink import Sink, Write, one_by_one
 from protocol.codec import captured_prefix
 from protocol.errors import SourceError
 
@@ -99,14 +99,13 @@ class RowDecoder:
             if kind in _OPS:
                 return rows_loop(images[0], self._opening[_OPS[kind]]), images
             if kind == UPDATE:
-                updates = _WholeUpdates(self._opening, images)
+                update = _WholeUpdate(self._opening, images).write
                 same = images[0] is images[1]
-                loop = updates_loop(images[0], self._opening["u"], updates.update) if same else None
-                return loop or updates.write, images
+                loop = updates_loop(images[0], self._opening["u"], update) if same else None
+                return loop or one_by_one(update), images
         rows = PartialRows(self, images)
-        return {DELETE: rows.deletes, INSERT: rows.inserts, UPDATE: rows.updates, PARTIAL_UPDATE: rows.json_updates}[
-            kind
-        ], images
+        partial = {INSERT: rows.insert, DELETE: rows.delete, UPDATE: rows.update, PARTIAL_UPDATE: rows.json_update}
+        return one_by_one(partial[kind]), images
 
     def _image(self, bitmap: bytes, *, raw: bool) -> Image:
         image = self._images.get((bitmap, raw))
@@ -154,33 +153,15 @@ class RowDecoder:
         return self._emitted
 
 
-class _WholeUpdates:
-    """Updates of rows with every column, one by one."""
+class _WholeUpdate:
+    """An update of a row with every column, whatever it changes."""
 
     def __init__(self, opening: dict[str, str], images: Sequence[Image]) -> None:
         self._opening = opening
         self._before, self._after = (image.read for image in images)
 
-    def write(
-        self,
-        data: bytes,
-        text: str,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-    ) -> tuple[int, int]:
-        while at < end:
-            at = self.update(data, text, at, source, row, documents, sink)
-            row += 1
-        return at, row
-
-    def update(
-        self, data: bytes, text: str, at: int, source: tuple[str, str], row: int, documents: list[str], sink: Sink
-    ) -> int:
-        place, touched = f"{source[0]}{row}{source[1]}", sink.touched
+    def write(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        touched = sink.touched
         old, old_key, at = self._before(data, text, at)
         new, key, at = self._after(data, text, at)
         if key == old_key:

@@ -25,7 +25,7 @@ Members = list[str | None]
 
 
 class PartialRows:
-    """Writes such rows; see ``captures.mysql.row_sink.Write``.
+    """Writes such rows, each by the method for its event: see ``captures.mysql.row_sink.WriteRow``.
 
     Args:
         decoder: What is known of the table.
@@ -34,87 +34,36 @@ class PartialRows:
 
     def __init__(self, decoder: RowDecoder, images: Sequence[Image]) -> None:
         self._decoder = decoder
-        self._images = images
+        self._before, self._after = images[0], images[-1]
+        self._json = [place for place in self._after.places if decoder.table.logged[place].type == JSON]
 
-    def inserts(
-        self,
-        data: bytes,
-        text: str,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-    ) -> tuple[int, int]:
-        while at < end:
-            members, parts, at = self._images[0].parts(data, text, at)
-            key = self._key(parts)
-            place = f"{source[0]}{row}{source[1]}"
-            documents.append(self._line("c", place, members, ""))
-            self._touch(sink, key, partial=self._missing(members) != "", inserted=True)
-            row += 1
-        return at, row
+    def insert(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        members, parts, at = self._after.parts(data, text, at)
+        key = self._key(parts)
+        documents.append(self._line("c", place, members, ""))
+        self._touch(sink, key, partial=self._missing(members) != "", inserted=True)
+        return at
 
-    def deletes(
-        self,
-        data: bytes,
-        text: str,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-    ) -> tuple[int, int]:
+    def delete(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
         raise self._decoder.lacks_key()
 
-    def updates(
-        self,
-        data: bytes,
-        text: str,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-    ) -> tuple[int, int]:
-        before, after = self._images
-        while at < end:
-            old, old_parts, at = before.parts(data, text, at)
-            new, new_parts, at = after.parts(data, text, at)
-            self._update(old, old_parts, new, new_parts, f"{source[0]}{row}{source[1]}", documents, sink)
-            row += 1
-        return at, row
+    def update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        old, old_parts, at = self._before.parts(data, text, at)
+        new, new_parts, at = self._after.parts(data, text, at)
+        self._update(old, old_parts, new, new_parts, place, documents, sink)
+        return at
 
-    def json_updates(
-        self,
-        data: bytes,
-        text: str,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-    ) -> tuple[int, int]:
-        before, after = self._images
-        logged = self._decoder.table.logged
-        columns = [place for place in after.places if logged[place].type == JSON]
-        while at < end:
-            old, old_parts, at = before.parts(data, text, at)
-            options, at = lenenc(data, at)
-            changed: set[int] = set()
-            if options & _PARTIAL_JSON:
-                size = (len(columns) + 7) // 8
-                changed = {p for i, p in enumerate(columns) if data[at + (i >> 3)] >> (i & 7) & 1}
-                at += size
-            new, new_parts, at = after.parts(data, text, at)
-            self._print_json(old, new, changed)
-            self._update(old, old_parts, new, new_parts, f"{source[0]}{row}{source[1]}", documents, sink)
-            row += 1
-        return at, row
+    def json_update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        old, old_parts, at = self._before.parts(data, text, at)
+        options, at = lenenc(data, at)
+        changed: set[int] = set()
+        if options & _PARTIAL_JSON:
+            changed = {p for i, p in enumerate(self._json) if data[at + (i >> 3)] >> (i & 7) & 1}
+            at += (len(self._json) + 7) // 8
+        new, new_parts, at = self._after.parts(data, text, at)
+        self._print_json(old, new, changed)
+        self._update(old, old_parts, new, new_parts, place, documents, sink)
+        return at
 
     def _print_json(self, old: Members, new: Members, changed: set[int]) -> None:
         """Turns stored values and changes into members."""

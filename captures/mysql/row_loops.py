@@ -33,7 +33,7 @@ is read after the update end in ``_new``; a value that is the same is not turned
                         if touched is not None:
                             touched.add(f"{v0}".encode('latin-1'), False)
                         continue
-            at = other(data, text, start, source, row, documents, sink)
+            at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)
             row += 1
         return at, row
 """
@@ -43,19 +43,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from captures.mysql.row_images import Generated, Image
-from captures.mysql.row_sink import Sink, Write
+from captures.mysql.row_sink import Write, WriteRow
 from captures.mysql.value_reader import ValueReader
 from protocol.codec import CAPTURED_SUFFIX
 
 END = "}" + CAPTURED_SUFFIX.decode()
 """Ends a captured line after the members of its document."""
-
-Update = Callable[[bytes, str, int, tuple[str, str], int, list[str], Sink], int]
-"""Writes one update, whatever it changes.
-
-Takes the event's ``data`` and ``text`` and the place of its two images, and then what ``captures.mysql.row_sink.Write``
-takes. Returns where it ends.
-"""
 
 _WIDEST = 512
 """Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""
@@ -93,7 +86,7 @@ def rows_loop(image: Image, opening: str) -> Write:
     return function.compile("rows", image.about)
 
 
-def updates_loop(image: Image, opening: str, other: Update) -> Write | None:
+def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     """Writes updates, whose two images have the same columns, the key among them; None where it is not worth it.
 
     Args:
@@ -127,7 +120,7 @@ def updates_loop(image: Image, opening: str, other: Update) -> Write | None:
     function.add(f"{indent}    if touched is not None:")
     function.add(f"{indent}        touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
     function.add(f"{indent}    continue")
-    function.add("        at = other(data, text, start, source, row, documents, sink)")
+    function.add('        at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)')
     function.add("        row += 1")
     function.add("    return at, row")
     return function.compile("updates", image.about)

@@ -30,3 +30,32 @@ Takes the event's ``data`` and ``text``, begin and end; the JSON of ``_meta.sour
 row; the first row's number; where lines go, and the sink for keys. Returns where it ended, and the number of the row
 after the last.
 """
+
+WriteRow = Callable[[bytes, str, int, str, list[str], Sink], int]
+"""Writes one row, or the two images of one update.
+
+Takes the event's ``data`` and ``text``, where the row begins, the JSON of ``_meta.source``, where lines go, and the
+sink for keys. Returns where the row ends.
+"""
+
+
+def one_by_one(write: WriteRow) -> Write:
+    """Writes an event's rows by a function for each."""
+
+    def rows(
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        before, after = source
+        while at < end:
+            at = write(data, text, at, f"{before}{row}{after}", documents, sink)
+            row += 1
+        return at, row
+
+    return rows
