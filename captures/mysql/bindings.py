@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from captures.hashes import no_salt
 from captures.interface import OpenedTable
 from captures.mysql.catalog import Path, read_tables
 from captures.mysql.columns import Column, Table
@@ -28,16 +29,6 @@ def captured_columns(
         replace(column, salt=salt) if column.name in hashed else column
         for column in columns
         if not column.hidden and column.name not in exclude
-    )
-
-
-def no_salt(table: Table) -> SourceError:
-    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
-    return SourceError(
-        "TM-MY-023",
-        f"{table.name_in_full}: columns are to be hashed, and the configuration has no hash_salt",
-        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
-        "same values have other hashes.",
     )
 
 
@@ -89,7 +80,7 @@ class MysqlBinding:
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
-            raise no_salt(self.table)
+            raise no_salt("TM-MY-023", self.table.name_in_full)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from captures.hashes import hashed
 from captures.mysql import table_map
 from captures.mysql.columns import Column
 from captures.mysql.table_map import LoggedColumn
 from captures.mysql.types import Form, hashable, set_text
-from captures.mysql.values import hashed
 
 if TYPE_CHECKING:
     from captures.mysql.value_reader import ValueReader

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
-from captures.mysql.bindings import captured_columns, no_salt
+from captures.hashes import no_salt
+from captures.mysql.bindings import captured_columns
 from captures.mysql.chunk_rows import quoted_name
 from captures.mysql.columns import Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
@@ -264,7 +265,7 @@ def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Tabl
             remedy=f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have changes instead of its value.",
         )
     if resource.hash and not config.hash_salt.get_secret_value():
-        yield no_salt(table)
+        yield no_salt("TM-MY-023", table.name_in_full)
     key = resource.key if resource.key is not None else table.key
     if hashed := sorted(set(key) & set(resource.hash)):
         yield SourceError(

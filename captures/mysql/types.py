@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from captures.hashes import hashed
 from captures.mysql import values
 from captures.mysql.columns import Column
 from captures.mysql.geometry import geometry
@@ -68,8 +69,8 @@ def column_conversion(column: Column, of: Form) -> Convert:
     convert = CONVERSIONS[of]
     if not column.salt:
         return convert
-    hashed = values.hashed(column.salt)
-    return (lambda text: hashed(convert(text))) if of in _PRINTED else hashed
+    of_text = hashed(column.salt)
+    return (lambda text: of_text(convert(text))) if of in _PRINTED else of_text
 
 
 _FORMS: dict[str, Form] = {

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from binascii import b2a_base64
 from collections.abc import Callable
-from hashlib import sha256
 from json.encoder import encode_basestring
 
 import msgspec
@@ -111,15 +110,3 @@ def vector(text: str) -> str:
     """An array of numbers, from floats of 32 bits, little-endian."""
     data = text.encode("latin-1")
     return f"[{','.join(map(single_of, struct.unpack(f'<{len(data) // 4}f', data)))}]"
-
-
-def hashed(salt: bytes) -> Convert:
-    """A string: the SHA-256, in hexadecimal, of the salt and after it the value's text."""
-    salted = sha256(salt)
-
-    def convert(text: str) -> str:
-        digest = salted.copy()
-        digest.update(text.encode("latin-1"))
-        return f'"{digest.hexdigest()}"'
-
-    return convert

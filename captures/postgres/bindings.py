@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 
+from captures.hashes import no_salt
 from captures.interface import OpenedTable
 from captures.postgres.catalog import changed_without_events, read_tables
 from captures.postgres.columns import Column, Table
@@ -30,16 +31,6 @@ def captured_columns(
         replace(column, salt=salt) if column.name in hashed else column
         for column in table.columns
         if not column.generated and column.name not in exclude
-    )
-
-
-def no_salt(table: Table) -> SourceError:
-    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
-    return SourceError(
-        "TM-PG-023",
-        f"{table.qualified_name}: columns are to be hashed, and the configuration has no hash_salt",
-        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
-        "same values have other hashes.",
     )
 
 
@@ -95,7 +86,7 @@ class PostgresBinding:
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
-            raise no_salt(self.table)
+            raise no_salt("TM-PG-023", self.table.qualified_name)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from captures.postgres.bindings import no_salt
+from captures.hashes import no_salt
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.platform import platform_of
@@ -57,7 +57,7 @@ def table_failures(
     if unknown := sorted(set(resource.hash) - columns):
         yield SourceError("TM-PG-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
     if resource.hash and not config.hash_salt.get_secret_value():
-        yield no_salt(table)
+        yield no_salt("TM-PG-023", table.qualified_name)
     key = resource.key if resource.key is not None else list(table.key)
     if hashed := sorted(set(key) & set(resource.hash)):
         yield SourceError(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from captures.hashes import hashed
 from captures.postgres import values
 from captures.postgres.columns import Column, ColumnType
 from captures.postgres.values import Convert
@@ -108,7 +109,7 @@ _OF_EXTENSIONS = {"hstore": Conversion(values.hstore), "vector": _VERBATIM}
 
 def column_conversion(column: Column) -> Conversion:
     """How texts of a column become JSON."""
-    return Conversion(values.hashed(column.salt)) if column.salt else conversion(column.type)
+    return Conversion(hashed(column.salt)) if column.salt else conversion(column.type)
 
 
 def conversion(column_type: ColumnType) -> Conversion:

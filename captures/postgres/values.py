@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from binascii import b2a_base64, unhexlify
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from json.encoder import encode_basestring
 
 Convert = Callable[[str], str]
@@ -150,18 +149,6 @@ def _nesting(text: str) -> int:
         elif match[2]:
             depth -= 1
     return deepest
-
-
-def hashed(salt: bytes) -> Convert:
-    """A string: the SHA-256, in hexadecimal, of the salt and after it the value's text as the server prints it."""
-    salted = sha256(salt)
-
-    def convert(text: str) -> str:
-        digest = salted.copy()
-        digest.update(text.encode("latin-1"))
-        return f'"{digest.hexdigest()}"'
-
-    return convert
 
 
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)

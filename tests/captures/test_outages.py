@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tests.servers.tcp_proxy import proxied
+from tests.servers.tcp_proxy import TcpProxy, proxied
 
 
 class Clock:
@@ -157,29 +158,20 @@ def test_a_backfill_outlives_the_end_of_every_connection(database: Database) -> 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="proc(5) is Linux's")
 def test_a_transaction_that_stalls_in_its_middle_keeps_no_processor_busy(database: Database) -> None:
-    prepare(database, USERS)
-    config = endpoint(database)
-    apply(config, BOUND)
-    with proxied(str(config["host"]), int(config["port"])) as proxy:
-        config = {**config, "host": "127.0.0.1", "port": proxy.port}
-        with session(config, BOUND) as capture:
-            capture.until(Session.done)
-            prepare(database, "INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, 100000) i")
-            capture.until(lambda c: c.pending > 1000)
-            proxy.stall()
-            samples = [(time.monotonic(), processor_seconds(capture.process.pid))]
+    with stalled_in_a_transaction(database) as (proxy, capture):
+        samples = [(time.monotonic(), processor_seconds(capture.process.pid))]
 
-            def rests() -> bool:
-                now, used = time.monotonic(), processor_seconds(capture.process.pid)
-                since, before = samples[-1]
-                if now - since < 1:
-                    return False
-                samples.append((now, used))
-                return used - before < 0.05
+        def rests() -> bool:
+            now, used = time.monotonic(), processor_seconds(capture.process.pid)
+            since, before = samples[-1]
+            if now - since < 1:
+                return False
+            samples.append((now, used))
+            return used - before < 0.05
 
-            wait_until(rests, 20, "the connector waits for the rest")
-            proxy.flow()
-            capture.until(lambda c: len(c.documents) == 100000, 60)
+        wait_until(rests, 20, "the connector waits for the rest")
+        proxy.flow()
+        capture.until(lambda c: len(c.documents) == 100000, 60)
 
 
 def processor_seconds(pid: int) -> float:
@@ -230,26 +222,34 @@ def test_stdin_is_answered_while_connecting_takes_long(database: Database, comma
 
 
 def test_the_end_of_stdin_inside_a_transaction_is_no_clean_end_while_the_source_is_away(database: Database) -> None:
+    with stalled_in_a_transaction(database) as (proxy, capture):
+        proxy.reset()
+        wait_until(lambda: told(capture, "TM-PG-020"), 20, "the outage is told")
+        assert capture.process.stdin is not None
+        capture.process.stdin.close()
+        assert capture.finish() == 1
+        wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
+        assert capture.documents == [] and capture.pending > 0
+    with session(endpoint(database), BOUND, capture.state, stop=True) as again:
+        assert again.finish() == 0
+        assert len(again.documents) == 100000, "what came after the last checkpoint comes again"
+
+
+@contextmanager
+def stalled_in_a_transaction(database: Database) -> Iterator[tuple[TcpProxy, Session]]:
+    """A capture that has a part of a transaction of 100,000 rows, and a proxy that holds back the rest."""
     prepare(database, USERS)
     config = endpoint(database)
     apply(config, BOUND)
-    with proxied(str(config["host"]), int(config["port"])) as proxy:
-        through = {**config, "host": "127.0.0.1", "port": proxy.port}
-        with session(through, BOUND) as capture:
-            capture.until(Session.done)
-            prepare(database, "INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, 100000) i")
-            capture.until(lambda c: c.pending > 1000)
-            proxy.stall()
-            proxy.reset()
-            wait_until(lambda: told(capture, "TM-PG-020"), 20, "the outage is told")
-            assert capture.process.stdin is not None
-            capture.process.stdin.close()
-            assert capture.finish() == 1
-            wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
-            assert capture.documents == [] and capture.pending > 0
-    with session(config, BOUND, capture.state, stop=True) as again:
-        assert again.finish() == 0
-        assert len(again.documents) == 100000, "what came after the last checkpoint comes again"
+    with (
+        proxied(str(config["host"]), int(config["port"])) as proxy,
+        session({**config, "host": "127.0.0.1", "port": proxy.port}, BOUND) as capture,
+    ):
+        capture.until(Session.done)
+        prepare(database, "INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, 100000) i")
+        capture.until(lambda c: c.pending > 1000)
+        proxy.stall()
+        yield proxy, capture
 
 
 def away(capture: Session) -> bool:

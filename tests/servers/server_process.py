@@ -1,8 +1,4 @@
-"""A throwaway MariaDB or MySQL server in a directory of its own, which never outlives the process that started it.
-
-As with ``runtime.demo.postgres_server``, a guard process holds the read end of a pipe whose write end only this process
-has: however this process ends, SIGKILL included, the guard sees the end of the pipe and ends the server.
-"""
+"""A throwaway MariaDB or MySQL server in a directory of its own, which never outlives the process that started it."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import pwd
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -25,13 +22,8 @@ from typing import Any, ClassVar, Self
 import pymysql
 from pymysql.connections import Connection
 
+from runtime.demo.server_guard import ServerGuard
 from tests.servers.deadline import wait_until
-
-_GUARD = """cat >/dev/null; kill -KILL "$0"
-for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$0" 2>/dev/null || break; sleep 1; done
-rm -rf "$1"
-"""
-"""Waits for the end of its stdin, then kills the server ($0) and removes its directory ($1)."""
 
 _PASSWORD = secrets.token_hex(16)
 """Of the servers of this process, as their data directories are copies of one."""
@@ -114,7 +106,7 @@ class ServerProcess(ABC):
         self.port = 0
         self._settings = {**_SETTINGS, **self.settings, **settings}
         self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard: ServerGuard | None = None
         # The path of a socket may have 107 bytes, and pytest's own directories are deep.
         self._root = Path(tempfile.mkdtemp(prefix=f"tidemark-{self.product.lower()}-"))
         self.output = self._root / "server.log"
@@ -175,18 +167,15 @@ class ServerProcess(ABC):
                 cwd=self._root,
                 start_new_session=True,  # Ctrl-C at a terminal is for us: we stop the server once its clients are gone.
             )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, str(self._process.pid), self._root],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._guard = ServerGuard(self._process.pid, self._root, signal.SIGKILL)
         wait_until(self._takes_connections, seconds, f"{self.product} takes connections")
 
     def stop(self, seconds: float = 20) -> None:
         """Shuts the server down as a service manager would; one that takes more than ``seconds`` is killed."""
         if self._process is None:
             return
-        self._dismiss_guard()
+        if self._guard is not None:
+            self._guard.dismiss()
         self._process.terminate()
         try:
             self._process.wait(seconds)
@@ -204,7 +193,8 @@ class ServerProcess(ABC):
         """Kills the server with SIGKILL, as a crash would. ``start`` brings it back with crash recovery."""
         if self._process is None:
             return
-        self._dismiss_guard()
+        if self._guard is not None:
+            self._guard.dismiss()
         self._process.kill()
         self._process.wait()
         self._process = None
@@ -266,15 +256,6 @@ class ServerProcess(ABC):
         except pymysql.OperationalError:
             return False
         return True
-
-    def _dismiss_guard(self) -> None:
-        """Ends the guard before the server, so that it can never signal a process id that was given away again."""
-        if self._guard is not None:
-            self._guard.kill()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
-            self._guard.wait()
-            self._guard = None
 
 
 def account_to_run_as() -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
+from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import ConnectorEnded, bindings, session
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database, no_source
+from tests.servers.mariadb import MARIADB, MYSQL, Database
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
@@ -20,16 +20,8 @@ COMMAND = [sys.executable, "-m", "connectors.mysql"]
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Database, Database]]:
     """A primary with a table, and a replica of it."""
     # Of its own for each test: what is promoted and written to can follow the other one no more.
-    product = request.param
-    programs = product.installed()
-    if programs is None:
-        pytest.skip(no_source(product))
-    with ExitStack() as stack:
-        servers = [stack.enter_context(product.server(programs, server_id=number)) for number in (21, 22)]
-        servers[1].replicate(servers[0])
-        primary, replica = (
-            Database(s.host, s.port, s.user, s.password, product.name, server=s, name="shop") for s in servers
-        )
+    with server_pair(request.param) as (primary, replica):
+        follow(replica, primary)
         with primary.connect("") as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
         run(primary, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_3000")

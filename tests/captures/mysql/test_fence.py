@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from backfill.fence import Fence
 from captures.mysql.config import parse_endpoint
 from captures.mysql.connection import server_name
 from captures.mysql.fence import (
@@ -25,6 +24,7 @@ from captures.mysql.fence import (
 from captures.mysql.gtid import MariadbGtids, MysqlGtids
 from captures.mysql.session import Session, connect
 from captures.mysql.xa import prepared_transactions
+from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
@@ -82,33 +82,13 @@ def test_fences_hold_under_concurrent_commits(binlog_database: Database) -> None
     if binlog_database.is_mysql:
         pytest.skip("MariaDB's fence")
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
-    stop = threading.Event()
     gtids: dict[int, str] = {}
 
-    def write(first: int) -> None:
-        with binlog_database.connect() as connection, connection.cursor() as cursor:
-            for number in range(first, first + 100_000, 4):
-                if stop.is_set():
-                    return
-                cursor.execute("INSERT INTO t VALUES (%s)", [number])
-                cursor.execute("SELECT @@last_gtid")
-                (gtid,) = cursor.fetchone() or ("",)
-                gtids[number] = str(gtid)
+    def inserted(cursor: Any, key: int) -> None:
+        cursor.execute("SELECT @@last_gtid")
+        (gtids[key],) = cursor.fetchone()
 
-    writers = [threading.Thread(target=write, args=(first,)) for first in range(4)]
-    for writer in writers:
-        writer.start()
-    snapshots: list[tuple[Fence, set[int]]] = []
-    try:
-        with table_chunks(binlog_database, "t") as chunks:
-            while len(snapshots) < 40:
-                chunk = chunks.read(limit=100_000)
-                if len(chunk.rows):
-                    snapshots.append((chunk.fence, {int(key) for key in chunk.rows.keys}))
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join()
+    snapshots = snapshots_under_inserts(binlog_database, inserted)
     with session_on(binlog_database) as session:
         server, ends = server_name(session), _ends(session)
     for fence, seen in snapshots:

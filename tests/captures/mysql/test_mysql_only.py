@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from backfill.fence import Fence
 from captures.interface import LostPosition
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import parse_position
 from captures.mysql.session import Session
 from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import MYSQL, Database, no_source
@@ -118,30 +117,8 @@ def test_keys_that_the_server_adds(mysql_database: Database) -> None:
 
 def test_what_a_fence_takes_for_visible_its_snapshot_shows(mysql_database: Database) -> None:
     run(mysql_database, "CREATE TABLE t (id INT PRIMARY KEY)")
-    stop = threading.Event()
-
-    def write(first: int) -> None:
-        with mysql_database.connect() as connection, connection.cursor() as cursor:
-            for number in range(first, first + 100_000, 4):
-                if stop.is_set():
-                    return
-                cursor.execute("INSERT INTO t VALUES (%s)", [number])
-
-    snapshots: list[tuple[Fence, set[int]]] = []
     with captured_log(mysql_database, "t") as log:
-        writers = [threading.Thread(target=write, args=(first,)) for first in range(4)]
-        for writer in writers:
-            writer.start()
-        try:
-            with table_chunks(mysql_database, "t") as chunks:
-                while len(snapshots) < 40:
-                    chunk = chunks.read(limit=100_000)
-                    if len(chunk.rows):
-                        snapshots.append((chunk.fence, {int(key) for key in chunk.rows.keys}))
-        finally:
-            stop.set()
-            for writer in writers:
-                writer.join()
+        snapshots = snapshots_under_inserts(mysql_database)
         txids = {document["id"]: document["_meta"]["source"]["txid"] for document in log.read()}
     for fence, seen in snapshots:
         visible = {key for key, txid in txids.items() if not fence.hides(txid)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -12,31 +11,24 @@ from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition, PreparedPlace
 from captures.mysql.recall import Recall
 from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import run
 from tests.captures.mysql.test_events import SERVER
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database, no_source
+from tests.servers.mariadb import MARIADB, MYSQL, Database
 
 
 @pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Database, Database]]:
     """A primary with a table, and a replica of it whose files are others."""
-    product = request.param
-    programs = product.installed()
-    if programs is None:
-        pytest.skip(no_source(product))
-    with ExitStack() as stack:
-        servers = [stack.enter_context(product.server(programs, server_id=number)) for number in (31, 32)]
-        primary, replica = (
-            Database(s.host, s.port, s.user, s.password, product.name, server=s, name="shop") for s in servers
-        )
-        if product is MYSQL:
+    with server_pair(request.param) as (primary, replica):
+        if request.param is MYSQL:
             for database in (primary, replica):
                 reset(database)
         with replica.connect("") as connection, connection.cursor() as cursor:
             cursor.execute("FLUSH BINARY LOGS")
             cursor.execute("FLUSH BINARY LOGS")
-        servers[1].replicate(servers[0])
+        follow(replica, primary)
         with primary.connect("") as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
         run(primary, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE other (id INT PRIMARY KEY)")

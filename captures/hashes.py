@@ -1,0 +1,33 @@
+"""Columns of which documents have salted hashes, the same on every database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from protocol.errors import SourceError
+
+
+def hashed(salt: bytes) -> Callable[[str], str]:
+    """From a value's text as the server prints it, one character per byte, to JSON.
+
+    That is a string: the SHA-256, in hexadecimal, of the salt and after it the text.
+    """
+    salted = sha256(salt)
+
+    def convert(text: str) -> str:
+        digest = salted.copy()
+        digest.update(text.encode("latin-1"))
+        return f'"{digest.hexdigest()}"'
+
+    return convert
+
+
+def no_salt(code: str, table: str) -> SourceError:
+    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
+    return SourceError(
+        code,
+        f"{table}: columns are to be hashed, and the configuration has no hash_salt",
+        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
+        "same values have other hashes.",
+    )
