@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +159,7 @@ class Session:
         states = self.state.get("bindings", {}).values()
         return bool(states) and all(state["scan"].get("done") for state in states)
 
-    def rows(self, binding: int = 0, key: Sequence[str] = ("id",)) -> dict[tuple[Any, ...], Json]:
+    def rows(self, binding: int = 0, key: Sequence[str] = ("id",)) -> Rows:
         """What replaying the checkpointed documents of a binding gives."""
         return replay((doc for index, doc in self.documents if index == binding), key)
 
@@ -253,9 +253,19 @@ def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) 
     return applied.action_description
 
 
-def replay(documents: Iterator[Json], key: Sequence[str]) -> dict[tuple[Any, ...], Json]:
-    """The rows after all documents, as any consumer of the protocol would keep them."""
-    rows: dict[tuple[Any, ...], Json] = {}
+Rows = dict[tuple[Any, ...], Json]
+"""A table's rows by their keys."""
+
+
+def replay(documents: Iterable[Json], key: Sequence[str], onto: Rows | None = None) -> Rows:
+    """The rows after all documents, as any consumer of the protocol would keep them.
+
+    Args:
+        documents: What comes in order.
+        key: The names of the key's columns.
+        onto: The rows after the documents before these; they are changed in place.
+    """
+    rows = {} if onto is None else onto
     for document in documents:
         meta = document["_meta"]
         if meta["op"] == "t":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.postgres.lsn import parse_lsn
-from tests.captures.session import Json, bindings
+from tests.captures.session import Json, Rows, bindings
 from tests.servers.postgres import Database
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
@@ -25,7 +25,7 @@ def endpoint(database: Database, **more: Any) -> Json:
     return {**database.config(), "slot": f"{database.name}_slot"[-60:], **more}
 
 
-def table_rows(database: Database, query: str = "SELECT id, name FROM ONLY users") -> dict[tuple[Any, ...], Json]:
+def table_rows(database: Database, query: str = "SELECT id, name FROM ONLY users") -> Rows:
     """What ``query`` gives, by its first column, as ``Session.rows`` gives a replayed table."""
     with database.connect() as connection:
         cursor = connection.execute(query)

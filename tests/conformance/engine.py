@@ -14,13 +14,14 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import IntEnum
+from itertools import islice
 from typing import Any, ClassVar
 from uuid import UUID
 
 from protocol.error_codes import CODES
 from protocol.error_codes.model import Policy
 from tests.captures import session as connector
-from tests.captures.session import ConnectorEnded, Json, Message, Session
+from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session, replay
 
 Run = Callable[[str], None]
 
@@ -116,7 +117,7 @@ class Engine(ABC):
         if rows:
             self.insert("users", [(n, f"name {n}") for n in range(1, rows + 1)])
 
-    def rows(self, table: str, key: Sequence[str] = ("id",)) -> dict[tuple[Any, ...], Json]:
+    def rows(self, table: str, key: Sequence[str] = ("id",)) -> Rows:
         """What a table holds, as ``Session.rows`` gives a replayed one."""
         with closing(self.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(f'SELECT * FROM "{table}"')
@@ -170,8 +171,14 @@ class Engine(ABC):
         source = self.rows(table, key)
         names = next(iter(source.values()), {}).keys()
 
-        def replayed() -> dict[tuple[Any, ...], Json]:
-            rows = capture.rows(binding, key)
+        rows: Rows = {}
+        replayed = 0
+
+        def target() -> Rows:
+            nonlocal replayed
+            more = islice(capture.documents, replayed, None)
+            replay((doc for index, doc in more if index == binding), key, rows)
+            replayed = len(capture.documents)
             return {at: {name: row.get(name) for name in names} for at, row in rows.items()}
 
         looked_at = -1
@@ -181,16 +188,16 @@ class Engine(ABC):
             if looked_at == capture.checkpoints or not capture.done():
                 return False
             looked_at = capture.checkpoints
-            return replayed() == source
+            return target() == source
 
         try:
             capture.until(equal, acknowledge=acknowledge)
         except ConnectorEnded:
             raise
         except AssertionError as late:
-            target = replayed()
-            keys = [at for at in source.keys() | target.keys() if source.get(at) != target.get(at)]
-            examples = [f"{at}: {source.get(at)} is {target.get(at)}" for at in keys[:3]]
+            found = target()
+            keys = [at for at in source.keys() | found.keys() if source.get(at) != found.get(at)]
+            examples = [f"{at}: {source.get(at)} is {found.get(at)}" for at in keys[:3]]
             raise AssertionError(f"{late}; {len(keys)} keys of {table} differ: {examples}") from late
 
     def until_equal_at_last(self, capture: Session, bound: list[Json], table: str) -> None:

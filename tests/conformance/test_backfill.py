@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from itertools import count
 from random import Random
 
 from tests.captures.session import Json, Session
@@ -54,7 +53,7 @@ def test_rows_that_change_while_they_are_read(engine: Engine) -> None:
     def write() -> None:
         random = Random(1)
         with engine.transaction() as run:
-            for number in count(1001):
+            for number in range(1001, 5001):  # as long as the backfill, and no longer than a slow machine follows
                 old, some = random.randint(1, number), random.randint(1, number)
                 run(f"UPDATE users SET name = 'n {number}' WHERE id BETWEEN {some} AND {some + 5}")
                 run(f"DELETE FROM users WHERE id = {old}")
@@ -183,7 +182,9 @@ def test_a_table_that_is_bound_later_is_read_beside_the_log(engine: Engine) -> N
     engine.apply(both)
     with engine.capture(both, first.state, stop=True) as second:
         assert second.finish() == 0
-    assert sorted(snapshot_ids(second.documents, 1)) == [1, 2, 3]
+    # The third may be the log's, where that has all tables: in the chunk too, or there alone.
+    assert set(snapshot_ids(second.documents, 1)) >= {1, 2}
+    assert second.rows(1) == engine.rows("later")
     assert [(doc["id"], doc["name"]) for binding, doc in second.documents if binding == 0] == [(1, "in between")]
 
 

@@ -46,7 +46,7 @@ def test_a_backfill_is_paused_and_resumed_and_a_table_added_while_the_log_goes_o
     create_tables(each_database, ROWS)
     accounts, entries = (f"{source_of(each_database).schema}.{name}" for name in ("accounts", "entries"))
     # Slow enough that the backfill is under way for as long as this test wants it to be.
-    slow = {"backfill": {"chunk_rows": 50, "max_rate": "200 rows"}}
+    slow = {"backfill": {"chunk_rows": 50, "max_rate": "50 rows"}}
     capture = Capture(tmp_path, each_database, slow, tables=[accounts])
     with capture.start() as running:
         capture.wait_for_events(running)

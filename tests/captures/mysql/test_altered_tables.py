@@ -19,7 +19,7 @@ def test_a_backfill_goes_on_after_an_alter_that_no_row_follows(binlog_database: 
     rows = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 900) SELECT n, n FROM r"
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", f"INSERT INTO t {rows}")
     with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
-        config = {**binlog_database.config(), "backfill": {"chunk_rows": 5}}
+        config = {**binlog_database.config(), "backfill": {"chunk_rows": 5, "max_rate": "300 rows"}}
         with session(config, bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
             capture.until(lambda s: len(s.documents) >= 20)
             run(binlog_database, "ALTER TABLE t ADD COLUMN w INT DEFAULT 7, MODIFY v VARCHAR(20)")
@@ -37,7 +37,7 @@ def test_another_order_of_a_text_key_starts_the_scan_again(binlog_database: Data
     run(binlog_database, "CREATE TABLE t (id VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
     letters = [f"('{letter}{number:03d}')" for number in range(60) for letter in "aBcDeF"]
     run(binlog_database, f"INSERT INTO t VALUES {', '.join(letters)}")
-    config = {**binlog_database.config(), "backfill": {"chunk_rows": 5}}
+    config = {**binlog_database.config(), "backfill": {"chunk_rows": 5, "max_rate": "150 rows"}}
     with session(config, bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
         capture.until(lambda s: len(s.documents) >= 20)
         run(binlog_database, "ALTER TABLE t MODIFY id VARCHAR(9) COLLATE utf8mb4_bin")

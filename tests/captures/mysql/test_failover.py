@@ -46,7 +46,7 @@ def in_step(primary: Database, replica: Database) -> bool:
 
 def test_moving_to_a_replica_in_a_backfill_loses_nothing_and_repeats_nothing(pair: tuple[Database, Database]) -> None:
     primary, replica = pair
-    options = {"backfill": {"chunk_rows": 10}}
+    options = {"backfill": {"chunk_rows": 10, "max_rate": "1000 rows"}}
     with session({**primary.config(), **options}, bindings("shop.t"), command=COMMAND) as before:
         before.until(lambda s: len(s.documents) >= 200)
         run(primary, "UPDATE t SET v = 1 WHERE id IN (5, 2900)", "DELETE FROM t WHERE id = 6")

@@ -73,7 +73,7 @@ def log_gave(capture: Session, key: int) -> bool:
 
 
 def test_a_chunk_that_reads_the_row_of_before_does_not_undo_the_change(shop: Database) -> None:
-    config = {**shop.config(), "backfill": {"chunk_rows": 10}}
+    config = {**shop.config(), "backfill": {"chunk_rows": 10, "max_rate": "1000 rows"}}
     with session(config, bindings("shop.t"), command=COMMAND) as capture:
         capture.until(lambda s: len(s.documents) >= 10)
         with held_commit(shop, "UPDATE t SET v = 1 WHERE id = 3000"):
@@ -103,7 +103,7 @@ def test_a_capture_that_begins_behind_the_commit_waits_until_it_is_visible(shop:
 
 
 def test_a_capture_that_starts_again_meanwhile_does_not_read_the_row_of_before(shop: Database) -> None:
-    config = {**shop.config(), "backfill": {"chunk_rows": 10}}
+    config = {**shop.config(), "backfill": {"chunk_rows": 10, "max_rate": "1000 rows"}}
     with session(config, bindings("shop.t"), command=COMMAND) as capture:
         capture.until(lambda s: len(s.documents) >= 10)
         with held_commit(shop, "UPDATE t SET v = 1 WHERE id = 3000"):

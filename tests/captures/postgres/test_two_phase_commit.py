@@ -21,7 +21,7 @@ def preparing() -> Iterator[Postgres]:
 def test_prepared_before_the_backfill_and_committed_in_it(preparing: Postgres) -> None:
     with fresh_database(preparing, "prepared") as database:
         prepare(database, USERS, FILL)
-        config = endpoint(database, backfill={"chunk_rows": 50})
+        config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "300 rows"})
         apply(config, BOUND)
         with session(config, BOUND) as first:
             first.until(lambda c: len(c.documents) >= 200)
