@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
 
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
@@ -64,7 +63,7 @@ def main(database: DatabaseFactory) -> int:
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     # What Python itself or a library prints must not get among the messages.
-    stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    stdout = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
         serve(database(), Requests(sys.stdin.fileno()), Output(stdout))
@@ -79,8 +78,6 @@ def main(database: DatabaseFactory) -> int:
     except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
         logger.debug("unexpected error", exc_info=True)
         log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {_place(error)}"))
-    finally:
-        _discard(stdout)
     return 1
 
 
@@ -152,14 +149,6 @@ def _plan(database: Database, request: Validate) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise Stopped(number)
-
-
-def _discard(stdout: BinaryIO) -> None:
-    """Closes stdout; what a broken pipe left in its buffer must not raise again."""
-    try:
-        stdout.close()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
 
 
 def _place(error: BaseException) -> str:
