@@ -379,10 +379,14 @@ class Source(Protocol):
 class Database(Protocol):
     """One kind of database, as a connector hands it to ``captures.connector``."""
 
-    config_schema: JsonObject
-    resource_config_schema: JsonObject
     documentation_url: str
     resource_path_pointers: list[str]
+
+    @property
+    def config_schema(self) -> JsonObject: ...
+
+    @property
+    def resource_config_schema(self) -> JsonObject: ...
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
 

@@ -32,8 +32,14 @@ class MysqlDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/mysql.md"
         self.resource_path_pointers = ["/schema", "/table"]
-        self.config_schema = json_schema(EndpointConfig)
-        self.resource_config_schema = json_schema(ResourceConfig)
+
+    @property
+    def config_schema(self) -> JsonObject:
+        return json_schema(EndpointConfig)
+
+    @property
+    def resource_config_schema(self) -> JsonObject:
+        return json_schema(ResourceConfig)
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)
