@@ -1,9 +1,9 @@
 """Decodes rows of the text protocol (MySQL internals, "Text Resultset Row"): every value a length and its text.
 
 The decoder is generated, one per table version, so that nothing is decided per value. The source is built from the
-columns' places and forms. No name of a user stands in it: texts that a document needs are constants (``K0``, ``K1``, …)
-in the function's globals. In it ``v3`` is the text of the row's value 3, a byte text (see ``captures.mysql.values``),
-and ``m3`` its JSON with its name, as a member of an object, with a comma in front.
+columns' places and forms, and the texts that a document needs, each character of which is escaped that could mean
+anything (see ``captures.generated_text``). In it ``v3`` is the text of the row's value 3, a byte text (see
+``captures.mysql.values``), and ``m3`` its JSON with its name, as a member of an object, with a comma in front.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from captures.generated_text import literal, quoted
 from captures.mysql import values
 from captures.mysql.columns import Column
 from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
@@ -114,11 +115,8 @@ def compile_chunk_decoder(
             f"convert{place}": column_conversion(column, of)
             for place, (column, of) in enumerate(zip(columns, forms, strict=True))
         },
-        **{f"K{place}": label for place, label in enumerate(labels)},
-        **{f"N{place}": f"{label}null" for place, label in enumerate(labels)},
-        "END": _END,
     }
-    body = [line for place, column in enumerate(columns) for line in _value(place, column, forms[place])]
+    body = [line for place, column in enumerate(columns) for line in _value(place, column, labels[place], forms[place])]
     parts = []
     extra = len(columns)
     for column in _in_order(columns, key):
@@ -141,7 +139,7 @@ def compile_chunk_decoder(
         *(f"            {line}" for line in body),
         "            if p != len(row):",
         "                raise ValueError",
-        f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{{END}}'",
+        f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{literal(_END)}'",
         f"            key = {_joined(parts)}",
         "        except MISFITS:",
         "            raise failure(row) from None",
@@ -174,13 +172,13 @@ def _taken(variable: str) -> list[str]:
     ]
 
 
-def _value(place: int, column: Column, of: Form) -> list[str]:
+def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
     """The statements that take a value's text from ``p`` on, and make its member."""
     v = f"v{place}"
     made = f"{{convert{place}({v})}}"
     if of in _INLINE and not column.salt:
         made = _INLINE[of].replace("%s", v)
-    member = f"m{place} = f'{{K{place}}}{made}'"
+    member = f"m{place} = f'{literal(label)}{made}'"
     take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else _taken(v)
     if not column.nullable:
         return ["n = row[p]", *take, member]
@@ -188,7 +186,7 @@ def _value(place: int, column: Column, of: Form) -> list[str]:
         "n = row[p]",
         f"if n == {_NULL}:",
         "    p += 1",
-        f"    m{place} = N{place}",
+        f"    m{place} = {quoted(f'{label}null')}",
         "else:",
         *(f"    {line}" for line in (*take, member)),
     ]

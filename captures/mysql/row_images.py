@@ -1,7 +1,8 @@
 """Reads the images of rows in row events, by functions that are generated per table version and set of columns.
 
 An image is a bitmap of NULLs, one bit for each column that is present, and their values (MySQL's ``Rows_event``). The
-source is built from the columns' types; no name of a user stands in it: texts are constants in the functions' globals.
+source is built from the columns' types and the texts that documents need, each character of which is escaped that could
+mean anything (see ``captures.generated_text``).
 
 In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
 front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
@@ -22,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from captures.generated_text import literal
 from captures.mysql.charsets import RecodeOf, built_in
 from captures.mysql.columns import Column
 from captures.mysql.logged_values import NAMES, value_reader
@@ -80,14 +82,6 @@ class Generated:
         self.names: dict[str, object] = {}
         self._lines: list[str] = []
         self._about: list[int | None] = []
-        self._constants: dict[str, str] = {}
-
-    def constant(self, text: str) -> str:
-        """The source of a replacement field of f-strings."""
-        if text not in self._constants:
-            self._constants[text] = f"K{len(self._constants)}"
-            self.names[self._constants[text]] = text
-        return f"{{{self._constants[text]}}}"
 
     def add(self, line: str, place: int | None = None) -> None:
         self._lines.append(line)
@@ -178,7 +172,7 @@ class Image:
         function = self._general("read", raw_json=False)
         table = self.table
         members = "".join(f"{{m{place}}}" for place in self.places if table.columns[place] is not None)
-        key = function.constant("\0").join(f"{{k{place}}}" for place in table.key)
+        key = literal("\0").join(f"{{k{place}}}" for place in table.key)
         if table.key:
             missing = " or ".join(f"k{place} is None" for place in table.key)
             function.add(f"    if {missing}:")
@@ -236,7 +230,7 @@ class Image:
             in_document, in_key = table.columns[place] is not None, place in table.key
             absent = []
             if in_document:
-                absent.append(f'm{place} = f"{function.constant(table.label(place) + "null")}"')
+                absent.append(f'm{place} = f"{literal(table.label(place) + "null")}"')
             if in_key:
                 absent.append(f"k{place} = None")
             function.add(f"    if nulls & {1 << bit}:", place)
@@ -249,10 +243,10 @@ class Image:
             for line in reader.prepare:
                 function.add(indent + line, place)
             if in_document and raw_json and table.logged[place].type == JSON:
-                function.add(f"{indent}m{place} = f\"{function.constant(RAW)}{{v{place}.decode('latin-1')}}\"", place)
+                function.add(f"{indent}m{place} = f\"{literal(RAW)}{{v{place}.decode('latin-1')}}\"", place)
             elif in_document:
-                label = function.constant(table.label(place) + reader.mark)
-                closing = function.constant(reader.mark) if reader.mark else ""
+                label = literal(table.label(place) + reader.mark)
+                closing = literal(reader.mark)
                 function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"', place)
             if in_key:
                 function.add(f'{indent}k{place} = f"{reader.key}"', place)

@@ -2,8 +2,8 @@
 
 What is usual is written out in them: rows without NULLs, and updates that leave the key as it is. All other rows go to
 functions that take any. For a table ``(id int primary key, price decimal(5,2), note varchar(50))`` updates are read by
-this, where ``K0`` is ``"id":``, ``K1`` ``,"price":"``, ``K2`` ``","note":`` and ``K3`` ``}},"id":``. The names of what
-is read after the update end in ``_new``; a value that is the same is not turned into text again::
+this, but that what stands around the values is escaped. The names of what is read after the update end in ``_new``; a
+value that is the same is not turned into text again::
 
     def updates(data, text, at, end, source, row, documents, sink):
         head, tail, touched = OPENING + source[0], source[1] + ',"before":{', sink.touched
@@ -27,7 +27,8 @@ is read after the update end in ``_new``; a value that is the same is not turned
                         j2_new = f"{string(v2_new)}"
                     if v0_new == v0:
                         documents.append(
-                            f"{head}{row}{tail}{K0}{v0}{K1}{j1}{K2}{j2}{K3}{v0_new}{K1}{j1_new}{K2}{j2_new}{END}"
+                            f'{head}{row}{tail}"id":{v0},"price":"{j1}","note":{j2}}}}},'
+                            f'"id":{v0_new},"price":"{j1_new}","note":{j2_new}}}]}}\\n'
                         )
                         row += 1
                         if touched is not None:
@@ -42,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from captures.generated_text import literal
 from captures.mysql.row_images import Generated, Image
 from captures.mysql.row_sink import Write, WriteRow
 from captures.mysql.value_reader import ValueReader
@@ -63,13 +65,13 @@ def rows_loop(image: Image, opening: str) -> Write:
         opening: The captured lines up to their ``source``.
     """
     function = Generated(image.table)
-    function.names.update(OPENING=opening, END=END, read=image.read)
+    function.names.update(OPENING=opening, read=image.read)
     function.add("def rows(data, text, at, end, source, row, documents, sink):")
     function.add("    head, tail, touched = OPENING + source[0], source[1] + '}', sink.touched")
     function.add("    while at < end:")
     function.add(f"        if {image.nulls(whole=False)}:")
     function.add("            members, key, at = read(data, text, at)")
-    function.add('            documents.append(f"{head}{row}{tail}{members}{END}")')
+    function.add(f'            documents.append(f"{{head}}{{row}}{{tail}}{{members}}{literal(END)}")')
     function.add("            if touched is not None:")
     function.add("                touched.add(key.encode('latin-1'), False)")
     function.add("        else:")
@@ -78,7 +80,7 @@ def rows_loop(image: Image, opening: str) -> Write:
     loop.values(indent, image.readers, lambda place, reader: _add_all(function, indent, place, reader.prepare))
     function.add(f'{indent}documents.append(f"{{head}}{{row}}{{tail}}"')
     loop.members(indent, image.readers, "", ",")
-    function.add(f'{indent}f"{{END}}")')
+    function.add(f'{indent}f"{literal(END)}")')
     function.add(f"{indent}if touched is not None:")
     function.add(f"{indent}    touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
     function.add("        row += 1")
@@ -98,7 +100,7 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     if len(image.places) > _WIDEST or any(image.readers[place].codes in _FLOATS for place in table.key):
         return None
     function = Generated(table)
-    function.names.update(OPENING=opening, END=END, other=other)
+    function.names.update(OPENING=opening, other=other)
     loop = _Loop(function, image)
     after = image.readers_of(_NEW)
     function.add("def updates(data, text, at, end, source, row, documents, sink):")
@@ -115,7 +117,7 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     function.add(f'{indent}    documents.append(f"{{head}}{{row}}{{tail}}"')
     loop.members(indent + "    ", image.readers, "", "", costly="j")
     loop.members(indent + "    ", after, "}}", ",", costly="j", suffix=_NEW)
-    function.add(f'{indent}    f"{{END}}")')
+    function.add(f'{indent}    f"{literal(END)}")')
     function.add(f"{indent}    row += 1")
     function.add(f"{indent}    if touched is not None:")
     function.add(f"{indent}        touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
@@ -218,12 +220,12 @@ class _Loop:
                 continue
             before += comma + table.label(place)[1:] + reader.mark
             json = f"{{{costly}{place}{suffix}}}" if costly and reader.costly else reader.json
-            function.add(f'{indent}    f"{function.constant(before)}{json}"', place)
+            function.add(f'{indent}    f"{literal(before)}{json}"', place)
             before, comma = reader.mark, ","
         if before:
-            function.add(f'{indent}    f"{function.constant(before)}"')
+            function.add(f'{indent}    f"{literal(before)}"')
 
     def key(self) -> str:
         """The inside of an f-string that makes the row's key."""
-        joint = self._function.constant("\0")
+        joint = literal("\0")
         return joint.join(self._image.readers[place].key for place in self._image.table.key)

@@ -89,7 +89,7 @@ def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool) -
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
     reader.costly = True
-    moment = f"divmod(v{place}, 86400) if {' or '.join(reader.variables)} else NEVER"
+    moment = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
     reader.prepare.append(f"d{place}, t{place} = {moment}")
     reader.json, reader.mark = f"{{EPOCH_DAYS[d{place}]}}T{{DAY_SECONDS[t{place}]}}{fraction}Z", '"'
     reader.key = f"{{EPOCH_DAYS[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"

@@ -1,7 +1,7 @@
 """Decoders of the log's rows are generated: functions per table version, so that nothing is decided per value.
 
-The source is built from the columns' places and types. No name of a user stands in it: texts that a document needs are
-constants (``K0``, ``K1``, …) in the functions' globals.
+The source is built from the columns' places and types, and the texts that a document needs, each character of which is
+escaped that could mean anything (see ``captures.generated_text``).
 
 In a generated function ``v3`` is the text of the row's column 3, a byte text (see ``captures.postgres.values``), or
 None for NULL, or ``UNCHANGED``; ``m3`` is its JSON with its name, as a member of an object, with a comma in front.
@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from captures.generated_text import literal, quoted
 from captures.postgres import values
 from captures.postgres.columns import Column
 from captures.postgres.types import INLINE_NAMES, Conversion, byte_text, column_conversion
@@ -42,19 +43,6 @@ ROW_LIMIT = MAX_LINE_BYTES - 64 * 1024
 """Bytes of a row's documents; what stands around them in a line is less than the rest."""
 
 
-class Constants:
-    """The texts that generated source refers to by name, each once."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def name(self, text: str) -> str:
-        return self._names.setdefault(text, f"K{len(self._names)}")
-
-    def namespace(self) -> dict[str, str]:
-        return {name: text for text, name in self._names.items()}
-
-
 class Member:
     """A column as a member of the document.
 
@@ -72,23 +60,21 @@ class Member:
         self.label = f",{values.string(byte_text(column.name))}:"
         self.conversion: Conversion = column_conversion(column)
 
-    def members_line(self, constants: Constants) -> str:
+    @property
+    def members_line(self) -> str:
         """The statement that makes ``m`` from ``v``, whatever the text."""
         v, m = f"v{self.place}", f"m{self.place}"
-        label = constants.name(self.label)
-        general = f'f"{{{label}}}{{convert{self.place}({v})}}"'
+        general = f'f"{literal(self.label)}{{convert{self.place}({v})}}"'
         inline = self.conversion.inline
         if inline is None:
             made = general
         else:
             mark = '"' if inline.quoted else ""
-            opening = constants.name(self.label + mark)
-            closing = f"{{{constants.name(mark)}}}" if mark else ""
-            made = f'f"{{{opening}}}{inline.value(v, 0)}{closing}"'
+            made = f'f"{literal(self.label + mark)}{inline.value(v, 0)}{literal(mark)}"'
             if inline.unusual is not None:
                 made = f"{general} if {inline.unusual(v, 0)} else {made}"
         made = f'"" if {v} is UNCHANGED else {made}'
-        return f"{m} = {constants.name(self.label + 'null')} if {v} is None else {made}"
+        return f"{m} = {quoted(self.label + 'null')} if {v} is None else {made}"
 
     def spliced(self, variable: str, at: int) -> str:
         """The inside of an f-string that makes the JSON of the usual text in ``variable`` from ``at`` on."""
@@ -107,11 +93,11 @@ class Member:
         return '"' if self.conversion.inline is not None and self.conversion.inline.quoted else ""
 
 
-def members_function(members: Sequence[Member], count: int, constants: Constants) -> list[str]:
+def members_function(members: Sequence[Member], count: int) -> list[str]:
     """``members(v0, …)``: all members of a row, right for every text, NULL and UNCHANGED."""
     return [
         f"def members({', '.join(f'v{i}' for i in range(count))}):",
-        *(f"    {m.members_line(constants)}" for m in members),
+        *(f"    {m.members_line}" for m in members),
         f'    return f"{"".join(f"{{m{m.place}}}" for m in members)}"',
         "",
     ]
@@ -119,7 +105,6 @@ def members_function(members: Sequence[Member], count: int, constants: Constants
 
 def spliced_members(
     members: Sequence[Member],
-    constants: Constants,
     variable: str,
     at: int,
     *,
@@ -129,7 +114,7 @@ def spliced_members(
 ) -> list[str]:
     """The lines of an f-string: ``opening``, the members of usual texts, ``closing``.
 
-    What stands between two values, quotes and name, is one constant.
+    What stands between two values, quotes and name, is one text.
 
     Args:
         variable: The first letter of the variables that hold the texts.
@@ -140,9 +125,9 @@ def spliced_members(
     between = opening
     for i, m in enumerate(members):
         between += (m.label[1:] if first and i == 0 else m.label) + m.mark
-        lines.append(f'f"{{{constants.name(between)}}}{m.spliced(f"{variable}{m.place}", at)}"')
+        lines.append(f'f"{literal(between)}{m.spliced(f"{variable}{m.place}", at)}"')
         between = m.mark
-    lines.append(f'f"{{{constants.name(between + closing)}}}"')
+    lines.append(f'f"{literal(between + closing)}"')
     return lines
 
 
@@ -152,15 +137,14 @@ def unusual(members: Iterable[Member], variable: str, at: int) -> list[str]:
     return [expression for expression in found if expression is not None]
 
 
-def key_expression(positions: Sequence[int], constants: Constants, at: int) -> str:
+def key_expression(positions: Sequence[int], at: int) -> str:
     """The key of a row of texts: those of the key columns, joined by NUL."""
     if not positions:
         return 'b""'
     start = f"[{at}:]" if at else ""
     if len(positions) == 1:
         return f'v{positions[0]}{start}.encode("latin-1")'
-    joint = f"{{{constants.name(chr(0))}}}"
-    return 'f"' + joint.join(f"{{v{p}{start}}}" for p in positions) + '".encode("latin-1")'
+    return 'f"' + literal("\0").join(f"{{v{p}{start}}}" for p in positions) + '".encode("latin-1")'
 
 
 def key_positions(names: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from captures.generated_text import literal, quoted
 from captures.postgres.columns import Column
 from captures.postgres.exact_log_rows import END, MARKER, NEW, OLD_ROW, ExactDecoder, Touched, opening
 from captures.postgres.generated import (
-    Constants,
     Member,
     generate,
     key_expression,
@@ -90,15 +90,14 @@ def compile_log_decoder(
         raise SourceError("TM-PG-032", f"{where}the replica identity lacks the key column {', '.join(lacking)}")
     members = [Member(place, column) for place, column in enumerate(columns) if column is not None]
     count = len(columns)
-    constants = Constants()
-    lines = members_function(members, count, constants)
-    writer = _FunctionWriter(binding, members, positions, count, constants)
+    lines = members_function(members, count)
+    writer = _FunctionWriter(binding, members, positions, count)
     whole_rows = len(identity) == count > 0
     for kind, op in (("insert", "c"), ("update", "u"), ("delete", "d")):
         for tracked in (False, True):
             lines += writer.function(kind, op, tracked=tracked, old_rows=whole_rows and kind == "update")
     exact = ExactDecoder(binding, members, identity, positions, count, table)
-    functions = generate("log decoder", lines, members, {"exact": exact.decode, **constants.namespace()})
+    functions = generate("log decoder", lines, members, {"exact": exact.decode})
     exact.members = functions["members"]
     return LogDecoder(**{field.name: functions[field.name] for field in fields(LogDecoder)})
 
@@ -111,14 +110,11 @@ class _FunctionWriter:
     and the text. Whatever does not come out as that many parts with the right head goes to the exact decoder.
     """
 
-    def __init__(
-        self, binding: int, members: Sequence[Member], positions: Sequence[int], count: int, constants: Constants
-    ) -> None:
+    def __init__(self, binding: int, members: Sequence[Member], positions: Sequence[int], count: int) -> None:
         self._binding = binding
         self._members = members
         self._positions = positions
         self._count = count
-        self._constants = constants
 
     def function(self, kind: str, op: str, *, tracked: bool, old_rows: bool) -> list[str]:
         """One function of a ``LogDecoder``.
@@ -133,7 +129,7 @@ class _FunctionWriter:
         if kind == "delete":
             return [head, *(f"    {line}" for line in exact("None")), ""]
         count = self._count
-        new, separator = self._tuple_head(NEW), self._constants.name(_SEPARATOR)
+        new, separator = self._tuple_head(NEW), quoted(_SEPARATOR)
         new_row = "".join(f", v{i}" for i in range(count))
         lines = [
             head,
@@ -159,7 +155,7 @@ class _FunctionWriter:
         return [*lines, *(f"    {line}" for line in exact("parts")), ""]
 
     def _tuple_head(self, marker: int) -> str:
-        return self._constants.name(chr(marker) + self._count.to_bytes(2, "big").decode("latin-1"))
+        return quoted(chr(marker) + self._count.to_bytes(2, "big").decode("latin-1"))
 
     @staticmethod
     def _guarded(conditions: Sequence[str], lines: Sequence[str]) -> list[str]:
@@ -173,15 +169,13 @@ class _FunctionWriter:
         """The statement that returns the captured line of a usual message."""
         spliced: list[str] = []
         if before and self._members:
-            spliced = spliced_members(
-                self._members, self._constants, "o", 2, opening=',"before":{', closing="}", first=True
-            )
-        spliced += spliced_members(self._members, self._constants, "v", 2, opening="}", closing=END)
-        key = key_expression(self._positions, self._constants, 2)
+            spliced = spliced_members(self._members, "o", 2, opening=',"before":{', closing="}", first=True)
+        spliced += spliced_members(self._members, "v", 2, opening="}", closing=END)
+        key = key_expression(self._positions, 2)
         result = f", (({key}, False),)" if kind == "update" else f", {key}"
         return [
             "return (",
-            f'    f"{{{self._constants.name(opening(self._binding, op))}}}"',
+            f'    f"{literal(opening(self._binding, op))}"',
             "    f\"{source.decode('latin-1')}\"",
             *(f"    {line}" for line in spliced),
             f').encode("latin-1"){result if tracked else ""}',
