@@ -19,7 +19,7 @@ from tests.spark_sink.replay import random_events, replay
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 KILLS = 2
-COMMITS = 36
+COMMITS = 24
 DEADLINE = 120
 
 
