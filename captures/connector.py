@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from types import FrameType
 
 from captures.engine import Capture
@@ -16,7 +15,7 @@ from captures.interface import Database, DatabaseFactory
 from captures.memory import bound_freed_memory, collect_rarely
 from captures.output import Output
 from captures.plan import make_plan
-from captures.reader_process import forked_readers
+from captures.reader_process import forked_readers, place
 from captures.requests import Requests, SessionRequests, Wakeup
 from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
@@ -77,7 +76,7 @@ def main(database: DatabaseFactory) -> int:
         return stopped.exit_status
     except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
         logger.debug("unexpected error", exc_info=True)
-        log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {_place(error)}"))
+        log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
     return 1
 
 
@@ -149,13 +148,3 @@ def _plan(database: Database, request: Validate) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise Stopped(number)
-
-
-def _place(error: BaseException) -> str:
-    """Where an unexpected error came from: file and line, without the values a message might hold."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return "an unknown place"
-    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
