@@ -141,6 +141,20 @@ class RangeScan:
         """Whether a chunk was started and neither emitted nor abandoned."""
         return self._chunk is not None
 
+    @property
+    def splittable(self) -> bool:
+        """Whether there is something to scan behind ``ahead``, as far as is known."""
+        chunk = self._chunk
+        return not self.finished and (
+            chunk is None or not chunk.plan.scan or (chunk.rows is not None and not chunk.rows.end)
+        )
+
+    @property
+    def ahead(self) -> Key | None:
+        """Where the next chunk goes on, also while one waits to be emitted; None for the range's begin."""
+        rows = self._chunk.rows if self._chunk is not None else None
+        return self.range.cursor if rows is None or rows.cursor is None else rows.cursor
+
     # One chunk.
 
     def start(self, position: int, hidden: HiddenSet, rereads: int = REREADS_PER_CHUNK) -> ChunkPlan:

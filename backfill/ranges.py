@@ -190,9 +190,10 @@ class TableRanges:
     def split(self, scan: RangeScan, bounds: Sequence[Key]) -> list[RangeScan]:
         """Cuts the rest of a scan's range, also while a chunk of it is in flight.
 
-        The scan keeps its chunk and the part up to the first bound. The chunk may reach beyond that bound. Its rows are
-        emitted all the same, and some of them a second time by the next scan, which is right and costs at most that one
-        chunk; no key is compared to prevent it. Rows without keys must not be given twice: then nothing is split.
+        The scan keeps its chunk and the part up to the first bound. Where that is not behind ``scan.ahead``, the chunk
+        may reach beyond it. Its rows are emitted all the same, and some of them a second time by the next scan, which
+        is right and costs at most that one chunk; no key is compared to prevent it. Rows without keys must not be given
+        twice: then nothing is split.
 
         Args:
             scan: One of ``scans``. Of one that is no longer, nothing is split: its range is scanned already.

@@ -40,8 +40,7 @@ class Balance:
         """
         if now < self._look_at:
             return False
-        self._look_at = now + LOOK_SECONDS
-        found = [
+        worth = [
             (left is None, left or 0.0, scan.rows, backfill, scan)
             for backfill in tables
             for scan in backfill.ranges.scans
@@ -49,14 +48,17 @@ class Balance:
             for left in [self._left(backfill, scan)]
             if _worth(backfill, scan, left)
         ]
+        # While a chunk is being read nobody knows how far it will reach: a cut might fall into it, and the rows behind
+        # the cut would be read twice.
+        found = [each for each in worth if each[-1].splittable]
+        if not worth or found:
+            self._look_at = now + LOOK_SECONDS
         if not found:
             return False
         # What was to be over by now, or was never estimated, tells nothing of how long it will be: it goes first.
         _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
         self._not_before[scan] = now + AGAIN_SECONDS
-        bounds = self._source.split(
-            backfill.table.binding, scan.range.cursor, scan.range.until, parts, physical=scan.physical
-        )
+        bounds = self._source.split(backfill.table.binding, scan.ahead, scan.range.until, parts, physical=scan.physical)
         cut = backfill.ranges.split(scan, bounds) if bounds else []
         left = self._left(backfill, scan)
         share = None if left is None else left / (len(cut) + 1)

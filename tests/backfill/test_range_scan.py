@@ -72,6 +72,32 @@ def test_in_flight_from_start_to_emit() -> None:
     assert stages == [False, True, False]
 
 
+def test_where_a_scan_goes_on_is_known_when_no_chunk_is_being_read() -> None:
+    scan = only(TableRanges("t"))
+    known: list[tuple[bool, Key | None]] = [(scan.splittable, scan.ahead)]
+    start(scan)
+    known.append((scan.splittable, scan.ahead))
+    scan.read(keys(1, 2), [], end=False)
+    known.append((scan.splittable, scan.ahead))
+    scan.emit()
+    known.append((scan.splittable, scan.ahead))
+    start(scan)
+    scan.read(keys(3), [], end=True)
+    known.append((scan.splittable, scan.ahead))
+    assert known == [(True, None), (False, None), (True, b"2"), (True, b"2"), (False, b"3")]
+
+
+def test_a_cut_behind_what_was_read_makes_no_row_come_twice() -> None:
+    ranges = TableRanges("t")
+    scan = only(ranges)
+    start(scan)
+    scan.read(keys(1, 2), [], end=False)
+    assert scan.ahead == b"2"
+    (rest,) = ranges.split(scan, keys(4))
+    assert scan.emit().keep is None
+    assert (scan.range.cursor, scan.range.until, rest.range.cursor) == (b"2", b"4", b"4")
+
+
 def test_window_rows_are_dropped_and_the_others_kept_as_slices() -> None:
     ranges = TableRanges("t")
     scan = only(ranges)

