@@ -1,6 +1,6 @@
 """The binary log of MariaDB or MySQL: one large transaction, and many of one row, to lines on stdout.
 
-    python -m benchmarks.mysql_log [--server mysql] [--rows 1000000] [--transactions 100000] [--rounds 3]
+    python -m benchmarks.mysql_log [--server mysql] [--rows 1000000] [--transactions 200000] [--rounds 3]
 
 The peer is mysql-replication, iterating the rows of the same stretch of the log and doing nothing with them. Whole
 processes are timed in turn, their starts included; what a start alone takes, with nothing to read, is shown too.
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", choices=("mariadb", "mysql"), default="mariadb")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the large transaction, up to a million")
-    parser.add_argument("--transactions", type=int, default=100_000)
+    parser.add_argument("--transactions", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     product = MYSQL if arguments.server == "mysql" else MARIADB
