@@ -78,7 +78,7 @@ def pair() -> Iterator[Pair]:
 def test_the_replica_takes_over_in_the_middle_of_the_backfill(pair: Pair, tmp_path: Path) -> None:
     before = database_on(pair.primary)
     create_tables(before, ROWS)
-    capture = Capture(tmp_path, before, {"backfill": {"chunk_rows": CHUNK_ROWS}})
+    capture = Capture(tmp_path, before, {"backfill": {"chunk_rows": CHUNK_ROWS, "max_rate": "5000 rows"}})
     with Workload(before, seed=8, keys=ROWS, rate=100) as workload:
         with capture.start() as running:
             wait_until(lambda: capture.snapshot_rows() > ROWS / 5, 60, "the backfill is under way")

@@ -115,7 +115,7 @@ def backfill_with_a_waiting_commit(database: Database, capture: Capture) -> list
 
 
 def capture_in(folder: Path, database: Database, connector: dict[str, Any]) -> Capture:
-    config = {"backfill": {"chunk_rows": 100}}
+    config = {"backfill": {"chunk_rows": 100, "max_rate": "4000 rows"}}
     return Capture(folder, database, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 

@@ -134,7 +134,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
 
 
 def capture_in(folder: Path, postgres: Postgres, connector: dict[str, Any]) -> Capture:
-    config = {"backfill": {"chunk_rows": 100}}
+    config = {"backfill": {"chunk_rows": 100, "max_rate": "1500 rows"}}
     return Capture(folder, postgres, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 
