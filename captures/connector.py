@@ -94,8 +94,8 @@ def answer(database: Database, request: Request) -> Message:
     """The response to a unary request."""
     if isinstance(request, Spec):
         return SpecResponse(
-            config_schema=database.config_schema,
-            resource_config_schema=database.resource_config_schema,
+            config_schema=database.endpoint_config.model_json_schema(),
+            resource_config_schema=database.resource_config.model_json_schema(),
             documentation_url=os.environ.get("DOCS_URL") or database.documentation_url,
             resource_path_pointers=database.resource_path_pointers,
         )
@@ -139,7 +139,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
 def _plan(database: Database, request: Validate) -> None:
     """Writes the plan of a backfill to stderr, without anything being written at the source."""
     config = request.config
-    if "read_only" in database.config_schema.get("properties", {}):
+    if "read_only" in database.endpoint_config.model_fields:
         config = {**config, "read_only": True}
     with contextlib.closing(database.open(config, request.bindings)) as source:
         plan = make_plan(source, time.monotonic)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from pydantic import BaseModel
+
 from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
 from captures.packed import Packed, packed
@@ -381,12 +383,8 @@ class Database(Protocol):
 
     documentation_url: str
     resource_path_pointers: list[str]
-
-    @property
-    def config_schema(self) -> JsonObject: ...
-
-    @property
-    def resource_config_schema(self) -> JsonObject: ...
+    endpoint_config: type[BaseModel]
+    resource_config: type[BaseModel]
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
 

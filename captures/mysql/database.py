@@ -6,10 +6,12 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
+from pydantic import BaseModel
+
 from captures.mysql.bindings import bound_tables, captured_columns
 from captures.mysql.catalog import read_tables
 from captures.mysql.columns import Table
-from captures.mysql.config import EndpointConfig, ResourceConfig, json_schema, parse_endpoint, parse_resource
+from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.mysql.document_schema import document_schema
 from captures.mysql.fence import create_watermark_table, has_gtids
 from captures.mysql.prerequisites import unmet
@@ -32,14 +34,8 @@ class MysqlDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/mysql.md"
         self.resource_path_pointers = ["/schema", "/table"]
-
-    @property
-    def config_schema(self) -> JsonObject:
-        return json_schema(EndpointConfig)
-
-    @property
-    def resource_config_schema(self) -> JsonObject:
-        return json_schema(ResourceConfig)
+        self.endpoint_config: type[BaseModel] = EndpointConfig
+        self.resource_config: type[BaseModel] = ResourceConfig
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
@@ -120,8 +120,3 @@ def _parse(model: type[M], config: JsonObject, what: str) -> M:
             f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors(include_input=False)
         )
         raise SourceError("TM-PG-023", f"{what}: {wrong}") from None
-
-
-def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The model's JSON Schema as ``spec`` shows it."""
-    return model.model_json_schema(by_alias=True)

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import psycopg
+from pydantic import BaseModel
 
 from captures.postgres.bindings import bound_tables, captured_columns
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
-from captures.postgres.config import EndpointConfig, ResourceConfig, json_schema, parse_endpoint, parse_resource
+from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
@@ -33,14 +34,8 @@ class PostgresDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/postgres.md"
         self.resource_path_pointers = ["/schema", "/table"]
-
-    @property
-    def config_schema(self) -> JsonObject:
-        return json_schema(EndpointConfig)
-
-    @property
-    def resource_config_schema(self) -> JsonObject:
-        return json_schema(ResourceConfig)
+        self.endpoint_config: type[BaseModel] = EndpointConfig
+        self.resource_config: type[BaseModel] = ResourceConfig
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.config import EndpointConfig, json_schema, parse_endpoint
+from captures.postgres.config import EndpointConfig, parse_endpoint
 from protocol.errors import SourceError
 
 LEAST = {"host": "db", "database": "shop", "user": "cdc"}
@@ -36,7 +36,7 @@ def test_what_is_no_size(given: Any) -> None:
 
 
 def test_the_schema_says_what_is_taken() -> None:
-    properties = json_schema(EndpointConfig)["properties"]
+    properties = EndpointConfig.model_json_schema()["properties"]
     assert [option["type"] for option in properties["max_retained_wal"]["anyOf"]] == ["integer", "string", "null"]
     assert properties["on_lost_position"]["enum"] == ["fail", "backfill"]
     assert properties["password"]["secret"] is True
