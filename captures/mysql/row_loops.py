@@ -28,7 +28,7 @@ value that is the same is not turned into text again::
                     if v0_new == v0:
                         documents.append(
                             f'{head}{row}{tail}"id":{v0},"price":"{j1}","note":{j2}}}}},'
-                            f'"id":{v0_new},"price":"{j1_new}","note":{j2_new}}}]}}\\n'
+                            f'"id":{v0_new},"price":"{j1_new}","note":{j2_new}}}}}}}\\n'
                         )
                         row += 1
                         if touched is not None:
