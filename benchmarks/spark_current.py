@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from benchmarks.ingest import SCHEMA, documents
 from protocol.changelog import ChangeLog
 from runtime.changelog.writer import LogWriter
-from spark_sink.materialize import materialize
+from spark_sink.pipeline.materialize import materialize
 from spark_sink.session import local_session
 
 PER_COMMIT = 50_000

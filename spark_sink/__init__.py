@@ -25,7 +25,7 @@ def register(spark: SparkSession) -> None:
     """
     from pyspark.errors import AnalysisException
 
-    from spark_sink.source import TidemarkSource
+    from spark_sink.source.data_source import TidemarkSource
 
     try:
         spark.dataSource.register(TidemarkSource)

@@ -35,7 +35,7 @@ def materialize(file: CaptureFileArgument, available_now: AvailableNowOption = F
             remedy="Add for example:   spark: {warehouse: ./lake, tables: {'*': current}}",
         )
     try:
-        from spark_sink import materialize as job
+        from spark_sink.pipeline import materialize as job
     except ModuleNotFoundError as error:
         raise TidemarkError(
             "TM-RUN-012",

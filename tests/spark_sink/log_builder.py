@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from protocol.changelog import Column, Commit, LogHeader, Segment, TableSchema, layout
 from protocol.changelog.models import META_COLUMNS
-from spark_sink.column_types import arrow_schema
+from spark_sink.tables.column_types import arrow_schema
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of commit 0; every commit is a second later than the one before."""

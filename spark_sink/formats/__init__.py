@@ -1,0 +1,1 @@
+"""How a table is written, and where its position in the log is stored."""

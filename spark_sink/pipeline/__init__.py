@@ -1,0 +1,1 @@
+"""Keeps tables: plans what each lacks of the log, has executors apply it, commits."""

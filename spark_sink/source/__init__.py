@@ -1,0 +1,1 @@
+"""The change log as rows: the ``tidemark`` data source, on executors."""

@@ -1,0 +1,56 @@
+"""The ``tidemark`` data source: a table's change events, as a stream or a batch.
+
+This module is imported by every Spark application that looks for data sources (see ``pyspark_tidemark``), so it
+imports nothing heavy: Arrow and the change log's models come in when the source is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from spark_sink.source.options import SourceOptions
+
+
+class TidemarkSource(DataSource):
+    """``spark.read`` or ``spark.readStream`` ``.format("tidemark")``.
+
+    Options: ``path`` (of the change log), ``table`` (``schema.table``), ``startingOffset`` (``earliest`` | ``latest`` |
+    offset | ISO 8601 time; default earliest), ``endingOffset`` (batch only, exclusive; default latest),
+    ``maxEventsPerBatch`` and ``maxBytesPerBatch`` (stream only).
+
+    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. A schema given to
+    the reader pins them instead, and prunes: columns that are not in it are not read.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidemark"
+
+    def schema(self) -> str:
+        from spark_sink.source.batch_reader import newest_columns
+        from spark_sink.tables.column_types import ddl
+
+        return ddl(newest_columns(self._options()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_sink.source.batch_reader import BatchReader
+
+        return BatchReader(self._options(), _columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_sink.source.stream_reader import StreamReader
+
+        return StreamReader(self._options(), _columns(schema))
+
+    def _options(self) -> SourceOptions:
+        from spark_sink.source.options import SourceOptions
+
+        return SourceOptions.of(self.options)
+
+
+def _columns(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}

@@ -1,0 +1,81 @@
+"""How the segments of a range become Spark partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from protocol.changelog import Segment
+from protocol.changelog.models import META_COLUMNS
+from protocol.errors import SparkError
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.segment_reader import SegmentFile, read_segments
+from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.table_columns import check_readable
+
+PARTITION_BYTES = 8 * 1024 * 1024
+"""Segment bytes of a partition: some hundred thousand events, a second's work or less."""
+
+
+@dataclass
+class EventsPartition(InputPartition):
+    """Events with offsets in ``[start, end)`` of some segments of one collection."""
+
+    start: int
+    end: int
+    files: tuple[SegmentFile, ...]
+
+
+def plan(log: FollowedLog, collection: str, columns: Columns, start: int, end: int) -> list[EventsPartition]:
+    """Partitions for the events of a collection in ``[start, end)``, each a run of segments in offset order.
+
+    Raises:
+        SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
+        ChangeLogError: When a commit is missing or damaged.
+    """
+    partitions = []
+    checked: set[str] = set()
+    for run in _packed(log.segments(collection, start, end)):
+        for segment in run:
+            if segment.fingerprint not in checked:
+                check_readable(log.schema(segment.fingerprint), columns)
+                checked.add(segment.fingerprint)
+        partitions.append(EventsPartition(start, end, tuple(map(SegmentFile.of, run))))
+    return partitions
+
+
+def read_partition(root: Path, columns: Columns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The events of a partition. Spark makes an empty partition of its own where there are none to read."""
+    if isinstance(partition, EventsPartition):
+        yield from read_segments(root, partition.files, columns, partition.start, partition.end)
+
+
+def check_pinned(columns: Columns) -> None:
+    """Makes sure that a schema given to the reader has types that logs have, and its meta columns their own types.
+
+    Raises:
+        SparkError: ``TM-SPK-003``.
+    """
+    arrow_schema(columns)
+    for name, wanted in META_COLUMNS.items():
+        if columns.get(name, wanted) != wanted:
+            raise SparkError(
+                "TM-SPK-003", f"the schema given to the reader has {name} as {columns[name]}, not {wanted}"
+            )
+
+
+def _packed(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
+    run: list[Segment] = []
+    size = 0
+    for segment in segments:
+        if run and size + segment.size > PARTITION_BYTES:
+            yield run
+            run, size = [], 0
+        run.append(segment)
+        size += segment.size
+    if run:
+        yield run

@@ -1,0 +1,104 @@
+"""Reads segments as Arrow record batches of exactly the columns asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from protocol.changelog import Segment
+from protocol.changelog.models import META_COLUMNS
+from protocol.errors import ChangeLogError
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+_ROWS = 65_536
+"""Rows of a record batch: large enough that the cost per batch vanishes, small enough for a worker's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """What reading a segment takes.
+
+    Attributes:
+        path: Relative to the log.
+        rows: That the log says it has.
+        first: Offset of its first row.
+        last: Offset of its last row.
+    """
+
+    path: str
+    rows: int
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, segment: Segment) -> SegmentFile:
+        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset)
+
+
+def read_segments(
+    root: Path, files: Iterable[SegmentFile], columns: Columns, start: int, end: int, *, threads: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Events with offsets in ``[start, end)``, in the files' order, every batch in the schema of ``columns``.
+
+    A column that a segment does not have is null; one of a narrower type is cast.
+
+    Args:
+        root: Of the change log.
+        files: To read.
+        columns: To read, of the table or of ``META_COLUMNS``.
+        start: Smallest offset.
+        end: One past the largest.
+        threads: Decode columns in parallel. Spark's executors have one task a core already.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-009`` for a missing or damaged file, which it names.
+    """
+    schema = arrow_schema(columns)
+    for file in files:
+        path = root / file.path
+        whole = start <= file.first and file.last < end
+        try:
+            yield from _read(path, file, schema, None if whole else (start, end), threads)
+        except FileNotFoundError:
+            raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
+        except (pa.ArrowException, OSError) as error:
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def _read(
+    path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None, threads: bool
+) -> Iterator[pa.RecordBatch]:
+    with path.open("rb") as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
+        if parquet.metadata.num_rows != file.rows:
+            raise ChangeLogError(
+                "TM-LOG-009", f"{path} is damaged: {parquet.metadata.num_rows} rows where the log has {file.rows}"
+            )
+        stored = set(parquet.schema_arrow.names)
+        if lost := META_COLUMNS.keys() - stored:
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
+        wanted = [name for name in schema.names if name in stored]
+        if bounds and "_offset" not in wanted:
+            wanted.append("_offset")
+        for batch in parquet.iter_batches(_ROWS, columns=wanted, use_threads=threads):
+            kept = batch
+            if bounds:
+                offset = batch.column("_offset")
+                kept = batch.filter(
+                    pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
+                )
+            if kept.num_rows:
+                yield _conform(kept, schema)
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(batch.schema.names)
+    arrays = [
+        batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,106 @@
+"""The streaming side of the ``tidemark`` data source, for PySpark 4.0 to 4.3.
+
+A stream's offset is ``{"v": 1, "log": <id of the log>, "offset": N}``: all events below N are read. Spark keeps it in
+the checkpoint. From PySpark 4.2 on a source says how much a batch may hold; before, a batch is all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from protocol.errors import SparkError
+from spark_sink.source.followed_log import FollowedLog, Limits
+from spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
+from spark_sink.source.partitions import check_pinned, plan, read_partition
+from spark_sink.tables.column_types import Columns
+from spark_sink.tables.table_columns import find_collection
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+    except ImportError:  # PySpark 4.0 and 4.1, which ask for none of these
+        ReadAllAvailable = ReadMaxRows = None
+        SupportsTriggerAvailableNow = object
+
+Offset = dict[str, Any]
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets of a stream over a change log; what it reads is the subclass's matter.
+
+    Args:
+        options: Of the source.
+        table: Whose events count for a batch; None when those of all tables do.
+    """
+
+    def __init__(self, options: SourceOptions, table: str | None) -> None:
+        if options.ending.lower() != "latest":
+            raise SparkError("TM-SPK-003", "option endingOffset is for batch reads; a stream has no end")
+        self.options = options
+        self.table = table
+        self._target: int | None = None
+
+    @cached_property
+    def log(self) -> FollowedLog:
+        return FollowedLog(self.options.path)
+
+    @cached_property
+    def collection(self) -> str | None:
+        return find_collection(self.log, self.log.summary(), self.table) if self.table else None
+
+    def initialOffset(self) -> Offset:
+        return self._offset(resolve_offset("startingOffset", self.options.starting, self.log))
+
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        ceiling = self.log.end() if self._target is None else self._target
+        if start is None:  # PySpark before 4.2, which cannot say where the batch starts
+            return self._offset(ceiling)
+        unlimited = isinstance(limit, ReadAllAvailable)
+        limits = Limits() if unlimited else self.options.limits
+        return self._offset(self.log.cut(self._position(start), limits, ceiling, self.collection))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self.options.limits.events or EVENTS_PER_BATCH)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.log.end()
+
+    def reportLatestOffset(self) -> Offset:
+        return self._offset(self.log.end())
+
+    def _offset(self, offset: int) -> Offset:
+        return {"v": 1, "log": self.log.header.log_id, "offset": offset}
+
+    def _position(self, offset: Offset) -> int:
+        """Raises ``TM-SPK-006`` when a checkpoint's offset is of another log, or the log lacks what was read once."""
+        if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
+            raise SparkError("TM-SPK-006", f"the checkpoint is not of the change log at {self.log.root}")
+        position = int(offset["offset"])
+        if position > self.log.end():
+            raise SparkError(
+                "TM-SPK-006", f"the checkpoint is at offset {position}, but {self.log.root} ends at {self.log.end()}"
+            )
+        return position
+
+
+class StreamReader(LogStreamReader):
+    """Streams the events of one table."""
+
+    def __init__(self, options: SourceOptions, columns: Columns) -> None:
+        check_pinned(columns)
+        super().__init__(options, options.required_table())
+        self.columns = columns
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        assert self.collection is not None
+        return plan(self.log, self.collection, self.columns, self._position(start), self._position(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self.options.path, self.columns, partition)

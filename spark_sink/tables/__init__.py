@@ -1,0 +1,1 @@
+"""What a table is: which are kept of a log, of which kind, with which columns."""

@@ -1,0 +1,93 @@
+"""Which tables are kept from a log: the ``spark.tables`` of a capture file."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from protocol.changelog import TableSchema
+from protocol.errors import SparkError
+from spark_sink.tables.table_columns import dotted
+
+logger = logging.getLogger(__name__)
+
+CURRENT = "current"
+"""The latest row of every key, with the ``_offset`` and ``_commit_ts`` of its last change."""
+
+HISTORY = "history"
+"""Every event, with all its meta columns."""
+
+KINDS = (CURRENT, HISTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table to keep."""
+
+    collection: str
+    kind: str
+
+    @property
+    def table(self) -> str:
+        """The source table as ``schema.table``."""
+        return dotted(self.collection)
+
+    @property
+    def name(self) -> str:
+        """Unique among the targets of a log."""
+        return f"{self.collection} {self.kind}"
+
+    def path(self, warehouse: Path) -> Path:
+        """``warehouse/<schema>/<table>/<kind>``; what no file system or URL likes is percent-encoded."""
+        folders = [
+            part.replace(".", "%2E") if part in (".", "..") else quote(part, safe=" $&()+,;=@")
+            for part in self.collection.split("/")
+        ]
+        return warehouse.joinpath(*folders, self.kind)
+
+
+class KeepRules:
+    """Patterns of ``schema.table`` and the kinds of table to keep of what they match. The most specific one wins.
+
+    A pattern is a name, or has ``*``, ``?`` and ``[…]`` as in a shell; the more characters it fixes, the more specific.
+
+    Raises:
+        SparkError: ``TM-SPK-008`` for a kind that this version does not keep.
+    """
+
+    def __init__(self, tables: Mapping[str, str | Sequence[str]]) -> None:
+        self._rules = {pattern: _kinds(pattern, kinds) for pattern, kinds in tables.items()}
+
+    def targets(self, schema: TableSchema) -> list[Target]:
+        """What is kept of one table.
+
+        A table without a key has no current state: where only a pattern asks for it, its history is kept instead.
+
+        Raises:
+            SparkError: ``TM-SPK-007`` when its own name asks for the current state and it has no key.
+        """
+        table = dotted(schema.collection)
+        matching = [pattern for pattern in self._rules if pattern == table or fnmatch.fnmatchcase(table, pattern)]
+        if not matching:
+            return []
+        pattern = max(matching, key=lambda p: (p == table, len(re.sub(r"\[[^]]*\]|[*?]", "", p))))
+        kinds = self._rules[pattern]
+        if CURRENT in kinds and not schema.key:
+            if pattern == table:
+                raise SparkError("TM-SPK-007", f"{table} has no key, so there is no {CURRENT} table of it")
+            logger.warning("%s has no key: its %s is kept, not its %s table (TM-SPK-007)", table, HISTORY, CURRENT)
+            kinds = (HISTORY,)
+        return [Target(schema.collection, kind) for kind in kinds]
+
+
+def _kinds(pattern: str, kinds: str | Sequence[str]) -> tuple[str, ...]:
+    listed = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
+    for kind in listed:
+        if kind not in KINDS:
+            raise SparkError("TM-SPK-008", f"{pattern} asks for a {kind} table; there are {' and '.join(KINDS)}")
+    return listed

@@ -1,0 +1,85 @@
+"""Which collection a table's name means, and which columns a reader of it sees."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from protocol.changelog import ChangeLog, Summary, TableSchema
+from protocol.changelog.models import META_COLUMNS
+from protocol.errors import SparkError
+from spark_sink.tables.column_types import Columns, widens
+
+
+def dotted(collection: str) -> str:
+    """A collection's name as SQL writes a table's: ``public/orders`` is ``public.orders``."""
+    return collection.replace("/", ".")
+
+
+def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
+    """The collection that ``schema.table`` or ``schema/table`` names.
+
+    Raises:
+        SparkError: ``TM-SPK-004`` when the log holds no such table, or two.
+    """
+    known = summary.totals
+    if table in known:
+        return table
+    matches = [name for name in known if dotted(name) == table]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SparkError(
+            "TM-SPK-004", f"{table} may mean any of {', '.join(matches)} in {log.root}", remedy="Write it with a slash."
+        )
+    near = difflib.get_close_matches(table, [dotted(name) for name in known], n=3)
+    hint = f"; close to it: {', '.join(near)}" if near else f"; it has {len(known)} tables"
+    raise SparkError(
+        "TM-SPK-004", f"{log.root} has no events of table {table} up to offset {summary.next_offset}{hint}"
+    )
+
+
+def own_columns(schema: TableSchema) -> dict[str, str]:
+    """The table's own columns."""
+    return {column.name: column.type for column in schema.columns}
+
+
+def event_columns(own: Columns) -> dict[str, str]:
+    """The columns of a table's events: its own, then those that every event has."""
+    return {**own, **META_COLUMNS}
+
+
+def check_readable(schema: TableSchema, columns: Columns) -> None:
+    """Makes sure that events stored under a schema can be read as ``columns``.
+
+    Raises:
+        SparkError: ``TM-SPK-005`` naming the column and both types.
+    """
+    for name, stored in own_columns(schema).items():
+        wanted = columns.get(name, stored)
+        if not widens(stored, wanted):
+            raise SparkError(
+                "TM-SPK-005",
+                f"column {name} of {dotted(schema.collection)} is stored as {stored} in a part of the log "
+                f"and cannot be read as {wanted}",
+            )
+
+
+def with_new_columns(columns: Columns, schemas: Iterable[TableSchema]) -> dict[str, str]:
+    """``columns``, and after them those that only the schemas have, the newest schema's type first.
+
+    Args:
+        columns: What is there already.
+        schemas: From the oldest to the newest.
+
+    Raises:
+        SparkError: ``TM-SPK-005`` when a column's stored type does not fit.
+    """
+    listed = list(schemas)
+    merged = dict(columns)
+    for schema in reversed(listed):
+        for name, stored in own_columns(schema).items():
+            merged.setdefault(name, stored)
+    for schema in listed:
+        check_readable(schema, merged)
+    return merged
