@@ -17,5 +17,10 @@ def tidemark_error(error: Exception) -> TidemarkError:
     if ours := _OURS.search(text):
         name, code, message = ours.groups()
         if code in CODES:
-            return _KINDS.get(name, TidemarkError)(code, message.strip())
+            return error_of(name, code, message.strip())
     return SparkError("TM-SPK-013", next((line for line in text.splitlines() if line.strip()), type(error).__name__))
+
+
+def error_of(kind: str, code: str, message: str) -> TidemarkError:
+    """An error that crossed processes as text. ``kind`` is the name of its class."""
+    return _KINDS.get(kind, TidemarkError)(code, message)

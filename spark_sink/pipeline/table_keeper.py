@@ -1,110 +1,104 @@
-"""Keeps one table up to date with its collection's events.
-
-What is applied is decided by the table's own position, never by where a batch starts: a batch is news that there are
-events, and the table takes all it lacks. So a batch that comes twice, or begins elsewhere, changes nothing.
-"""
+"""One kept table, as the driver has it: what it is like, where it is, and how a part becomes a commit of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from protocol.changelog import Segment, TableSchema
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
-from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
+from spark_sink.changes.sources import BaseFile, SourceGroup
+from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.source.followed_log import FollowedLog, Limits
-from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.pipeline.apply import Outcome
+from spark_sink.pipeline.plan import Part, TableState
+from spark_sink.pipeline.ranges import file_groups
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import CURRENT, Target
 from spark_sink.tables.table_columns import own_columns, with_new_columns
 
 _CURRENT_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
-_REDUCED_META = {name: META_COLUMNS[name] for name in ("_op", "_unchanged")}
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedSegment:
-    """A segment and the number of the commit that names it."""
-
-    commit: int
-    segment: Segment
 
 
 class TableKeeper:
     """One kept table.
 
     Args:
-        log: Directory of the change log.
+        log: The change log.
         target: Which table, and of which kind.
         warehouse: Where tables are.
-        limits: Of what is applied at once.
 
     Raises:
-        SparkError: ``TM-SPK-009`` when there is a table that was not kept from this log.
+        SparkError: ``TM-SPK-006`` when the table is ahead of the log, and those of ``PositionedTable``.
     """
 
-    def __init__(self, log: Path, target: Target, warehouse: Path, limits: Limits) -> None:
+    def __init__(self, log: FollowedLog, target: Target, warehouse: Path) -> None:
         self.target = target
-        self.events = 0
-        self._log = FollowedLog(log)
-        self.table = PositionedTable(target.path(warehouse), self._log.header.log_id)
-        self._limits = limits
+        self.table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
+        self._log = log
         self._meta = _CURRENT_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: set[str] = set()
-        self._key: list[str] = []
+        self._key: tuple[str, ...] = ()
+        if self.table.position > log.end():
+            raise SparkError(
+                "TM-SPK-006",
+                f"{self.table.path} is at offset {self.table.position}, but {log.root} ends at {log.end()}",
+            )
 
-    def apply(self, segments: Iterable[CommittedSegment]) -> None:
-        """Applies what the table lacks of these segments, which are all there are from its position on, in log order.
+    @property
+    def position(self) -> int:
+        """All events below it are in the table."""
+        return self.table.position
+
+    def state_for(self, segments: Sequence[Segment]) -> TableState:
+        """The table as it is, made or widened so that it holds events of these segments.
 
         Raises:
-            SparkError: ``TM-SPK-005`` for a column whose type changed beyond casting, ``TM-SPK-010`` for another
-                writer, ``TM-SPK-011`` for names that a table cannot hold, ``TM-SPK-012`` for another key.
-            ChangeLogError: For a damaged or missing segment.
+            SparkError: ``TM-SPK-005`` for a column whose type changed beyond casting, ``TM-SPK-011`` for names that a
+                table cannot hold, ``TM-SPK-012`` for another key, and those of ``PositionedTable``.
         """
-        self.table.refresh()
-        position = self.table.position
-        for part in _parts((s for s in segments if s.segment.last_offset >= position), self._limits):
-            self._apply_part(part)
-
-    def _apply_part(self, part: Sequence[Segment]) -> None:
-        start, end = self.table.position, part[-1].last_offset + 1
-        self._fit(list(dict.fromkeys(segment.fingerprint for segment in part)))
+        self._fit(list(dict.fromkeys(segment.fingerprint for segment in segments)))
         columns = self.table.columns
-        if self.target.kind == CURRENT:
-            events = self._read(part, {**columns, **_REDUCED_META}, start, end)
-            self._apply_changes(net_changes(events, self._key, list(columns)), end)
+        if self._key:
+            files = self.table.bounds({name: columns[name] for name in self._key})
         else:
-            self.table.append(self._read(part, columns, start, end), end)
-        self.events += sum(segment.rows for segment in part)
+            files = [(file, KeyBounds(None, None)) for file in self.table.files()]
+        return TableState(columns, self._key, files, self.table.position)
 
-    def _apply_changes(self, changes: NetChanges, end: int) -> None:
-        rows = changes.rows
-        if not changes.truncated and not self.table.surely_lacks(rows, self._key):
-            self.table.merge(rows, self._key, changes.partial, end)
-            return
-        # No row of the target matters: what is not deleted is new.
-        new = rows.filter(pc.invert(rows[DELETED])).select(list(self.table.columns))
-        if changes.truncated:
-            self.table.replace(new, end)
-        else:
-            self.table.append(new, end)
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the key's columns; empty for a table of all events."""
+        return self._key
+
+    def files_in_order(self) -> tuple[list[DataFile], list[SourceGroup]]:
+        """The table's files, neighbours in key order beside each other, and the groups that they are in."""
+        columns = self.table.columns
+        bounds = self.table.bounds({name: columns[name] for name in self._key})
+        by_path = {file.path: file for file, _ in bounds}
+        groups = file_groups(bounds)
+        paths = [source.path for group in groups for source in group.sources if isinstance(source, BaseFile)]
+        return [by_path[path] for path in paths], groups
+
+    def commit(self, part: Part, outcome: Outcome) -> None:
+        """Makes what executors wrote part of the table, together with its position.
+
+        Raises:
+            SparkError: ``TM-SPK-010`` when another process committed first.
+        """
+        self.table.commit(outcome.adds, outcome.removes, part.end)
 
     def _fit(self, fingerprints: Sequence[str]) -> None:
         """Creates the table or adds columns to it, so that it holds events of these schemas."""
-        if self._fitting.issuperset(fingerprints):
+        if self._fitting.issuperset(fingerprints) and self.table.exists:
             return
         there = {n: t for n, t in self.table.columns.items() if n not in self._meta} if self.table.exists else {}
         summary = self._log.summary()
         newest = summary.schemas[summary.totals[self.target.collection].fingerprint]
         if self.target.kind == CURRENT:
             self._check_key([s for s in summary.schemas.values() if s.collection == self.target.collection])
-            self._key = newest.key
+            self._key = tuple(newest.key)
         # A new table gets the newest schema there is: a Delta column cannot be widened later.
         columns = with_new_columns(there or own_columns(newest), [summary.schemas[f] for f in fingerprints])
         self._check_names(columns)
@@ -128,24 +122,3 @@ class TableKeeper:
                     "TM-SPK-011",
                     f"{self.target.table} has columns {other} and {name}; in Delta their names are the same",
                 )
-
-    def _read(self, part: Sequence[Segment], columns: Columns, start: int, end: int) -> pa.Table:
-        files = map(SegmentFile.of, part)
-        batches = read_segments(self._log.root, files, columns, start, end, threads=True)
-        return pa.Table.from_batches(batches, schema=arrow_schema(columns))
-
-
-def _parts(segments: Iterable[CommittedSegment], limits: Limits) -> Iterator[list[Segment]]:
-    """Runs of segments within the limits, cut between commits."""
-    part: list[Segment] = []
-    events = size = 0
-    previous = -1
-    for committed in segments:
-        segment = committed.segment
-        if part and committed.commit != previous and limits.exceeded_by(events + segment.rows, size + segment.size):
-            yield part
-            part, events, size = [], 0, 0
-        part.append(segment)
-        events, size, previous = events + segment.rows, size + segment.size, committed.commit
-    if part:
-        yield part

@@ -28,16 +28,18 @@ class SegmentFile:
         rows: That the log says it has.
         first: Offset of its first row.
         last: Offset of its last row.
+        size: Of the file, bytes.
     """
 
     path: str
     rows: int
     first: int
     last: int
+    size: int
 
     @classmethod
     def of(cls, segment: Segment) -> SegmentFile:
-        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset)
+        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size)
 
 
 def read_segments(

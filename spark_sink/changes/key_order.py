@@ -1,0 +1,102 @@
+"""The order of keys: ascending, column by column, nulls first, text by its UTF-8 bytes.
+
+It is the order of Spark's sort and of Arrow's, and of Python's tuples once nulls are seen to. So executors compare in
+Arrow, Spark compares in expressions, a planner compares in Python, and all three agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Place: TypeAlias = "tuple[tuple[Any, ...], ...]"
+"""A key, or the leading columns of one, in a form that compares. A prefix comes before every key that begins with it."""
+
+_INDEX = "__tidemark_index"
+
+
+def place(values: Sequence[Any]) -> Place:
+    """Where a key stands in the order.
+
+    Args:
+        values: Of the key's columns, or of the leading ones: bool, int, str, bytes, Decimal, date or datetime; or None.
+    """
+    return tuple((0,) if value is None else (1, value) for value in values)
+
+
+def place_of(rows: pa.Table, key: Sequence[str], index: int) -> Place:
+    """Where a row stands."""
+    return place([rows.column(name)[index].as_py() for name in key])
+
+
+def count_before(rows: pa.Table, key: Sequence[str], bound: Place) -> int:
+    """How many rows come before a bound. The rows are in order."""
+    low, high = 0, rows.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if place_of(rows, key, middle) < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def count_up_to(rows: pa.Table, key: Sequence[str], last: Place) -> int:
+    """How many rows come before a key or have it. The rows are in order."""
+    low, high = 0, rows.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if place_of(rows, key, middle) <= last:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def is_ascending(rows: pa.Table, key: Sequence[str]) -> bool:
+    """Whether every row's key comes after that of the row before it."""
+    if rows.num_rows < 2:
+        return True
+    later: Any = pa.repeat(pa.scalar(False), rows.num_rows - 1)
+    equal: Any = pa.repeat(pa.scalar(True), rows.num_rows - 1)
+    for name in key:
+        column: Any = rows.column(name).combine_chunks()
+        before, after = column.slice(0, len(column) - 1), column.slice(1)
+        null_before, null_after = pc.is_null(before), pc.is_null(after)
+        greater = pc.if_else(null_before, pc.invert(null_after), pc.fill_null(pc.greater(after, before), False))
+        same = pc.or_(pc.and_(null_before, null_after), pc.fill_null(pc.equal(after, before), False))
+        later = pc.or_(later, pc.and_(equal, greater))
+        equal = pc.and_(equal, same)
+    return bool(pc.all(later).as_py())
+
+
+def in_order(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows sorted by key. The sort is stable."""
+    indices = pc.sort_indices(
+        rows.select(list(key)), sort_keys=[(name, "ascending") for name in key], null_placement="at_start"
+    )
+    # In one chunk: a take from many chunks looks up the chunk of every row.
+    return rows.combine_chunks().take(indices)
+
+
+def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
+    """For each row, whether a row of ``others`` has the same key. A null equals a null."""
+    likely: Any = pa.repeat(pa.scalar(True), rows.num_rows)
+    for name in key:
+        found = pc.is_in(rows.column(name), value_set=others.column(name).combine_chunks())
+        likely = pc.and_(likely, found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
+    if len(key) == 1 or not pc.any(likely).as_py():
+        return likely
+    # Each column's value occurs somewhere; now whether they occur together.
+    places = pc.indices_nonzero(likely).cast(pa.int64())
+    keys = list(key)
+    ours = rows.select(keys).take(places).append_column(_INDEX, places)
+    theirs = others.select(keys).append_column(_INDEX, pa.repeat(pa.scalar(-1, pa.int64()), others.num_rows))
+    groups = pa.concat_tables([ours, theirs]).group_by(keys).aggregate([(_INDEX, "min"), (_INDEX, "list")])
+    shared = groups.filter(pc.equal(groups[f"{_INDEX}_min"], pa.scalar(-1, pa.int64())))
+    matched: Any = pc.list_flatten(shared[f"{_INDEX}_list"])
+    everyone = pa.array(range(rows.num_rows), pa.int64())
+    return pc.is_in(everyone, value_set=matched.combine_chunks())

@@ -1,0 +1,165 @@
+"""The kernel: one part's events, merged with a table's rows in key order. All ways to apply a part end here.
+
+A row of the table counts as the oldest event of its key. Then nothing is special: a key's events, that one among them,
+are reduced to its row, which takes unchanged columns from the row before because that is an event too. Backfilled rows
+take part as sources as well, so an event that is older than the row a backfill read says nothing about it.
+
+Everything is a stream. In memory are one group of sources and a bounded number of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_sink.changes.event_stream import EventStream
+from spark_sink.changes.key_order import Place, count_up_to, has_key_of, in_order, place_of
+from spark_sink.changes.net_changes import DELETED, net_changes
+from spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
+
+
+class RowWriter(Protocol):
+    """Takes rows in key order, and makes files of them."""
+
+    def write(self, rows: pa.Table) -> None: ...
+
+    def cut(self) -> None:
+        """What comes next begins a new file."""
+
+
+@dataclass(slots=True)
+class Merged:
+    """What merging did.
+
+    Attributes:
+        removed: Paths of the table's files whose rows were written anew.
+        rows: How many rows the table gained; negative when it lost some.
+    """
+
+    removed: list[str] = field(default_factory=list)
+    rows: int = 0
+
+
+def merge(
+    groups: Sequence[SourceGroup],
+    events: Iterator[pa.RecordBatch],
+    key: Sequence[str],
+    columns: Sequence[str],
+    reader: SourceReader,
+    writer: RowWriter,
+    small: int,
+    alive: Callable[[], None] = lambda: None,
+) -> Merged:
+    """Merges events with groups of sources.
+
+    A group of the table's own files that no event touches stays as it is.
+
+    Args:
+        groups: In key order.
+        events: Sorted by key and offset: the table's columns, ``_op`` and ``_unchanged``.
+        key: Names of the key's columns.
+        columns: Of the table, ``_offset`` among them.
+        reader: Of the sources.
+        writer: Of the table's new files.
+        small: Bytes below which a group of files is written anew with what comes beside it.
+        alive: Called now and then, for whoever wants to know that it goes on.
+
+    Raises:
+        ChangeLogError, SparkError: As ``SourceReader``.
+    """
+    merger = _Merger(EventStream(events, key), list(key), list(columns), reader, writer)
+    for index, group in enumerate(groups):
+        alive()
+        merger.before(group)
+        merger.merge(group, groups[index + 1] if index + 1 < len(groups) else None, small)
+    merger.rest()
+    return merger.merged
+
+
+class _Merger:
+    def __init__(
+        self, events: EventStream, key: list[str], columns: list[str], reader: SourceReader, writer: RowWriter
+    ) -> None:
+        self._events = events
+        self._key = key
+        self._columns = columns
+        self._reader = reader
+        self._writer = writer
+        self.merged = Merged()
+
+    def before(self, group: SourceGroup) -> None:
+        """Writes what comes before a group, where nothing else has taken it."""
+        while (events := self._events.take(group.low)) is not None:
+            self._write(self._reduced(events))
+
+    def rest(self) -> None:
+        """Writes what comes after all groups."""
+        while (events := self._events.take(None)) is not None:
+            self._write(self._reduced(events))
+
+    def merge(self, group: SourceGroup, following: SourceGroup | None, small: int) -> None:
+        """Merges a group with the events up to the next one."""
+        bound = following.low if following else None
+        first = self._events.next_key()
+        has_events = first is not None and (bound is None or first < bound)
+        touched = has_events and first is not None and group.may_hold(first)
+        if not (touched or group.is_new or (has_events and group.size < small)):
+            # Its files stay, so no new file may span them.
+            self._writer.cut()
+            while (events := self._events.take(bound)) is not None:
+                self._write(self._reduced(events))
+            if has_events and following is not None:
+                self._writer.cut()
+            return
+        if not has_events and len(group.sources) == 1:
+            for batch in self._reader.stream(group.sources[0]):
+                self._write(pa.Table.from_batches([batch]))
+        else:
+            self._merge_rows(group, bound)
+        for source in group.sources:
+            if isinstance(source, BaseFile):
+                self.merged.removed.append(source.path)
+                self.merged.rows -= source.rows
+
+    def _merge_rows(self, group: SourceGroup, bound: Place | None) -> None:
+        rows = self._reader.load(group)
+        while (events := self._events.take(bound)) is not None:
+            count = count_up_to(rows, self._key, place_of(events, self._key, events.num_rows - 1))
+            self._write(self._overlaid(rows.slice(0, count), events))
+            rows = rows.slice(count)
+        self._write(rows)
+
+    def _overlaid(self, rows: pa.Table, events: pa.Table) -> pa.Table:
+        """Rows after events, both in key order."""
+        if not rows.num_rows:
+            return self._reduced(events)
+        changed = has_key_of(rows, events, self._key)
+        before = rows.filter(changed)
+        if before.num_rows:
+            events = _by_key_and_offset(
+                pa.concat_tables([as_events(before).select(events.column_names), events]), self._key
+            )
+        new = self._reduced(events)
+        kept = rows.filter(pc.invert(changed))
+        if not new.num_rows or not kept.num_rows:
+            return kept if kept.num_rows else new
+        if place_of(kept, self._key, kept.num_rows - 1) < place_of(new, self._key, 0):
+            return pa.concat_tables([kept, new])
+        return in_order(pa.concat_tables([kept, new]), self._key)
+
+    def _reduced(self, events: pa.Table) -> pa.Table:
+        changes = net_changes(events, self._key, self._columns)
+        return changes.rows.filter(pc.invert(changes.rows[DELETED])).select(self._columns)
+
+    def _write(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self.merged.rows += rows.num_rows
+            self._writer.write(rows)
+
+
+def _by_key_and_offset(events: pa.Table, key: Sequence[str]) -> pa.Table:
+    return in_order(events, [*key, "_offset"])

@@ -1,0 +1,178 @@
+"""Rows that a part is merged with: files of the table itself, and ascending runs of backfilled rows in the log.
+
+Sources are in groups, which follow one another in key order. No key is in two sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from protocol.errors import ChangeLogError, SparkError
+from spark_sink.changes.key_order import Place, in_order, is_ascending
+from spark_sink.source.segment_reader import SegmentFile, read_segments
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """A file of the table.
+
+    Attributes:
+        path: Relative to the table.
+        size: Bytes.
+        rows: That it holds.
+    """
+
+    path: str
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackfilledRun:
+    """Backfilled rows of a segment whose keys ascend.
+
+    Attributes:
+        segment: That holds them.
+        first_offset: Of the first row.
+        last_offset: Of the last row. Rows of the source's log may lie between.
+        rows: How many.
+        size: Bytes of the segment that are these rows', about.
+    """
+
+    segment: SegmentFile
+    first_offset: int
+    last_offset: int
+    rows: int
+    size: int
+
+
+Source = BaseFile | BackfilledRun
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """Sources that no other group shares a key with.
+
+    Attributes:
+        low: No key of the group comes before it.
+        high: No key of the group comes after it, nor begins with a greater prefix.
+        sources: Most often one; several files of the table where their bounds overlap. No key is in two of them.
+    """
+
+    low: Place
+    high: Place
+    sources: tuple[Source, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of files."""
+        return sum(source.size for source in self.sources)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it holds rows that are not in the table yet."""
+        return any(isinstance(source, BackfilledRun) for source in self.sources)
+
+    def may_hold(self, key: Place) -> bool:
+        """Whether the key may be one of the group's."""
+        return self.low <= key and key[: len(self.high)] <= self.high
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        rows: Of log and table.
+        bytes: Of their files, about.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+
+
+class SourceReader:
+    """Reads sources in an executor.
+
+    Args:
+        log: Directory of the change log.
+        table: Directory of the table.
+        columns: Of the table.
+        key: Names of the key's columns.
+        reading: Counts what is read.
+    """
+
+    def __init__(self, log: Path, table: Path, columns: Columns, key: Sequence[str], reading: Reading) -> None:
+        self._log = log
+        self._table = table
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._key = list(key)
+        self._reading = reading
+
+    def load(self, group: SourceGroup) -> pa.Table:
+        """All rows of a group, in key order.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
+            SparkError: ``TM-SPK-015`` for a missing or damaged file of the table.
+        """
+        tables = [pa.Table.from_batches(self.stream(source), self._schema) for source in group.sources]
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        # Files that another engine compacted are in no order.
+        return rows if is_ascending(rows, self._key) else in_order(rows, self._key)
+
+    def stream(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """The rows of one source, as they lie. Raises what ``load`` does."""
+        self._reading.rows += source.rows
+        self._reading.bytes += source.size
+        return self._file(source) if isinstance(source, BaseFile) else self._run(source)
+
+    def _file(self, source: BaseFile) -> Iterator[pa.RecordBatch]:
+        path = self._table / source.path
+        try:
+            with pq.ParquetFile(path) as parquet:
+                if parquet.metadata.num_rows != source.rows:
+                    raise SparkError(
+                        "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows where the table has {source.rows}"
+                    )
+                stored = set(parquet.schema_arrow.names)
+                wanted = [name for name in self._schema.names if name in stored]
+                for batch in parquet.iter_batches(columns=wanted, use_threads=False):
+                    arrays = [
+                        batch.column(field.name).cast(field.type)
+                        if field.name in stored
+                        else pa.nulls(batch.num_rows, field.type)
+                        for field in self._schema
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        except FileNotFoundError:
+            raise SparkError("TM-SPK-015", f"{path} is missing") from None
+        except (pa.ArrowException, OSError) as error:
+            raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
+
+    def _run(self, run: BackfilledRun) -> Iterator[pa.RecordBatch]:
+        columns = {**self._columns, "_snapshot": "boolean"}
+        found = 0
+        for batch in read_segments(self._log, [run.segment], columns, run.first_offset, run.last_offset + 1):
+            rows = batch.filter(batch.column("_snapshot")).select(self._schema.names)
+            found += rows.num_rows
+            if rows.num_rows:
+                yield rows
+        if found != run.rows:
+            raise ChangeLogError(
+                "TM-LOG-009", f"{self._log / run.segment.path} has {found} backfilled rows where the log has {run.rows}"
+            )
+
+
+def as_events(rows: pa.Table) -> pa.Table:
+    """Rows of a table as events: each the oldest that its key has."""
+    count = rows.num_rows
+    events = rows.append_column("_op", pa.repeat(pa.scalar("c"), count))
+    return events.append_column("_unchanged", pa.nulls(count, pa.list_(pa.field("element", pa.string()))))

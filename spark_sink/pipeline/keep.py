@@ -1,0 +1,217 @@
+"""Keeps tables: looks at the log, plans what each table lacks, has executors apply it, commits.
+
+A table's position is in its own commits, so this loop may end anywhere: the next one plans from where the tables are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from protocol.errors import TidemarkError
+from spark_sink.pipeline.apply import Applier, Outcome
+from spark_sink.pipeline.care import Care, Ward
+from spark_sink.pipeline.maintenance import Maintenance
+from spark_sink.pipeline.pending import Pending
+from spark_sink.pipeline.plan import Part, plan_part
+from spark_sink.pipeline.progress import LoggedProgress, Progress
+from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
+from spark_sink.pipeline.settings import KeepSettings
+from spark_sink.pipeline.spark_jobs import SparkJobs
+from spark_sink.source.followed_log import FollowedLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONFLICT = "TM-SPK-010"
+
+
+def keep(
+    settings: KeepSettings,
+    session: Callable[[], SparkSession],
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> MaterializeReport:
+    """Brings tables up to date with a change log, once or for as long as it is let.
+
+    Args:
+        settings: What to keep, and how.
+        session: Makes or gives the Spark session. Called when the first part is due: where nothing is, never.
+        progress: Hears what is done; logged by default.
+        stop: Set it to end a run that follows the log, after the batch at hand.
+
+    Raises:
+        ChangeLogError: There is no log, or a commit of it is missing or damaged.
+        SparkError: The warehouse cannot be written. What is wrong with one table is in the report instead.
+    """
+    return _Keeping(settings, session, progress or LoggedProgress(), stop or threading.Event()).run()
+
+
+class _Keeping:
+    def __init__(
+        self, settings: KeepSettings, session: Callable[[], SparkSession], progress: Progress, stop: threading.Event
+    ) -> None:
+        self._began = time.monotonic()
+        self._settings = settings
+        self._progress = progress
+        self._stop = stop
+        self._log = FollowedLog(settings.log)
+        self._care = Care(settings, self._log, progress)
+        self._applier = Applier(SparkJobs(session), self._log, settings.warehouse)
+        self._maintenance = Maintenance(self._applier, self._log)
+        self._pending: Pending | None = None
+        self._executors: dict[str, int] = {}
+
+    def run(self) -> MaterializeReport:
+        once = self._settings.available_now
+        pending = self._look()
+        end = pending.end
+        while True:
+            limit = end if once else pending.end
+            behind = self._behind(pending, limit)
+            if due := behind if once else [ward for ward in behind if self._is_due(ward, pending)]:
+                self._apply(due, pending, limit)
+            self._care.remember()
+            if (once and not behind) or self._stop.is_set():
+                break
+            if not once and self._stop.wait(self._settings.fold.trigger):
+                break
+            pending = self._look()
+        return self._report(pending)
+
+    def _look(self) -> Pending:
+        """Takes in what the log has got, and tables that are new in it."""
+        self._care.admit(self._log.summary())
+        pending, active = self._pending, self._care.active
+        if pending is None or not all(pending.reaches_back(w.target.collection, w.complete_to) for w in active):
+            pending = Pending(self._log, min((ward.complete_to for ward in active), default=self._log.end()))
+        pending.follow()
+        self._pending = pending
+        return pending
+
+    def _behind(self, pending: Pending, limit: int) -> list[Ward]:
+        """Tables that lack events below a limit. The others lack none."""
+        behind = []
+        for ward in self._care.active:
+            if pending.between(ward.target.collection, ward.complete_to, limit):
+                behind.append(ward)
+            else:
+                ward.complete_to = max(ward.complete_to, limit)
+        return behind
+
+    def _is_due(self, ward: Ward, pending: Pending) -> bool:
+        first = pending.between(ward.target.collection, ward.complete_to, pending.end)[0]
+        stale = (datetime.now(UTC) - first.time).total_seconds()
+        now = time.monotonic()
+        return ward.clock.is_due(now, now - stale)
+
+    def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
+        """One batch: every table that is due takes what it lacks up to ``end``, which is a commit's edge."""
+        planned = [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
+        small = [(ward, part) for ward, part in planned if part.way == "task"]
+        began = time.monotonic()
+        outcomes = self._applier.apply_small([part for _, part in small])
+        for (ward, part), outcome in zip(small, outcomes, strict=True):
+            self._commit(ward, part, outcome, (time.monotonic() - began) * _share(outcome, outcomes))
+        for ward, part in planned:
+            if part.way == "rewrite" and not self._stop.is_set():
+                began = time.monotonic()
+                outcome = self._applier.apply_large(part)
+                self._commit(ward, part, outcome, time.monotonic() - began)
+        for ward, _ in planned:
+            if ward.error is None:
+                self._maintain(ward)
+            collection = ward.target.collection
+            of_collection = [one.complete_to for one in self._care.active if one.target.collection == collection]
+            pending.drop(collection, min(of_collection, default=end))
+
+    def _planned(self, ward: Ward, pending: Pending, end: int) -> Part | None:
+        assert ward.keeper is not None
+        found = pending.between(ward.target.collection, ward.complete_to, end)
+        if not found:
+            return None
+        segments = [committed.segment for committed in found]
+        try:
+            part = plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings.way)
+        except TidemarkError as error:
+            self._failed(ward, error)
+            return None
+        self._progress.planned(part.described)
+        return part
+
+    def _commit(self, ward: Ward, part: Part, outcome: Outcome, seconds: float) -> None:
+        for executor, rows in outcome.rows_read.items():
+            self._executors[executor] = self._executors.get(executor, 0) + rows
+        if outcome.error is not None:
+            self._failed(ward, outcome.error)
+            return
+        assert ward.keeper is not None
+        removed = set(outcome.removes)
+        began = time.monotonic()
+        try:
+            ward.keeper.commit(part, outcome)
+        except TidemarkError as error:
+            self._failed(ward, error)
+            return
+        now = time.monotonic()
+        ward.clock.folded(now, seconds + now - began)
+        ward.conflicts = 0
+        ward.complete_to = part.end
+        ward.events += part.described.events
+        ward.way = part.way
+        ward.cost += outcome.cost
+        ward.removed += sum(file.size for file, _ in part.state.files if file.path in removed)
+        self._progress.applied(Applied(part.described, outcome.cost))
+
+    def _maintain(self, ward: Ward) -> None:
+        try:
+            self._maintenance.after_commit(ward)
+        except TidemarkError as error:
+            self._failed(ward, error)
+
+    def _failed(self, ward: Ward, error: TidemarkError) -> None:
+        if error.code == _CONFLICT:
+            self._care.conflicted(ward, error)
+        else:
+            self._care.set_aside(ward, error)
+
+    def _report(self, pending: Pending) -> MaterializeReport:
+        tables = [self._kept(ward, pending) for ward in self._care.wards.values()]
+        return MaterializeReport(
+            tables=tuple(sorted(tables, key=lambda kept: (kept.table, kept.kind))),
+            end_offset=self._log.end(),
+            seconds=time.monotonic() - self._began,
+            executors=self._executors,
+        )
+
+    def _kept(self, ward: Ward, pending: Pending) -> KeptTable:
+        lacking = pending.between(ward.target.collection, ward.complete_to, pending.end) if ward.keeper else ()
+        table = ward.keeper.table if ward.keeper else None
+        rows: int | None = None
+        error = ward.error
+        try:
+            rows = table.rows if table and table.exists else None
+        except TidemarkError as damage:
+            error = error or damage
+        return KeptTable(
+            table=ward.target.table,
+            kind=ward.target.kind,
+            path=ward.target.path(self._settings.warehouse),
+            way=ward.way,
+            events=ward.events,
+            rows=rows,
+            position=ward.keeper.position if ward.keeper else 0,
+            behind=sum(found.segment.rows for found in lacking),
+            stale_seconds=(datetime.now(UTC) - lacking[0].time).total_seconds() if lacking else 0.0,
+            error=str(error) if error else None,
+            cost=ward.cost,
+        )
+
+
+def _share(outcome: Outcome, outcomes: Sequence[Outcome]) -> float:
+    """What part of a common job's time one part took."""
+    total = sum((one.cost for one in outcomes), Cost()).seconds
+    return outcome.cost.seconds / total if total else 1 / len(outcomes)

@@ -1,0 +1,109 @@
+"""Keeps tables in shape: joins small files, deletes what no reader needs any more, shortens Delta's own log.
+
+It is part of the loop, after a table's commit, so that a table has one writer and nobody has to think of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from spark_sink.changes.sources import BaseFile, SourceGroup
+from spark_sink.formats.data_files import DataFile
+from spark_sink.formats.maintenance import clean, small_files, vacuum
+from spark_sink.pipeline.apply import Applier
+from spark_sink.pipeline.part_tasks import Assignment
+from spark_sink.pipeline.plan import file_bytes
+from spark_sink.source.followed_log import FollowedLog
+
+if TYPE_CHECKING:
+    from spark_sink.pipeline.care import Ward
+
+RETENTION = timedelta(hours=24)
+"""How long files stay that a table no longer needs: queries may be reading them, ``as_of`` may ask for them, and a task
+may have written them for a commit to come."""
+
+_COMMITS = 100
+"""Between two looks at what may be deleted."""
+
+_SECONDS = 600.0
+"""Between two vacuums of one table: each lists the table's directory."""
+
+
+class Maintenance:
+    """Looks after tables.
+
+    Args:
+        applier: Whose executors join files.
+        log: The change log.
+    """
+
+    def __init__(self, applier: Applier, log: FollowedLog) -> None:
+        self._applier = applier
+        self._log = log
+        self._commits: dict[str, int] = {}
+        self._vacuumed: dict[str, float] = {}
+
+    def after_commit(self, ward: Ward) -> None:
+        """Does what is due after a commit of a table.
+
+        Raises:
+            SparkError: ``TM-SPK-010`` when another process committed meanwhile, ``TM-SPK-015``.
+        """
+        assert ward.keeper is not None
+        name, table = ward.target.name, ward.keeper.table
+        self._join(ward)
+        commits = self._commits[name] = self._commits.get(name, 0) + 1
+        if commits % _COMMITS == 0:
+            clean(table)
+        vacuumed = self._vacuumed.setdefault(name, time.monotonic())
+        if ward.removed > table.size and time.monotonic() - vacuumed >= _SECONDS:
+            vacuum(table, RETENTION)
+            self._vacuumed[name] = time.monotonic()
+            ward.removed = 0
+
+    def _join(self, ward: Ward) -> None:
+        """Joins small neighbours, on executors. Rows and position stay what they are."""
+        assert ward.keeper is not None
+        keeper, table = ward.keeper, ward.keeper.table
+        target = file_bytes(table.size)
+        ordered, groups = keeper.files_in_order()
+        joined = small_files(ordered, target)
+        if not joined:
+            return
+        work = [self._assignment(number, ward, target, _of(files, groups)) for number, files in enumerate(joined)]
+        outcomes = self._applier.perform(work, [sum(file.size for file in files) for files in joined], "joining files")
+        for outcome in outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        adds = [file for outcome in outcomes for file in outcome.adds]
+        removes = [path for outcome in outcomes for path in outcome.removes]
+        table.commit(adds, removes, table.position, data_change=False)
+        ward.cost += sum((outcome.cost for outcome in outcomes), type(ward.cost)())
+        ward.removed += sum(file.size for files in joined for file in files)
+
+    def _assignment(self, number: int, ward: Ward, target: int, groups: tuple[SourceGroup, ...]) -> Assignment:
+        assert ward.keeper is not None
+        return Assignment(
+            part=number,
+            log=self._log.root,
+            table=ward.keeper.table.path,
+            columns=ward.keeper.table.columns,
+            key=ward.keeper.key,
+            target=target,
+            groups=groups,
+            join=True,
+        )
+
+
+def _of(files: Sequence[DataFile], groups: Sequence[SourceGroup]) -> tuple[SourceGroup, ...]:
+    """The groups that hold these files, with these alone."""
+    wanted = {file.path for file in files}
+    found = []
+    for group in groups:
+        members = tuple(s for s in group.sources if isinstance(s, BaseFile) and s.path in wanted)
+        if members:
+            found.append(SourceGroup(group.low, group.high, members))
+    return tuple(found)

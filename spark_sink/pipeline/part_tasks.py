@@ -1,0 +1,223 @@
+"""What executors do: read sources and events of parts, merge them, write files, and report.
+
+Nothing here plans or commits. A task that runs twice, retried or speculative, writes files of other names, of which only
+those that the driver hears of become part of a table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from protocol.errors import SparkError, TidemarkError
+from spark_sink.changes.key_order import in_order
+from spark_sink.changes.merge import merge
+from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
+from spark_sink.formats.data_files import DataFile
+from spark_sink.formats.file_writer import FileWriter
+from spark_sink.source.segment_reader import SegmentFile, read_segments
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+EVENT_META = {"_op": "string", "_unchanged": "array<string>"}
+"""What the kernel needs of an event besides the table's columns."""
+
+REPORT = "report string"
+"""The columns of what tasks give back, as a Spark schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One task's work on one part.
+
+    Attributes:
+        part: Number of the part in its batch.
+        log: Directory of the change log.
+        table: Directory of the table.
+        columns: Of the table, and their Spark types.
+        key: Names of the key's columns; empty for a table of all events.
+        target: Bytes of a file.
+        groups: Sources, in key order.
+        segments: Whose events the task reads itself.
+        start: The smallest offset that counts.
+        end: One past the largest.
+        join: The groups' files are only joined, events or not.
+    """
+
+    part: int
+    log: Path
+    table: Path
+    columns: Columns
+    key: tuple[str, ...]
+    target: int
+    groups: tuple[SourceGroup, ...] = ()
+    segments: tuple[SegmentFile, ...] = ()
+    start: int = 0
+    end: int = 0
+    join: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What became of an assignment.
+
+    Attributes:
+        part: Its part's number.
+        adds: Files written.
+        removes: Paths of the table's files that they replace.
+        rows_read: From log and table.
+        bytes_read: In files' bytes, about.
+        seconds: Of wall time.
+        cpu_seconds: Of the task's Python process.
+        executor: Host and process.
+        error: Class, code and message of what went wrong; then nothing of it counts.
+    """
+
+    part: int
+    adds: list[DataFile] = field(default_factory=list)
+    removes: list[str] = field(default_factory=list)
+    rows_read: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    executor: str = ""
+    error: tuple[str, str, str] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> TaskReport:
+        """The report that a task gave as text."""
+        fields = json.loads(text)
+        fields["adds"] = [DataFile(**file) for file in fields["adds"]]
+        fields["error"] = tuple(fields["error"]) if fields["error"] else None
+        return cls(**fields)
+
+
+def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a job whose rows are numbers of bundles of assignments."""
+
+    def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            for number in batch.column(0).to_pylist():
+                for assignment in work[number]:
+                    yield _reported(_perform(assignment, None))
+
+    return run
+
+
+def routed(work: Sequence[Assignment], place: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a job whose partitions hold the events of one assignment each, sorted by key and offset.
+
+    Args:
+        work: The assignments.
+        place: Name of the column that numbers them. The first row of a partition is no event: it says the number only.
+    """
+
+    def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for first in rows:
+            if first.num_rows:
+                number = first.column(place)[0].as_py()
+                yield _reported(_perform(work[number], _events_of(number, first, rows, place, work[number].columns)))
+
+    return run
+
+
+def _events_of(
+    number: int, first: pa.RecordBatch, more: Iterator[pa.RecordBatch], place: str, columns: Columns
+) -> Iterator[pa.RecordBatch]:
+    """The events of a partition, in the table's own types: Spark gives timestamps in the session's zone."""
+    schema = arrow_schema({**columns, **EVENT_META})
+    batch: pa.RecordBatch | None = first.slice(1)
+    while batch is not None:
+        if not pc.all(pc.equal(batch.column(place), pa.scalar(number, pa.int32())), min_count=0).as_py():
+            raise SparkError("TM-SPK-013", "a shuffle brought events of two key ranges into one partition")
+        if batch.num_rows:
+            arrays = [batch.column(field.name).cast(field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        batch = next(more, None)
+
+
+def _reported(report: TaskReport) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"report": [json.dumps(asdict(report))]})
+
+
+def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskReport:
+    """Does one assignment. One that fails is reported, so that those of other tables go on."""
+    began, cpu = time.monotonic(), time.process_time()
+    writer = FileWriter(work.table, work.columns, work.key, work.target)
+    reading = Reading()
+    removes: list[str] = []
+    error: TidemarkError | None = None
+    adds: list[DataFile] = []
+    try:
+        reader = SourceReader(work.log, work.table, work.columns, work.key, reading)
+        if work.join:
+            _join(work, reader, writer)
+            removes = base_files(work.groups)
+        elif not work.key:
+            for batch in _segments(work, work.columns, reading):
+                writer.write(pa.Table.from_batches([batch]))
+        else:
+            counted = _read(work, reading) if events is None else _counted(events, reading)
+            small = work.target // 2
+            removes = merge(work.groups, counted, work.key, list(work.columns), reader, writer, small).removed
+        adds = writer.finish()
+    except TidemarkError as failure:
+        error = failure
+    except (pa.ArrowException, OSError) as failure:
+        error = SparkError("TM-SPK-015", f"{work.table}: {str(failure).splitlines()[0]}")
+    if error is not None:
+        writer.discard()
+        removes = []
+    return TaskReport(
+        part=work.part,
+        adds=adds,
+        removes=removes,
+        rows_read=reading.rows,
+        bytes_read=reading.bytes,
+        seconds=time.monotonic() - began,
+        cpu_seconds=time.process_time() - cpu,
+        executor=f"{socket.gethostname()}:{os.getppid()}",
+        error=(type(error).__name__, error.code, error.message) if error else None,
+    )
+
+
+def _join(work: Assignment, reader: SourceReader, writer: FileWriter) -> None:
+    for group in work.groups:
+        if work.key:
+            writer.write(reader.load(group))
+        else:
+            for source in group.sources:
+                for batch in reader.stream(source):
+                    writer.write(pa.Table.from_batches([batch]))
+
+
+def _read(work: Assignment, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """A small part's events, sorted: they fit in memory."""
+    columns = {**work.columns, **EVENT_META}
+    events = pa.Table.from_batches(_segments(work, columns, reading), schema=arrow_schema(columns))
+    # A stable sort: events of a key stay in the order of their offsets.
+    yield from in_order(events, work.key).to_batches()
+
+
+def _segments(work: Assignment, columns: Columns, reading: Reading) -> Iterator[pa.RecordBatch]:
+    for segment in work.segments:
+        reading.bytes += segment.size
+    return _counted(read_segments(work.log, work.segments, columns, work.start, work.end), reading)
+
+
+def _counted(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        reading.rows += batch.num_rows
+        yield batch
+
+
+def base_files(groups: Sequence[SourceGroup]) -> list[str]:
+    """Paths of the table's own files among sources."""
+    return [source.path for group in groups for source in group.sources if isinstance(source, BaseFile)]

@@ -1,0 +1,68 @@
+"""What tables lack of the log: segments by collection, read from the log's commits once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from protocol.changelog import Segment
+from spark_sink.source.followed_log import FollowedLog
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A segment, and when it reached the log."""
+
+    segment: Segment
+    time: datetime
+    commit_end: int
+    """One past the last offset of its commit."""
+
+
+class Pending:
+    """The segments at and above an offset, by collection. It follows the log as that grows.
+
+    Args:
+        log: To follow.
+        start: Below it, nothing is looked at. A commit's edge.
+    """
+
+    def __init__(self, log: FollowedLog, start: int) -> None:
+        self.start = start
+        self.end = start
+        self._log = log
+        self._segments: dict[str, list[Committed]] = {}
+        self._dropped: dict[str, int] = {}
+
+    def follow(self) -> int:
+        """Takes in what has been committed since. Returns the log's end.
+
+        Raises:
+            ChangeLogError: When a commit is missing or damaged.
+        """
+        for commit in self._log.commits(self._log.commit_with_offset(self.end)):
+            for segment in commit.segments:
+                found = Committed(segment, commit.time, commit.next_offset)
+                self._segments.setdefault(segment.collection, []).append(found)
+            self.end = max(self.end, commit.next_offset)
+        return self.end
+
+    def reaches_back(self, collection: str, offset: int) -> bool:
+        """Whether a collection's segments from an offset on are all still known."""
+        return max(self.start, self._dropped.get(collection, 0)) <= offset
+
+    def between(self, collection: str, start: int, end: int) -> Sequence[Committed]:
+        """A collection's segments with events in ``[start, end)``, in offset order."""
+        listed = self._segments.get(collection, [])
+        first = bisect_left(listed, start, key=lambda found: found.segment.last_offset)
+        last = bisect_right(listed, end - 1, key=lambda found: found.segment.first_offset)
+        return listed[first:last]
+
+    def drop(self, collection: str, below: int) -> None:
+        """Forgets segments that nobody needs any more."""
+        listed = self._segments.get(collection)
+        if listed:
+            del listed[: bisect_left(listed, below, key=lambda found: found.segment.last_offset)]
+            self._dropped[collection] = max(below, self._dropped.get(collection, 0))

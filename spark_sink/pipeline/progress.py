@@ -1,0 +1,45 @@
+"""What a run tells while it runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from protocol.errors import TidemarkError
+from spark_sink.pipeline.report import Applied, PlannedPart
+
+logger = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Hears what a run does, in the thread that runs it."""
+
+    def planned(self, part: PlannedPart) -> None:
+        """A part is about to be applied."""
+
+    def applied(self, applied: Applied) -> None:
+        """A part has been committed."""
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        """A table is not kept up from now on."""
+
+
+class LoggedProgress:
+    """Says it all in the log."""
+
+    def planned(self, part: PlannedPart) -> None:
+        logger.info(
+            "%s %s: %s (%s) for %d events, %.1f MB, that may touch %d files",
+            part.table, part.kind, part.way, part.reason, part.events, part.bytes / 1e6, part.files,
+        )  # fmt: skip
+
+    def applied(self, applied: Applied) -> None:
+        part, cost = applied.part, applied.cost
+        logger.info(
+            "%s %s: %d events in %.1f s and %.1f CPU s; %.1f MB read, %.1f MB written; at offset %d",
+            part.table, part.kind, part.events, cost.seconds, cost.cpu_seconds,
+            cost.bytes_read / 1e6, cost.bytes_written / 1e6, part.end,
+        )  # fmt: skip
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        logger.error("%s %s is set aside: %s %s", table, kind, error, error.remedy)

@@ -1,0 +1,64 @@
+"""Which task an event goes to, as an expression of Spark SQL: the range of keys that holds its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from spark_sink.changes.key_order import Place
+from spark_sink.tables.column_types import quoted
+
+
+def route(key: Sequence[str], types: Sequence[str], bounds: Sequence[Place]) -> str:
+    """The number of a key's range, from 0, as SQL of type int.
+
+    Args:
+        key: Names of the key's columns.
+        types: Their Spark types.
+        bounds: Where the ranges from the second on begin, in order.
+    """
+    names = [quoted(name) for name in key]
+
+    def search(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high) // 2
+        condition = _before(names, types, bounds[middle])
+        return f"CASE WHEN {condition} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
+
+    return f"CAST({search(0, len(bounds))} AS INT)"
+
+
+def literal(value: Any, type_: str) -> str:
+    """A value as SQL, whatever characters it holds and whatever the session's zone is."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return f"CAST({value} AS {type_})" if value >= 0 else f"CAST('{value}' AS {type_})"
+        case str():
+            return f"CAST(X'{value.encode().hex()}' AS STRING)"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case Decimal():
+            return f"CAST('{value:f}' AS {type_})"
+        case datetime():
+            text = value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
+            return f"CAST('{text}' AS {type_})"
+        case date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
+    raise TypeError(f"no key column has values of type {type(value).__name__}")
+
+
+def _before(names: Sequence[str], types: Sequence[str], bound: Place) -> str:
+    """Whether a key comes before a bound. Nulls come first, so nothing comes before one."""
+    condition = "FALSE"
+    for name, type_, step in reversed(list(zip(names, types, bound, strict=False))):
+        if len(step) == 1:
+            condition = f"({name} IS NULL AND {condition})"
+        else:
+            value = literal(step[1], type_)
+            condition = f"({name} IS NULL OR {name} < {value} OR ({name} = {value} AND {condition}))"
+    return condition
