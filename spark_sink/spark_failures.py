@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from protocol.changelog import layout
 from protocol.error_codes import CODES
 from protocol.errors import ChangeLogError, SparkError, TidemarkError
 
 _OURS = re.compile(r"protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
+"""What Spark's own reader says of a file. Its name is a URL: without spaces."""
+
 _KINDS: dict[str, type[TidemarkError]] = {kind.__name__: kind for kind in (ChangeLogError, SparkError)}
 
 
 def tidemark_error(error: Exception) -> TidemarkError:
-    """The error that made Spark fail, or ``TM-SPK-013`` with the first line of Spark's own."""
+    """The error that made Spark fail, or ``TM-SPK-013`` with the first line of Spark's own.
+
+    A segment that Spark's Parquet reader cannot read is ``TM-LOG-009``, as where we read it ourselves.
+    """
     text = str(error)
     if ours := _OURS.search(text):
         name, code, message = ours.groups()
         if code in CODES:
             return error_of(name, code, message.strip())
+    if unread := _UNREAD.search(text):
+        condition, url = unread.groups()
+        path = Path(unquote(urlsplit(url).path))
+        if layout.segment_origin(path.name):
+            what = "missing" if condition == "FILE_NOT_EXIST" else "damaged: Spark cannot read it"
+            return ChangeLogError("TM-LOG-009", f"{path} is {what}")
     return SparkError("TM-SPK-013", next((line for line in text.splitlines() if line.strip()), type(error).__name__))
 
 

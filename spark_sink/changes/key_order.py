@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Place: TypeAlias = "tuple[tuple[Any, ...], ...]"
-"""A key, or the leading columns of one, in a form that compares. A prefix comes before every key that begins with it."""
+"""A key, or its leading columns, in a form that compares. A prefix comes before every key that begins with it."""
 
 _INDEX = "__tidemark_index"
 

@@ -140,9 +140,8 @@ class _Merger:
         changed = has_key_of(rows, events, self._key)
         before = rows.filter(changed)
         if before.num_rows:
-            events = _by_key_and_offset(
-                pa.concat_tables([as_events(before).select(events.column_names), events]), self._key
-            )
+            oldest = as_events(before).select(events.column_names)
+            events = in_order(pa.concat_tables([oldest, events]), [*self._key, "_offset"])
         new = self._reduced(events)
         kept = rows.filter(pc.invert(changed))
         if not new.num_rows or not kept.num_rows:
@@ -159,7 +158,3 @@ class _Merger:
         if rows.num_rows:
             self.merged.rows += rows.num_rows
             self._writer.write(rows)
-
-
-def _by_key_and_offset(events: pa.Table, key: Sequence[str]) -> pa.Table:
-    return in_order(events, [*key, "_offset"])

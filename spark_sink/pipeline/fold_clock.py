@@ -9,8 +9,8 @@ class FoldClock:
     """One table's. All times are seconds of one clock that only goes forward.
 
     A cheap fold is repeated soon and an expensive one seldom. While a backfill fills a table, each fold costs what the
-    table has become, and the next one waits in proportion: the number of folds grows with the logarithm of the size, and
-    their total cost with the size.
+    table has become, and the next one waits in proportion: the number of folds grows with the logarithm of the size,
+    and their total cost with the size.
 
     Args:
         rule: The share, and the most that a table may be stale.

@@ -1,7 +1,7 @@
 """What a pipeline remembers beside its tables: which are set aside, and up to where the log has nothing for a table.
 
-The file is a hint. Without it the log is read from the oldest position of a table on, and tables that were set aside are
-tried again; no row depends on it.
+The file is a hint. Without it the log is read from the oldest position of a table on, and tables that were set aside
+are tried again; no row depends on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What executors do: read sources and events of parts, merge them, write files, and report.
 
-Nothing here plans or commits. A task that runs twice, retried or speculative, writes files of other names, of which only
-those that the driver hears of become part of a table.
+Nothing here plans or commits. A task that runs twice, retried or speculative, writes files of other names, of which
+only those that the driver hears of become part of a table.
 """
 
 from __future__ import annotations
