@@ -75,11 +75,17 @@ def is_ascending(rows: pa.Table, key: Sequence[str]) -> bool:
 
 def in_order(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows sorted by key. The sort is stable."""
-    indices = pc.sort_indices(
-        rows.select(list(key)), sort_keys=[(name, "ascending") for name in key], null_placement="at_start"
-    )
+    keys = pa.table({str(place): rows.column(name) for place, name in enumerate(key)})
+    order: list[tuple[str, str]] = []
+    for place in range(len(key)):
+        column = keys.column(str(place))
+        if column.null_count:
+            # Arrow puts nulls last.
+            keys = keys.append_column(f"{place} is valid", pc.is_valid(column))
+            order.append((f"{place} is valid", "ascending"))
+        order.append((str(place), "ascending"))
     # In one chunk: a take from many chunks looks up the chunk of every row.
-    return rows.combine_chunks().take(indices)
+    return rows.combine_chunks().take(pc.sort_indices(keys, sort_keys=order))
 
 
 def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:

@@ -9,7 +9,7 @@ Everything is a stream. In memory are one group of sources and a bounded number 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,13 +46,12 @@ class Merged:
 
 def merge(
     groups: Sequence[SourceGroup],
-    events: Iterator[pa.RecordBatch],
+    events: EventStream,
     key: Sequence[str],
     columns: Sequence[str],
     reader: SourceReader,
     writer: RowWriter,
     small: int,
-    alive: Callable[[], None] = lambda: None,
 ) -> Merged:
     """Merges events with groups of sources.
 
@@ -60,20 +59,18 @@ def merge(
 
     Args:
         groups: In key order.
-        events: Sorted by key and offset: the table's columns, ``_op`` and ``_unchanged``.
+        events: Of the part.
         key: Names of the key's columns.
         columns: Of the table, ``_offset`` among them.
         reader: Of the sources.
         writer: Of the table's new files.
         small: Bytes below which a group of files is written anew with what comes beside it.
-        alive: Called now and then, for whoever wants to know that it goes on.
 
     Raises:
         ChangeLogError, SparkError: As ``SourceReader``.
     """
-    merger = _Merger(EventStream(events, key), list(key), list(columns), reader, writer)
+    merger = _Merger(events, list(key), list(columns), reader, writer)
     for index, group in enumerate(groups):
-        alive()
         merger.before(group)
         merger.merge(group, groups[index + 1] if index + 1 < len(groups) else None, small)
     merger.rest()

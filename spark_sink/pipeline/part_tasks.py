@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from protocol.errors import SparkError, TidemarkError
+from spark_sink.changes.event_stream import EventStream
 from spark_sink.changes.key_order import in_order
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
@@ -165,8 +166,9 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
                 writer.write(pa.Table.from_batches([batch]))
         else:
             counted = _read(work, reading) if events is None else _counted(events, reading)
+            stream = EventStream(counted, work.key)
             small = work.target // 2
-            removes = merge(work.groups, counted, work.key, list(work.columns), reader, writer, small).removed
+            removes = merge(work.groups, stream, work.key, list(work.columns), reader, writer, small).removed
         adds = writer.finish()
     except TidemarkError as failure:
         error = failure

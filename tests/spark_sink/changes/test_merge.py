@@ -1,0 +1,180 @@
+"""The kernel against a plain replay: any sources, any events, any pieces that they come in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_sink.changes.event_stream import EventStream
+from spark_sink.changes.key_order import in_order, is_ascending, place, place_of
+from spark_sink.changes.merge import merge
+from spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceGroup, SourceReader
+from spark_sink.source.segment_reader import SegmentFile
+from spark_sink.tables.column_types import arrow_schema
+
+COLUMNS = {"tenant": "string", "id": "bigint", "name": "string", "note": "string", "_offset": "bigint"}
+KEY = ("tenant", "id")
+EVENTS = {**COLUMNS, "_op": "string", "_unchanged": "array<string>"}
+SEGMENT = {
+    **COLUMNS, "_op": "string", "_commit_ts": "timestamp", "_loc": "string", "_txid": "string",
+    "_snapshot": "boolean", "_before": "string", "_unchanged": "array<string>",
+}  # fmt: skip
+
+Key = tuple[str | None, int]
+
+
+class Files:
+    """Takes rows as a table's files."""
+
+    def __init__(self) -> None:
+        self.files: list[list[pa.Table]] = [[]]
+
+    def write(self, rows: pa.Table) -> None:
+        self.files[-1].append(rows)
+
+    def cut(self) -> None:
+        self.files.append([])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for file in self.files for rows in file for row in rows.to_pylist()]
+
+
+def order(key: Key) -> Any:
+    return place(key)
+
+
+def event_batches(events: Sequence[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
+    ordered = sorted(events, key=lambda event: (order((event["tenant"], event["id"])), event["_offset"]))
+    yield from pa.Table.from_pylist(list(ordered), arrow_schema(EVENTS)).to_batches(max_chunksize=size)
+
+
+def row(key: Key, offset: int, chance: random.Random) -> dict[str, Any]:
+    names = {"name": f"name {chance.randrange(100)}", "note": chance.choice([None, f"note {chance.randrange(100)}"])}
+    return {"tenant": key[0], "id": key[1], **names, "_offset": offset}
+
+
+def random_event(key: Key, offset: int, chance: random.Random) -> dict[str, Any]:
+    match chance.choice("cuuppd"):
+        case "d":
+            return {"tenant": key[0], "id": key[1], "_offset": offset, "_op": "d"}
+        case "p":
+            lacking = chance.choice([["note"], ["name"], ["name", "note"]])
+            carried = {n: v for n, v in row(key, offset, chance).items() if n not in lacking}
+            return {**carried, "_op": "u", "_unchanged": lacking}
+        case op:
+            return {**row(key, offset, chance), "_op": op}
+
+
+def replayed(rows: dict[Key, dict[str, Any]], events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a table and of a backfill, and events, all in the order of their offsets."""
+    steps = [(r["_offset"], k, {**r, "_op": "c"}) for k, r in rows.items()]
+    steps += [(e["_offset"], (e["tenant"], e["id"]), e) for e in events]
+    state: dict[Key, dict[str, Any]] = {}
+    for offset, key, event in sorted(steps, key=lambda step: step[0]):
+        before = state.pop(key, {})
+        if event["_op"] != "d":
+            unchanged = event.get("_unchanged") or []
+            kept = {name: (before if name in unchanged else event).get(name) for name in ("name", "note")}
+            state[key] = {"tenant": key[0], "id": key[1], **kept, "_offset": offset}
+    return [state[key] for key in sorted(state, key=order)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    held=st.integers(0, 60),
+    events=st.integers(0, 120),
+    pieces=st.integers(1, 9),
+    batch=st.integers(1, 40),
+    in_memory=st.integers(1, 50),
+    small=st.sampled_from([0, 10**9]),
+)
+def test_merging_is_replaying(
+    tmp_path_factory: Any, seed: int, held: int, events: int, pieces: int, batch: int, in_memory: int, small: int
+) -> None:
+    folder: Path = tmp_path_factory.mktemp("merge")
+    chance = random.Random(seed)
+    keys: list[Key] = [(tenant, id) for tenant in (None, "a", "b", "ü") for id in range(25)]
+    present = sorted(chance.sample(keys, held), key=order)
+    offsets = chance.sample(range(1000), held + events)
+    happened = [random_event(chance.choice(keys), offset, chance) for offset in offsets[held:]]
+    edges = sorted(chance.sample(range(held + 1), min(pieces, held + 1)))
+    groups: list[SourceGroup] = []
+    rows: dict[Key, dict[str, Any]] = {}
+    of_files: dict[str, list[dict[str, Any]]] = {}
+    for number, (start, end) in enumerate(zip([0, *edges], [*edges, held], strict=True)):
+        if start == end:
+            continue
+        members = present[start:end]
+        path = f"{number}.parquet"
+        if chance.random() < 0.5:  # a file of the table, older than all events
+            chunk = [row(key, -1 - place, chance) for place, key in enumerate(members)]
+            shuffled = chance.sample(chunk, len(chunk)) if chance.random() < 0.2 else chunk
+            pq.write_table(pa.Table.from_pylist(shuffled, arrow_schema(COLUMNS)), folder / path)
+            of_files[path] = chunk
+            source: BaseFile | BackfilledRun = BaseFile(path, (folder / path).stat().st_size, len(chunk))
+        else:  # backfilled rows, between which others lie
+            chunk = [row(key, offsets[start + place], chance) for place, key in enumerate(members)]
+            chunk = [{**r, "_offset": o} for r, o in zip(chunk, sorted(r["_offset"] for r in chunk), strict=True)]
+            first, last = chunk[0]["_offset"], chunk[-1]["_offset"]
+            stored = [{**r, "_op": "c", "_snapshot": True} for r in chunk]
+            stored += [{**e, "_snapshot": False} for e in happened if first < e["_offset"] < last]
+            stored.sort(key=lambda r: r["_offset"])
+            pq.write_table(pa.Table.from_pylist(stored, arrow_schema(SEGMENT)), folder / path, row_group_size=7)
+            file = SegmentFile(path, len(stored), first, last, (folder / path).stat().st_size)
+            source = BackfilledRun(file, first, last, len(chunk), file.size)
+        rows |= {(r["tenant"], r["id"]): r for r in chunk}
+        groups.append(SourceGroup(place(members[0]), place(members[-1]), (source,)))
+    files = Files()
+    stream = EventStream(event_batches(happened, batch), KEY, rows=in_memory)
+    reader = SourceReader(folder, folder, COLUMNS, KEY, Reading())
+    merged = merge(groups, stream, KEY, list(COLUMNS), reader, files, small)
+    untouched = [r for path, chunk in of_files.items() if path not in merged.removed for r in chunk]
+    result = sorted(files.rows + untouched, key=lambda r: order((r["tenant"], r["id"])))
+    assert result == replayed(rows, happened)
+    written = [(r["tenant"], r["id"]) for r in files.rows]
+    assert written == sorted(written, key=order)
+    # No file spans one that stayed.
+    for file in files.files:
+        if file:
+            first_key, last_key = place_of(file[0], KEY, 0), place_of(file[-1], KEY, file[-1].num_rows - 1)
+            stayed = [order((r["tenant"], r["id"])) for r in untouched]
+            assert not [key for key in stayed if first_key < key < last_key]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 30), max_size=12),
+    batch=st.integers(1, 10),
+    most=st.integers(1, 20),
+    bound=st.none() | st.integers(0, 12),
+)
+def test_a_stream_gives_whole_keys(counts: list[int], batch: int, most: int, bound: int | None) -> None:
+    events = [
+        {"tenant": None, "id": id, "_op": "u", "_offset": 100 * id + n, "name": f"{n}", "_unchanged": ["note"]}
+        for id, count in enumerate(counts)
+        for n in range(count)
+    ]
+    stream = EventStream(event_batches(events, batch), KEY, rows=most)
+    limit = None if bound is None else order((None, bound))
+    taken: list[int] = []
+    while (some := stream.take(limit)) is not None:
+        assert is_ascending(in_order(some, KEY).select([*KEY, "_offset"]), [*KEY, "_offset"])
+        ids = some["id"].to_pylist()
+        assert not set(ids) & set(taken)
+        # What a key's events come down to is always there, however few are left of them.
+        for id in set(ids):
+            last = max(r["_offset"] for r in some.to_pylist() if r["id"] == id)
+            assert last == 100 * id + counts[id] - 1
+        taken += ids
+    assert sorted(set(taken)) == [id for id in range(len(counts)) if bound is None or id < bound]
+    following = stream.next_key()
+    assert following == (order((None, bound)) if bound is not None and bound < len(counts) else None)
