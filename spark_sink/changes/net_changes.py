@@ -75,10 +75,11 @@ def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) ->
     if not names and groups.num_rows == events.num_rows:
         newest = events  # no key twice, as in a backfill
     else:
-        # In one chunk, as an index into the events is then one into each column's memory. The rows stay in the order
-        # of the events where they can: neighbours in the source are neighbours in the target's files.
+        # Groups come in no order. The rows stay in that of the events: sorted events give sorted rows.
+        groups = groups.take(pc.sort_indices(groups[_NEWEST]))
+        # In one chunk, as an index into the events is then one into each column's memory.
         events = events.combine_chunks()
-        newest = events.take(groups[_NEWEST] if names else groups[_NEWEST].sort())
+        newest = events.take(groups[_NEWEST])
     rows = newest.select(list(columns)).append_column(DELETED, pc.equal(newest["_op"], pa.scalar("d")))
     partial = tuple(PartialColumn(name, f"{_KEPT}{number}") for number, name in enumerate(names))
     if partial:
