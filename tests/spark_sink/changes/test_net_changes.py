@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
@@ -68,6 +68,7 @@ def assert_same(events: list[tuple[int, Event]], middle: int) -> None:
     assert merged(replay(events[:middle]), changes) == replay(events)
 
 
+@settings(deadline=None)
 @given(st.lists(EVENT, max_size=14), st.integers(0, 14))
 def test_merging_net_changes_is_replaying_the_events(events: list[Event], middle: int) -> None:
     assert_same(list(enumerate(events)), min(middle, len(events)))
