@@ -93,7 +93,8 @@ def _fewer(events: pa.Table, key: Sequence[str]) -> pa.Table:
     changes = net_changes(events, key, columns)
     lacking: list[list[str]] = [[] for _ in range(changes.rows.num_rows)]
     for column in changes.partial:
-        for index in pc.indices_nonzero(changes.rows[column.kept]).to_pylist():
+        kept: Any = pc.indices_nonzero(changes.rows[column.kept])
+        for index in kept.to_pylist():
             lacking[index].append(column.name)
     deleted: Any = changes.rows[DELETED]
     ops = pc.if_else(deleted, pa.scalar("d"), pa.scalar("u"))

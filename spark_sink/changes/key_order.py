@@ -7,7 +7,7 @@ Arrow, Spark compares in expressions, a planner compares in Python, and all thre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,7 +76,7 @@ def is_ascending(rows: pa.Table, key: Sequence[str]) -> bool:
 def in_order(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows sorted by key. The sort is stable."""
     keys = pa.table({str(place): rows.column(name) for place, name in enumerate(key)})
-    order: list[tuple[str, str]] = []
+    order: list[tuple[str, Literal["ascending", "descending"]]] = []
     for place in range(len(key)):
         column = keys.column(str(place))
         if column.null_count:
@@ -92,8 +92,7 @@ def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
     """For each row, whether a row of ``others`` has the same key. A null equals a null."""
     likely: Any = pa.repeat(pa.scalar(True), rows.num_rows)
     for name in key:
-        found = pc.is_in(rows.column(name), value_set=others.column(name).combine_chunks())
-        likely = pc.and_(likely, found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
+        likely = pc.and_(likely, pc.is_in(rows.column(name), value_set=others.column(name).combine_chunks()))
     if len(key) == 1 or not pc.any(likely).as_py():
         return likely
     # Each column's value occurs somewhere; now whether they occur together.

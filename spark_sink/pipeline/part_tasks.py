@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -105,7 +106,8 @@ def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.Recor
 
     def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in rows:
-            for number in batch.column(0).to_pylist():
+            numbers: Any = batch.column(0)
+            for number in numbers.to_pylist():
                 for assignment in work[number]:
                     yield _reported(_perform(assignment, None))
 

@@ -143,7 +143,7 @@ def _way(
 ) -> tuple[Way, str, int]:
     """The way, why, and how many files it may write anew."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
-    hit = possibly_hit(groups, segments, types)
+    hit = possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)
     if forced:
         return forced, "asked for", count

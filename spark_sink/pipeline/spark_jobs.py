@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -105,8 +105,11 @@ class SparkJobs:
         keys = events.select(*(quoted(name) for name in key))
         fraction = min(1.0, SAMPLED / max(count, 1))
         self._describe("looking where keys lie")
-        drawn: pa.Table = keys.sample(fraction, seed=1).toArrow()
-        columns = [column.cast(_plain(column.type)).to_pylist() for column in drawn.columns]
+        drawn: pa.Table = keys.sample(fraction, 1).toArrow()
+        columns: list[list[Any]] = []
+        for column in drawn.columns:
+            plain: Any = column.cast(_plain(column.type))
+            columns.append(plain.to_pylist())
         return sorted(place(values) for values in zip(*columns, strict=True))
 
     def _salts_of(self, count: int) -> list[int]:
