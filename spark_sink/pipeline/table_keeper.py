@@ -53,7 +53,7 @@ class TableKeeper:
         self.target = target
         self.events = 0
         self._log = FollowedLog(log)
-        self.table = PositionedTable(target.path(warehouse), self._log.header.log_id)
+        self.table = PositionedTable(target.path(warehouse), self._log.header.log_id, target.name)
         self._limits = limits
         self._meta = _CURRENT_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: set[str] = set()
