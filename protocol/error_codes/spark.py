@@ -103,4 +103,24 @@ CODES = (
         "See to the named directory: its space, permissions and files. If the table is damaged, move the directory "
         "away; the next run builds it again from the log.",
     ),
+    ErrorCode(
+        "TM-SPK-016",
+        "Another program changed the rows of a kept table",
+        Policy.MANUAL,
+        "Run tidemark materialize FILE --rebuild TABLE: the table is built again from the log. Or undo the change with "
+        "a Delta RESTORE to the version before it. Kept tables are for reading; compacting them is allowed.",
+    ),
+    ErrorCode(
+        "TM-SPK-017",
+        "A kept table is a copy of another one",
+        Policy.MANUAL,
+        "Move the named directory away, or run tidemark materialize FILE --rebuild TABLE.",
+    ),
+    ErrorCode(
+        "TM-SPK-018",
+        "A kept table has a Delta feature that tidemark does not write",
+        Policy.MANUAL,
+        "Let the program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature "
+        "off, or run tidemark materialize FILE --rebuild TABLE.",
+    ),
 )

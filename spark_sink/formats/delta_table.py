@@ -1,28 +1,40 @@
 """A Delta table that knows up to which log offset it is: every commit of data carries the offset.
 
-The offset is the version of an application transaction (Delta protocol, ``txn`` action) whose application is the change
-log, so it changes with the data or not at all. Two processes that go on from the same version of the table cannot both
-commit: the second one's transaction conflicts. Written through ``deltalake`` (delta-rs), without any jar.
+Written through ``deltalake`` (delta-rs), without any jar. Two processes that go on from the same version of the table
+cannot both commit: the second one is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
 
 from protocol.errors import SparkError
 from spark_sink.changes.net_changes import DELETED, PartialColumn
+from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
+from spark_sink.formats.file_statistics import INDEXED_COLUMNS
+from spark_sink.formats.positions import Owner, Positions
 from spark_sink.tables.column_types import Columns, arrow_schema, quoted, spark_type
 
 _EXACT_STATISTICS = ("bigint", "date")
 """Types whose extremes in a Delta file's statistics are exact: strings may be cut short, times are in milliseconds."""
+
+_PROPERTIES = {
+    "delta.checkpointInterval": "100",
+    "delta.enableDeletionVectors": "false",
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
 
 
 class PositionedTable:
@@ -31,19 +43,21 @@ class PositionedTable:
     Args:
         path: The table's directory.
         log_id: Of the change log.
+        target: Name of the ``Target``. It is stored with the position.
 
     Raises:
-        SparkError: ``TM-SPK-009`` when there is a table that was not kept from this log. Every method may raise
-            ``TM-SPK-010`` when another process committed first, ``TM-SPK-015`` when the table is damaged.
+        SparkError: ``TM-SPK-009`` when there is a table that was not kept from this log, ``TM-SPK-016`` when others
+            changed its rows, ``TM-SPK-017`` when it is a copy of another target. Every method may raise ``TM-SPK-010``
+            when another process committed first, ``TM-SPK-015`` when the table is damaged.
     """
 
-    def __init__(self, path: Path, log_id: str) -> None:
+    def __init__(self, path: Path, log_id: str, target: str) -> None:
         self.path = path
-        self._application = f"tidemark:{log_id}"
-        with self._answering():
-            self._table = DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
-        if self._table is not None and self._table.transaction_version(self._application) is None:
-            raise SparkError("TM-SPK-009", f"{path} holds a Delta table that was not kept from this change log")
+        self._owner = Owner(log_id, target)
+        self._positions = Positions(path, self._owner)
+        self._table: DeltaTable | None = None
+        self._writable = True
+        self.refresh()
 
     @property
     def exists(self) -> bool:
@@ -51,8 +65,8 @@ class PositionedTable:
 
     @property
     def position(self) -> int:
-        """All events below this offset are applied."""
-        return (self._table and self._table.transaction_version(self._application)) or 0
+        """All events below this offset are applied; 0 for a table that is not there."""
+        return 0 if self._table is None else self._positions.of(self._table)
 
     @property
     def version(self) -> int:
@@ -62,8 +76,12 @@ class PositionedTable:
     @property
     def rows(self) -> int:
         """How many rows the table has, from its files' statistics."""
-        counts = self._opened.get_add_actions(flatten=True).column("num_records")
-        return sum(count for count in counts.to_pylist() if count is not None)
+        return int(pc.sum(self._actions.column("num_records")).as_py() or 0)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that are its present version."""
+        return int(pc.sum(self._actions.column("size_bytes")).as_py() or 0)
 
     @property
     def columns(self) -> dict[str, str]:
@@ -71,25 +89,92 @@ class PositionedTable:
         schema: Any = self._opened.schema()
         return {field.name: spark_type(field.type) for field in pa.schema(schema)}
 
+    def files(self) -> list[DataFile]:
+        """The files of this version, without their statistics.
+
+        Raises:
+            SparkError: ``TM-SPK-018`` when rows of a file are not simply those in it.
+        """
+        return listed_files(self._plain_actions())
+
+    def bounds(self, key: Mapping[str, str]) -> list[tuple[DataFile, KeyBounds]]:
+        """The files of this version, each with the box that encloses its keys.
+
+        Args:
+            key: Names and Spark types of the key's columns, in order.
+
+        Raises:
+            SparkError: As ``files``.
+        """
+        actions = self._plain_actions()
+        return list(zip(listed_files(actions), listed_bounds(actions, key), strict=True))
+
     def refresh(self) -> None:
         """Takes in what others, such as a compaction, committed."""
-        if self._table is not None:
-            with self._answering():
+        with self._answering():
+            if self._table is not None:
                 self._table.update_incremental()
+            elif DeltaTable.is_deltatable(str(self.path)):
+                self._table = DeltaTable(str(self.path))
+        self._take()
 
-    def create(self, columns: Columns, description: str) -> None:
-        """Makes the table, empty, at position 0."""
-        schema = arrow_schema(columns)
+    def create(self, columns: Columns, description: str, key: Sequence[str] = ()) -> None:
+        """Makes the table, empty, at position 0.
+
+        Args:
+            columns: Names and Spark types.
+            description: For people.
+            key: Names of the key's columns: statistics of them are kept, wherever they are.
+        """
+        names = list(columns)
+        properties = dict(_PROPERTIES)
+        if key and (indexed := 1 + max(names.index(name) for name in key)) > INDEXED_COLUMNS:
+            properties["delta.dataSkippingNumIndexedCols"] = str(indexed)
         with self._answering():
             self._table = DeltaTable.create(
-                str(self.path), schema=schema, description=description, commit_properties=self._properties(0)
+                str(self.path),
+                schema=arrow_schema(columns),
+                description=description,
+                configuration=properties,
+                commit_properties=self._owner.commit_properties(0, 0),
             )
+        self._take()
 
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, null in the rows that are there."""
         fields = Schema.from_arrow(arrow_schema(columns)).fields
-        with self._answering():
-            self._opened.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])
+        with self._committing(self.position) as properties:
+            self._opened.alter.add_columns(
+                [Field(field.name, field.type, nullable=True) for field in fields], commit_properties=properties
+            )
+
+    def commit(
+        self, adds: Sequence[DataFile], removes: Sequence[str], position: int, *, data_change: bool = True
+    ) -> None:
+        """Makes one commit on the version that is open. With neither adds nor removes it moves the position.
+
+        Args:
+            adds: Files that are in the table's directory already.
+            removes: Paths of files of this version.
+            position: Of the table afterwards.
+            data_change: False for a compaction: the rows are the same as before.
+
+        Raises:
+            SparkError: ``TM-SPK-010`` when the table has a newer version, whatever that one did, or a file to be
+                removed is not in this version. Nothing is done then.
+        """
+        now = time.time_ns() // 1_000_000
+        sizes = {file.path: file.size for file in listed_files(self._actions)} if removes else {}
+        if gone := [path for path in removes if path not in sizes]:
+            raise SparkError("TM-SPK-010", f"{self.path}: version {self.version} does not have the file {gone[0]}")
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, {}, now, data_change, file.stats) for file in adds
+        ]
+        actions += [RemoveAction(path, data_change, now, sizes[path], {}) for path in removes]
+        with self._committing(position) as properties:
+            self._opened.create_write_transaction(
+                actions, "append", self._opened.schema(), commit_properties=properties
+            )
 
     def append(self, rows: pa.Table, position: int) -> None:
         """Adds rows."""
@@ -113,7 +198,7 @@ class PositionedTable:
         for column in partial:
             name = quoted(column.name)
             updated[name] = f"CASE WHEN s.{column.kept} THEN t.{name} ELSE s.{name} END"
-        with self._answering():
+        with self._committing(position) as properties:
             (
                 self._opened.merge(
                     changes,
@@ -122,7 +207,7 @@ class PositionedTable:
                     target_alias="t",
                     # The changes are in memory anyway; so their key range prunes the target's files.
                     streamed_exec=False,
-                    commit_properties=self._properties(position),
+                    commit_properties=properties,
                 )
                 .when_matched_delete(f"s.{DELETED}")
                 .when_matched_update(updated)
@@ -146,16 +231,49 @@ class PositionedTable:
         return True
 
     def _write(self, rows: pa.Table, position: int, mode: Literal["append", "overwrite"]) -> None:
-        with self._answering():
-            write_deltalake(self._opened, rows, mode=mode, commit_properties=self._properties(position))
+        with self._committing(position) as properties:
+            write_deltalake(self._opened, rows, mode=mode, commit_properties=properties)
+
+    def _take(self) -> None:
+        """Makes sure that the version which is open is one of ours."""
+        self.__dict__.pop("_actions", None)
+        if self._table is None:
+            return
+        if self._table.transaction_version(self._owner.position_transaction) is None:
+            raise SparkError("TM-SPK-009", f"{self.path} holds a Delta table that was not kept from this change log")
+        self._positions.of(self._table)
 
     @property
     def _opened(self) -> DeltaTable:
         assert self._table is not None, "the table is created before it is used"
         return self._table
 
-    def _properties(self, position: int) -> CommitProperties:
-        return CommitProperties(app_transactions=[Transaction(self._application, position)])
+    @cached_property
+    def _actions(self) -> pa.Table:
+        with self._answering():
+            return pa.table(self._opened.get_add_actions(flatten=True))
+
+    def _plain_actions(self) -> pa.Table:
+        """The add actions of a table whose files are plain Parquet: all their rows, under the columns' own names."""
+        features = self._opened.protocol().reader_features or []
+        mapping = self._opened.metadata().configuration.get("delta.columnMapping.mode", "none")
+        vectors = "deletionVectors" in features and next(iter(self._opened.deletion_vectors()), None) is not None
+        if vectors or mapping != "none":
+            found = "deletion vectors" if vectors else "column mapping"
+            raise SparkError("TM-SPK-018", f"{self.path}: another program gave it {found}")
+        return self._actions
+
+    @contextmanager
+    def _committing(self, position: int) -> Iterator[CommitProperties]:
+        """Surrounds a commit, after which the table is at ``position``."""
+        assert self._writable, "an old version is read only"
+        self._positions.of(self._opened)
+        version = self.version + 1
+        with self._answering():
+            yield self._owner.commit_properties(position, version)
+            self._positions.remember(version, position)
+            self._opened.update_incremental()
+        self._take()
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

@@ -103,7 +103,8 @@ class TableKeeper:
         columns = with_new_columns(there or own_columns(newest), [summary.schemas[f] for f in fingerprints])
         self._check_names(columns)
         if not self.table.exists:
-            self.table.create({**columns, **self._meta}, f"{self.target.kind} of {self.target.table}, kept by tidemark")
+            description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
+            self.table.create({**columns, **self._meta}, description, self._key)
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
             self.table.add_columns(added)
         self._fitting.update(fingerprints)

@@ -9,7 +9,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from protocol.errors import SparkError
 from spark_sink.changes.net_changes import DELETED, PartialColumn
+from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.formats.file_writer import FileWriter
 from spark_sink.tables.column_types import arrow_schema
 from tests.spark_sink.tables.test_column_types import TYPES
 
@@ -27,7 +29,13 @@ def stored(path: Path) -> list[tuple[Any, ...]]:
 
 
 def opened(path: Path) -> PositionedTable:
-    return PositionedTable(path, "log-1")
+    return PositionedTable(path, "log-1", "public/items current")
+
+
+def data_files(path: Path, *tuples: tuple[Any, ...], target: int = 10**6) -> list[DataFile]:
+    writer = FileWriter(path, COLUMNS, ["id"], target)
+    writer.write(rows(*tuples))
+    return writer.finish()
 
 
 @pytest.fixture
@@ -43,6 +51,43 @@ def test_the_position_is_in_the_commit_that_writes(table: PositionedTable) -> No
     table.append(rows((1, "a", None), (2, "b", "x")), 7)
 
     assert (table.position, table.rows) == (opened(table.path).position, opened(table.path).rows) == (7, 2)
+
+
+def test_a_commit_adds_and_removes_files_and_moves_the_position(table: PositionedTable) -> None:
+    first = data_files(table.path, (1, "a", None), (2, "b", "x"))
+    table.commit(first, [], 7)
+    assert (table.position, table.rows, table.size, table.version) == (7, 2, first[0].size, 1)
+    assert [file.path for file in table.files()] == [first[0].path]
+
+    second = data_files(table.path, (2, "c", None))
+    table.commit(second, [first[0].path], 9)
+    table.commit([], [], 12)
+
+    again = opened(table.path)
+    assert (again.position, again.rows, again.version) == (table.position, table.rows, table.version) == (12, 1, 3)
+    assert stored(table.path) == [(2, "c", None)]
+
+
+def test_of_two_that_go_on_from_one_version_one_commits(table: PositionedTable) -> None:
+    files = data_files(table.path, (1, "a", None))
+    table.commit(files, [], 3)
+    late = opened(table.path)
+    table.commit(data_files(table.path, (2, "b", None)), [], 5)
+
+    for adds, removes in ((data_files(table.path, (2, "b", None)), []), ([], [files[0].path]), ([], [])):
+        with pytest.raises(SparkError, match="TM-SPK-010"):
+            late.commit(adds, removes, 5)
+    assert (stored(table.path), opened(table.path).position) == ([(1, "a", None), (2, "b", None)], 5)
+
+    late.refresh()
+    late.commit([], [files[0].path], 6)
+    assert stored(table.path) == [(2, "b", None)]
+
+
+def test_a_file_that_is_not_there_cannot_be_removed(table: PositionedTable) -> None:
+    with pytest.raises(SparkError, match=r"TM-SPK-010.*part-1"):
+        table.commit([], ["part-1.zstd.parquet"], 5)
+    assert opened(table.path).version == 0
 
 
 def test_a_commit_without_rows_moves_the_position(table: PositionedTable) -> None:
@@ -161,7 +206,7 @@ def test_a_table_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_table_of_another_log_is_left_alone(table: PositionedTable) -> None:
     with pytest.raises(SparkError, match="TM-SPK-009"):
-        PositionedTable(table.path, "log-2")
+        PositionedTable(table.path, "log-2", "public/items current")
 
 
 def test_a_damaged_table_is_an_error_that_names_it(table: PositionedTable) -> None:

@@ -1,0 +1,147 @@
+"""Statistics of a Parquet file in the form in which the Delta log states them.
+
+Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics. Bounds enclose the values but
+need not be among them: times are in milliseconds, long strings are cut short. What cannot be stated is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow.parquet as pq
+
+INDEXED_COLUMNS = 32
+"""Delta reads statistics of so many columns, unless a table's properties say otherwise."""
+
+LONGEST_STRING = 64
+LONGEST_KEY_STRING = 1024
+"""Characters of a string that are stated."""
+
+_LAST_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+_EPOCH = datetime(1970, 1, 1)
+
+
+def delta_statistics(
+    metadata: pq.FileMetaData,
+    columns: Mapping[str, str],
+    key: Collection[str],
+    nulls: Mapping[str, int],
+    not_numbers: Collection[str],
+) -> str:
+    """What the Delta log says of a file, as JSON.
+
+    Args:
+        metadata: The file's own, with its statistics.
+        columns: Names and Spark types of its columns, in order.
+        key: Names of the columns of the key, which are stated wherever they are.
+        nulls: How many nulls each column has.
+        not_numbers: Columns with a NaN, whose order Spark and Parquet do not agree on.
+    """
+    stated = [name for i, name in enumerate(columns) if i < INDEXED_COLUMNS or name in key]
+    leaves = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    lows: dict[str, str] = {}
+    highs: dict[str, str] = {}
+    for name in stated:
+        if name not in leaves or name in not_numbers:
+            continue
+        render = _renderer(columns[name], LONGEST_KEY_STRING if name in key else LONGEST_STRING)
+        if render is None or (ends := _ends(metadata, leaves[name], columns[name])) is None:
+            continue
+        for stats, text in ((lows, render(ends[0], False)), (highs, render(ends[1], True))):
+            if text is not None:
+                stats[name] = text
+    parts = {
+        "numRecords": str(metadata.num_rows),
+        "minValues": _object(lows),
+        "maxValues": _object(highs),
+        "nullCount": _object({name: str(nulls[name]) for name in stated}),
+    }
+    return _object(parts)
+
+
+def _object(members: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"{_quoted(name)}:{text}" for name, text in members.items()) + "}"
+
+
+def _quoted(text: str) -> str:
+    # delta-rs 1.6 reads some characters that are escaped as two surrogates, such as U+20000, as others.
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _ends(metadata: pq.FileMetaData, leaf: int, spark: str) -> tuple[Any, Any] | None:
+    """Smallest and largest value over all row groups, None where a row group does not say them."""
+    lows, highs = [], []
+    for i in range(metadata.num_row_groups):
+        chunk = metadata.row_group(i).column(leaf)
+        statistics: Any = chunk.statistics
+        if statistics is None or (not statistics.has_min_max and statistics.null_count < chunk.num_values):
+            return None
+        if statistics.has_min_max:
+            # Python's dates end with the year 9999; the numbers that Parquet holds do not.
+            raw = spark in ("date", "timestamp", "timestamp_ntz")
+            lows.append(statistics.min_raw if raw else statistics.min)
+            highs.append(statistics.max_raw if raw else statistics.max)
+    return (min(lows), max(highs)) if lows else None
+
+
+_Renderer = Callable[[Any, bool], str | None]
+
+
+def _renderer(spark: str, longest: int) -> _Renderer | None:
+    """A function from a smallest or (True) largest value to JSON; None for types that are not stated."""
+    if spark == "string":
+        return lambda value, high: _string(value, high, longest)
+    if spark.startswith("decimal("):
+        return lambda value, high: format(value, "f")
+    return _RENDERERS.get(spark)
+
+
+def _string(value: str, high: bool, longest: int) -> str | None:
+    if len(value) > longest:
+        value = value[:longest]
+        if high:
+            raised = _raised(value)
+            return None if raised is None else _quoted(raised)
+    return _quoted(value)
+
+
+def _raised(prefix: str) -> str | None:
+    """The smallest string that is greater than every string with this prefix."""
+    while prefix:
+        point = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if point in _SURROGATES:
+            point = _SURROGATES.stop
+        if point <= _LAST_CODE_POINT:
+            return prefix + chr(point)
+    return None
+
+
+def _date(days: int, high: bool) -> str | None:
+    try:
+        return f'"{date(1970, 1, 1) + timedelta(days=days)}"'
+    except OverflowError:
+        return None
+
+
+def _time(micros: int, high: bool, zone: str) -> str | None:
+    millis = -(-micros // 1000) if high else micros // 1000
+    try:
+        time = _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
+    return f'"{time.isoformat(timespec="milliseconds")}{zone}"'
+
+
+_RENDERERS: dict[str, _Renderer] = {
+    "boolean": lambda value, high: "true" if value else "false",
+    "bigint": lambda value, high: str(value),
+    "double": lambda value, high: repr(value) if abs(value) != float("inf") else None,
+    "date": _date,
+    "timestamp": lambda value, high: _time(value, high, "Z"),
+    "timestamp_ntz": lambda value, high: _time(value, high, ""),
+}

@@ -1,0 +1,174 @@
+"""Which position in the change log the data of a table's version has.
+
+The position belongs to the data, not to the table: after a RESTORE the newest application transaction says more than
+the rows do. So the table's commits are walked from the newest back, to the first that says it. Our own say it in their
+``commitInfo``; a commit that changes no rows has the position of the one before; a RESTORE has that of the newest
+earlier version with the same files. Any other commit has changed the rows in a way that no position describes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from protocol.errors import SparkError
+from spark_sink.formats.delta_log import DeltaLog, LoggedCommit
+
+_LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
+"""In the ``commitInfo`` of our commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a table is.
+
+    Attributes:
+        log_id: Of the change log it is kept from.
+        target: Name of the ``Target``.
+    """
+
+    log_id: str
+    target: str
+
+    @property
+    def position_transaction(self) -> str:
+        """The application whose transaction version is the position."""
+        return f"tidemark:{self.log_id}"
+
+    @property
+    def version_transaction(self) -> str:
+        """The application whose transaction version is the version of our last commit.
+
+        Where the log was cleaned it tells whether anybody may have committed since.
+        """
+        return f"tidemark:{self.log_id}:{self.target}"
+
+    def commit_properties(self, position: int, version: int) -> CommitProperties:
+        """What a commit of ours carries.
+
+        Args:
+            position: Of the data, as a log offset.
+            version: That the commit makes. It fails if another process was first, whatever that one did.
+        """
+        return CommitProperties(
+            custom_metadata={_LOG: self.log_id, _TARGET: self.target, _POSITION: position},
+            app_transactions=[
+                Transaction(self.position_transaction, position),
+                Transaction(self.version_transaction, version),
+            ],
+            max_commit_retries=0,
+        )
+
+
+class Positions:
+    """The positions of one table's versions, each read once.
+
+    Args:
+        path: The table's directory.
+        owner: Whose commits are ours.
+    """
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        self._path = path
+        self._owner = owner
+        self._log = DeltaLog(path)
+        self._known: dict[int, int] = {}
+
+    def remember(self, version: int, position: int) -> None:
+        """Takes note of a version of which the position is known."""
+        self._known[version] = position
+
+    def of(self, table: DeltaTable) -> int:
+        """The position of an opened table's data.
+
+        Raises:
+            SparkError: ``TM-SPK-009`` for a table that was not kept from this log, ``TM-SPK-016`` when others changed
+                its rows, ``TM-SPK-017`` when it is another target's.
+        """
+        walked = []
+        version = table.version()
+        while (position := self._known.get(version)) is None:
+            walked.append(version)
+            commit = self._log.commit(version)
+            if commit is None:
+                position = self._from_transactions(table, version)
+                break
+            position = self._stated(commit)
+            if position is not None:
+                break
+            version = self._before(commit)
+        for version in walked:
+            self._known[version] = position
+        return position
+
+    def _stated(self, commit: LoggedCommit) -> int | None:
+        """What a commit of ours says; None for others."""
+        info: dict[str, Any] = commit.info
+        if _POSITION not in info:
+            return None
+        if info.get(_LOG) != self._owner.log_id:
+            raise self._foreign()
+        if info.get(_TARGET) != self._owner.target:
+            raise self._other_target(str(info.get(_TARGET)))
+        return int(info[_POSITION])
+
+    def _before(self, commit: LoggedCommit) -> int:
+        """The earlier version whose rows a foreign commit's are."""
+        if commit.version == 0:
+            raise self._foreign()
+        if not commit.changes_data:
+            return commit.version - 1
+        if commit.operation == "RESTORE":
+            return self._with_same_files(commit)
+        raise SparkError(
+            "TM-SPK-016", f"{self._path}: version {commit.version} ({commit.operation}) was written by another program"
+        )
+
+    def _with_same_files(self, restore: LoggedCommit) -> int:
+        """The newest version before a RESTORE whose files are those after it.
+
+        What the RESTORE says of its target depends on the engine, and may be a time.
+        """
+        lacked: set[str] = set()
+        extra: set[str] = set()
+        commit: LoggedCommit | None = restore
+        while commit is not None and commit.version:
+            added, removed = commit.files
+            # Undone: files that it added were not there before, those that it removed were.
+            lacked, extra = lacked | (added - extra), extra - added
+            lacked, extra = lacked - removed, extra | (removed - lacked)
+            if not lacked and not extra:
+                return commit.version - 1
+            commit = self._log.commit(commit.version - 1)
+        raise SparkError(
+            "TM-SPK-016",
+            f"{self._path}: version {restore.version} restored a version that the table's log does not reach any more",
+        )
+
+    def _from_transactions(self, table: DeltaTable, version: int) -> int:
+        """The position by the table's transactions, where the log begins behind ``version``.
+
+        They survive a RESTORE, so they count only if all commits since our last one were seen.
+        """
+        position = table.transaction_version(self._owner.position_transaction)
+        if position is None:
+            raise self._foreign()
+        last = table.transaction_version(self._owner.version_transaction)
+        if last is None:
+            raise self._other_target("another")
+        if last != version:
+            raise SparkError(
+                "TM-SPK-016",
+                f"{self._path}: the commits after version {last} were cleaned from the table's log, "
+                "so nobody can say whether they changed its rows",
+            )
+        return position
+
+    def _foreign(self) -> SparkError:
+        return SparkError("TM-SPK-009", f"{self._path} holds a Delta table that was not kept from this change log")
+
+    def _other_target(self, target: str) -> SparkError:
+        return SparkError("TM-SPK-017", f"{self._path} is a copy of {target}, not {self._owner.target}")
