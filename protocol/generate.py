@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from protocol.changelog.models import Commit, LogHeader, Summary, TableSchema
+from protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
 from protocol.error_codes import CODES, ErrorCode, Policy
 from protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 
@@ -121,6 +121,7 @@ def documents() -> dict[str, bytes]:
     files["changelog/commit.json"] = _file(Commit)
     files["changelog/summary.json"] = _file(Summary)
     files["changelog/table-schema.json"] = _file(TableSchema)
+    files["changelog/consumer.json"] = _file(Consumer)
     written = {
         path: orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         for path, schema in files.items()

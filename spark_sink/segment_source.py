@@ -22,6 +22,7 @@ COLUMNS = {
     "path": "string",
     "rows": "bigint",
     "size": "bigint",
+    "uncompressed": "bigint",
     "first_offset": "bigint",
     "last_offset": "bigint",
     "fingerprint": "string",

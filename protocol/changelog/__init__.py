@@ -1,6 +1,31 @@
 """The change log on disk: its layout, its models, and how to read its commits."""
 
-from protocol.changelog.models import Column, Commit, LogHeader, Segment, StateChange, Summary, TableSchema
+from protocol.changelog.models import (
+    Column,
+    Commit,
+    Consumer,
+    KeyValue,
+    LogHeader,
+    Replacement,
+    Run,
+    Segment,
+    StateChange,
+    Summary,
+    TableSchema,
+)
 from protocol.changelog.reader import ChangeLog
 
-__all__ = ["ChangeLog", "Column", "Commit", "LogHeader", "Segment", "StateChange", "Summary", "TableSchema"]
+__all__ = [
+    "ChangeLog",
+    "Column",
+    "Commit",
+    "Consumer",
+    "KeyValue",
+    "LogHeader",
+    "Replacement",
+    "Run",
+    "Segment",
+    "StateChange",
+    "Summary",
+    "TableSchema",
+]

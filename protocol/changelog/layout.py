@@ -6,6 +6,7 @@
     LOG/commits/00000000000000000042.json                    commit 42; created exclusively, never changed
     LOG/commits/checkpoint-00000000000000000100.json         a summary of all up to commit 100
     LOG/data/public/orders/00000000000000000042-3-0.parquet  commit 42, writer epoch 3, first segment of it
+    LOG/consumers/nightly.json                               reserved: how far a registered reader is
     LOG/writer.lock                                          held by the process that writes
 """
 
@@ -18,6 +19,9 @@ from urllib.parse import quote
 HEADER = "tidemark.json"
 COMMITS = "commits"
 DATA = "data"
+CONSUMERS = "consumers"
+"""Reserved for readers that register, so that what they still need is kept. Writers leave the folder alone."""
+
 LOCK = "writer.lock"
 
 SUMMARY_EVERY = 100
@@ -38,6 +42,11 @@ def commit_name(number: int) -> str:
 def summary_name(number: int) -> str:
     """The file name of the summary of all commits up to ``number``."""
     return f"checkpoint-{number:020d}.json"
+
+
+def consumer_name(name: str) -> str:
+    """The file name of a consumer; different consumers have different ones."""
+    return f"{_folder(name)}.json"
 
 
 def commit_number(name: str) -> int | None:
@@ -69,7 +78,7 @@ def segment_origin(name: str) -> tuple[int, int] | None:
 
 
 def _folder(part: str) -> str:
-    """A part of a collection's name as a folder's name.
+    """A part of a collection's name as a folder's name, or a consumer's as a file's.
 
     Percent-encoded, dots too (no ``..``, no hidden folder, none that looks like a file), and ``=[]{},*?`` (readers take
     them for partitions and patterns). A percent sign without two digits marks what encoding cannot say: an empty part,

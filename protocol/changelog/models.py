@@ -1,4 +1,4 @@
-"""Models of the change log's JSON files. The format version is ``FORMAT_VERSION``; a reader refuses a newer one."""
+"""Models of the change log's JSON files. The format version is ``FORMAT_VERSION``; a reader refuses any other."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ import hashlib
 from datetime import datetime
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from protocol.messages import Json, JsonObject
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+MOST_RUNS = 64
+"""Runs that a segment states. A backfill in key order has one for each range that it reads at a time; where there are
+more the order is of no use to a reader, and the commit, which everyone reads whole, would grow with it."""
+
+LONGEST_KEY_VALUE = 256
+"""Bytes of a string or a binary value that is stated as a key, for the same reason."""
+
+KeyValue = StrictBool | StrictInt | StrictStr
+"""A value of a key column, in JSON; values of one column are ordered as ``key_values.comparable`` says.
+
+boolean and bigint are themselves, string its text, binary lower-case hex. date, timestamp and timestamp_ntz are ISO
+8601 of fixed width: ``2026-01-31``, ``2026-01-31T08:00:00.000000Z``, and the latter without the ``Z``. ``decimal(p,s)``
+is plain text with s digits after the point, ``-12.50``, and its order is that of the numbers, not of the text.
+Values of other types are not stated, nor are texts and binary values of more than ``LONGEST_KEY_VALUE`` bytes.
+"""
 
 DOCUMENT_COLUMN = "_doc"
 """The one column, of JSON text, of a collection whose connector gave no closed schema."""
@@ -79,6 +95,26 @@ class TableSchema(Model):
         return hashlib.sha256(text).hexdigest()[:16]
 
 
+class Run(Model):
+    """Backfilled rows of a segment whose keys ascend strictly, column by column in the order of the schema's key.
+
+    Other rows of the segment may lie between them: those with ``_snapshot`` false, and no others.
+
+    Attributes:
+        first_offset: Of its first row.
+        last_offset: Of its last row, inclusive.
+        rows: How many.
+        first: Key of its first row, a value for each column of the key.
+        last: Key of its last row.
+    """
+
+    first_offset: int
+    last_offset: int
+    rows: int
+    first: list[KeyValue]
+    last: list[KeyValue]
+
+
 class Segment(Model):
     """One Parquet file of one collection: rows sorted by ``_offset``, columns as its schema plus ``META_COLUMNS``.
 
@@ -86,24 +122,49 @@ class Segment(Model):
         path: Relative to the log.
         rows: Number of rows.
         size: Of the file, bytes.
+        uncompressed: Of its rows in memory, in Arrow's format, bytes. Limits of what is read at once count these.
         first_offset: Of its first row. Offsets of other collections may lie between.
         last_offset: Of its last row, inclusive.
         first_commit_ts: Smallest ``_commit_ts``, None when no row has one.
         last_commit_ts: Largest ``_commit_ts``.
         fingerprint: Of the ``TableSchema``.
         snapshot_rows: How many rows come from backfills.
+        truncated_at: Offset of its last event ``t``; None when it has none.
+        key_min: For each column of the key by itself, its smallest value in all rows but ``t``. None when that is not
+            stated: there is no key, a null in it, a value that no ``KeyValue`` states, or no row.
+        key_max: The largest values likewise. It is None when ``key_min`` is.
+        runs: The backfilled rows in the order of their offsets, cut wherever a key is not greater than the one before.
+            Each of them belongs to the run whose offsets enclose its own. Empty when there are no backfilled rows; None
+            when that is not stated: there would be more than ``MOST_RUNS``, or a key of theirs cannot be stated.
     """
 
     collection: str
     path: str
     rows: int
     size: int
+    uncompressed: int
     first_offset: int
     last_offset: int
     first_commit_ts: datetime | None = None
     last_commit_ts: datetime | None = None
     fingerprint: str
     snapshot_rows: int = 0
+    truncated_at: int | None = None
+    key_min: list[KeyValue] | None = None
+    key_max: list[KeyValue] | None = None
+    runs: list[Run] | None = None
+
+
+class Replacement(Model):
+    """Room for compaction, which a later version writes: a segment that takes the place of others.
+
+    Attributes:
+        segment: Exactly the events of those it replaces, under the same offsets.
+        replaces: Paths of segments of earlier commits. Their files may be gone.
+    """
+
+    segment: Segment
+    replaces: list[str]
 
 
 class StateChange(Model):
@@ -123,6 +184,8 @@ class Commit(Model):
         next_offset: One past the last event.
         checkpoints: How many of the connector's checkpoints it covers.
         schemas: Those this commit uses for the first time, by fingerprint.
+        replacements: Segments of earlier commits that others stand for now. Reserved: this version writes none, and
+            refuses to read a log that has some.
     """
 
     number: int
@@ -134,6 +197,7 @@ class Commit(Model):
     state: StateChange = StateChange()
     schemas: dict[str, TableSchema] = {}
     segments: list[Segment] = []
+    replacements: list[Replacement] = []
 
 
 class CollectionTotals(Model):
@@ -149,6 +213,7 @@ class Summary(Model):
 
     Attributes:
         claims: The first commit of each epoch, for the newest epochs. They tell which files a dead writer left behind.
+        replaced: Whether any of the commits has replacements. Reserved with them.
     """
 
     number: int
@@ -159,3 +224,18 @@ class Summary(Model):
     state: JsonObject = Field(default_factory=dict)
     schemas: dict[str, TableSchema] = {}
     totals: dict[str, CollectionTotals] = {}
+    replaced: bool = False
+
+
+class Consumer(Model):
+    """``consumers/<name>.json``: a reader of which the log knows. Reserved: nothing writes or reads it yet.
+
+    Attributes:
+        name: Of the reader, whatever it calls itself.
+        position: It has all that it needs of the events below this offset.
+        updated: When it said so.
+    """
+
+    name: str
+    position: int
+    updated: datetime

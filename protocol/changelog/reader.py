@@ -49,7 +49,7 @@ class ChangeLog:
 
     Raises:
         ChangeLogError: ``TM-LOG-001`` no log there, ``TM-LOG-002`` a damaged file, ``TM-LOG-003`` a newer format,
-            ``TM-LOG-011`` a file that cannot be read.
+            ``TM-LOG-012`` an older one, ``TM-LOG-011`` a file that cannot be read.
     """
 
     def __init__(self, root: Path | str) -> None:
@@ -77,12 +77,15 @@ class ChangeLog:
         """One commit.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing.
+            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing, ``TM-LOG-003`` when it
+                replaces segments.
         """
         path = self._path(number)
         commit = self._load(path, Commit)
         if commit.number != number:
             raise ChangeLogError("TM-LOG-002", f"{path} says it is commit {commit.number}")
+        if commit.replacements:
+            raise _replaced(path)
         return commit
 
     def commits(self, first: int = 0, last: int | None = None) -> Iterator[Commit]:
@@ -93,7 +96,7 @@ class ChangeLog:
     def summary(self, at: int | None = None) -> Summary:
         """Everything up to commit ``at`` (the newest by default): the newest stored summary and the commits after it.
 
-        Returns a summary of number -1 for a log without commits.
+        Returns a summary of number -1 for a log without commits. Raises as ``commit``.
         """
         last = self.latest() if at is None else at
         summary = self._summary
@@ -146,11 +149,12 @@ class ChangeLog:
     def _header(self) -> LogHeader:
         path = self.root / layout.HEADER
         try:
-            # First the version alone: a newer header may have fields that this one does not know.
+            # First the version alone: another version's header may have fields that this one does not know.
             version = self._load(path, _Version).format_version
-            if version > FORMAT_VERSION:
+            if version != FORMAT_VERSION:
                 raise ChangeLogError(
-                    "TM-LOG-003", f"{self.root} has format version {version}, known is {FORMAT_VERSION}"
+                    "TM-LOG-003" if version > FORMAT_VERSION else "TM-LOG-012",
+                    f"{self.root} has format version {version}, this version reads and writes {FORMAT_VERSION}",
                 )
             return self._load(path, LogHeader)
         except ChangeLogError as error:
@@ -190,6 +194,8 @@ class ChangeLog:
                 summary = self._load(path, Summary)
                 if summary.number != number:
                     raise ChangeLogError("TM-LOG-002", f"{path} says it sums up to commit {summary.number}")
+                if summary.replaced:
+                    raise _replaced(path)
                 return summary
         return None
 
@@ -242,6 +248,11 @@ def advance(summary: Summary, commit: Commit) -> Summary:
         schemas={**summary.schemas, **commit.schemas},
         totals=totals,
     )
+
+
+def _replaced(path: Path) -> ChangeLogError:
+    """Files of earlier commits may be gone, and what stands for them is not looked for here."""
+    return ChangeLogError("TM-LOG-003", f"{path} has replacements of segments, which this version cannot read")
 
 
 def _exists(path: Path) -> bool:

@@ -74,4 +74,13 @@ CODES = (
         Policy.MANUAL,
         "Give the user who runs this the right to read the log's directory, and see that it is mounted.",
     ),
+    ErrorCode(
+        "TM-LOG-012",
+        "The change log has an older format",
+        Policy.MANUAL,
+        "Go on in a new log: move the log's directory away, or name another one in the capture file's log entry, and "
+        "start the capture. A new log has no state, so the connector begins anew and backfills all tables. Tables that "
+        "Spark keeps from the old log need another warehouse, or must be moved away too. The old log can be read by "
+        "the version that wrote it.",
+    ),
 )

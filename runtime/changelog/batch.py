@@ -205,7 +205,9 @@ class Batch:
         elif len(self._open) >= OPEN_SEGMENTS:
             self._finish_segment(next(iter(self._open)))
         path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
-        segment = SegmentWriter(self._root, path, name, collection.fingerprint, collection.decoder.arrow_schema)
+        segment = SegmentWriter(
+            self._root, path, collection.schema, collection.fingerprint, collection.decoder.arrow_schema
+        )
         self._begun.append(segment)
         self._open[name] = segment
         self._schemas[collection.fingerprint] = collection.schema

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.changelog.models import Segment
+from protocol.changelog.models import Segment, TableSchema
 from runtime.changelog import storage
+from runtime.changelog.key_runs import KeyRuns
+from runtime.changelog.stated_keys import KeyBox, stated_key
 
 _DICTIONARY_BYTES = 64 * 1024
 """A dictionary beyond this is given up: it pays for columns of few values and costs time and space for all others."""
@@ -28,17 +30,17 @@ class SegmentWriter:
     Args:
         root: The log.
         path: Of the file, relative to the log. It must not exist.
-        collection: Whose rows these are.
-        fingerprint: Of their schema.
+        table: Whose rows these are, and what their key is.
+        fingerprint: Of ``table``.
         schema: Their columns.
 
     Raises:
         ChangeLogError: ``TM-LOG-008`` from every method.
     """
 
-    def __init__(self, root: Path, path: str, collection: str, fingerprint: str, schema: pa.Schema) -> None:
+    def __init__(self, root: Path, path: str, table: TableSchema, fingerprint: str, schema: pa.Schema) -> None:
         self.path = path
-        self.collection = collection
+        self.collection = table.collection
         self.fingerprint = fingerprint
         self._file = root / path
         # Dictionaries for all but the offsets, which have one value a row and small steps.
@@ -47,6 +49,11 @@ class SegmentWriter:
         self._snapshot_rows = 0
         self._first_offset = self._last_offset = -1
         self._commit_times: list[int] = []
+        self._uncompressed = 0
+        self._truncated_at: int | None = None
+        self._key = stated_key(table)
+        self._box = KeyBox(self._key)
+        self._runs = KeyRuns(self._key)
         storage.make_folder(self._file.parent)
         storage.create(self._file)
         with storage.writing(self._file):
@@ -68,13 +75,27 @@ class SegmentWriter:
             self._first_offset = offsets[0].as_py()
         self._last_offset = offsets[-1].as_py()
         self._rows += table.num_rows
-        self._snapshot_rows += pc.sum(table.column("_snapshot")).as_py()
+        self._uncompressed += table.nbytes
         bounds: Any = pc.min_max(table.column("_commit_ts"))
         if bounds["min"].is_valid:
             times = [*self._commit_times, bounds["min"].value, bounds["max"].value]
             self._commit_times = [min(times), max(times)]
+        self._note_truncation_and_keys(table)
         with storage.writing(self._file):
             self._parquet.write_table(table, row_group_size=table.num_rows)
+
+    def _note_truncation_and_keys(self, table: pa.Table) -> None:
+        snapshot = table.column("_snapshot")
+        snapshot_rows: int = pc.sum(snapshot).as_py()
+        self._snapshot_rows += snapshot_rows
+        rows = table.select([*self._key, "_offset"])
+        if snapshot_rows:
+            self._runs.add(rows if snapshot_rows == table.num_rows else rows.filter(snapshot))
+        truncations: Any = pc.equal(table.column("_op"), pa.scalar("t"))
+        if pc.any(truncations).as_py():
+            self._truncated_at = rows.column("_offset").filter(truncations)[-1].as_py()
+            rows = rows.filter(pc.invert(truncations))
+        self._box.add(rows)
 
     def finish(self) -> Segment:
         """Closes the file; it is not synced yet."""
@@ -85,17 +106,23 @@ class SegmentWriter:
         first, last = (
             (_EPOCH + timedelta(microseconds=t) for t in self._commit_times) if self._commit_times else (None, None)
         )
+        key_min, key_max = self._box.finish()
         return Segment(
             collection=self.collection,
             path=self.path,
             rows=self._rows,
             size=size,
+            uncompressed=self._uncompressed,
             first_offset=self._first_offset,
             last_offset=self._last_offset,
             first_commit_ts=first,
             last_commit_ts=last,
             fingerprint=self.fingerprint,
             snapshot_rows=self._snapshot_rows,
+            truncated_at=self._truncated_at,
+            key_min=key_min,
+            key_max=key_max,
+            runs=self._runs.finish(),
         )
 
     def discard(self) -> None:

@@ -61,8 +61,8 @@ class LogWriter:
 
         Raises:
             ChangeLogError: ``TM-LOG-005`` another capture's log, ``TM-LOG-006`` another process of this machine writes
-                it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004`` and ``TM-LOG-011`` as
-                ``ChangeLog``.
+                it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004``, ``TM-LOG-011`` and
+                ``TM-LOG-012`` as ``ChangeLog``.
         """
         _existing(root, capture)  # before the lock, since another capture's log is the better explanation
         storage.make_folder(root)

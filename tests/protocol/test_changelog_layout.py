@@ -58,6 +58,14 @@ def test_long_names_stay_apart_and_short_enough() -> None:
     assert max(map(len, folders)) <= 200
 
 
+@given(collections, collections)
+def test_two_consumers_never_share_a_file(left: str, right: str) -> None:
+    names = [layout.consumer_name(name) for name in (left, right)]
+    assert (names[0] == names[1]) == (left == right)
+    assert all(len(PurePosixPath(name).parts) == 1 and len(name) <= 255 for name in names)
+    assert all(name.endswith(".json") and not name.startswith(".") for name in names)
+
+
 @given(st.integers(0, 10**20 - 1))
 def test_numbers_in_names(number: int) -> None:
     assert layout.commit_number(layout.commit_name(number)) == number

@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, StateChange, TableSchema, layout
+from protocol.changelog import (
+    ChangeLog,
+    Column,
+    Commit,
+    Consumer,
+    LogHeader,
+    Replacement,
+    Segment,
+    StateChange,
+    TableSchema,
+    layout,
+)
+from protocol.changelog.models import FORMAT_VERSION
 from protocol.changelog.reader import advance
 from protocol.errors import ChangeLogError
 
@@ -26,6 +38,7 @@ def segment(first: int, last: int, collection: str = "t") -> Segment:
         path=layout.segment_path(collection, first, 1, 0),
         rows=last - first + 1,
         size=100,
+        uncompressed=100,
         first_offset=first,
         last_offset=last,
         fingerprint=SCHEMA.fingerprint,
@@ -132,15 +145,52 @@ def test_no_log_there(tmp_path: Path, place: str) -> None:
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    error = error_of(lambda: ChangeLog(make_log(tmp_path / "log", format_version=2)))
+    error = error_of(lambda: ChangeLog(make_log(tmp_path / "log", format_version=FORMAT_VERSION + 1)))
     assert error.code == "TM-LOG-003"
 
 
 def test_a_newer_format_is_refused_as_such_whatever_else_its_header_says(tmp_path: Path) -> None:
-    root = make_log(tmp_path / "log", format_version=2)
+    root = make_log(tmp_path / "log", format_version=FORMAT_VERSION + 1)
     header = json.loads((root / layout.HEADER).read_text())
     (root / layout.HEADER).write_text(json.dumps(header | {"compacted": True}))
     assert error_of(lambda: ChangeLog(root)).code == "TM-LOG-003"
+
+
+@pytest.mark.parametrize("members", [{}, {"of another time": 1}])
+def test_an_older_format_is_refused_by_name(tmp_path: Path, members: dict[str, object]) -> None:
+    error = error_of(lambda: ChangeLog(make_log(tmp_path / "log", format_version=1, **members)))
+    assert error.code == "TM-LOG-012"
+    assert f"{tmp_path / 'log'} has format version 1" in error.message
+    assert "new log" in error.remedy
+
+
+def test_a_commit_that_replaces_segments_is_refused_by_every_way_to_them(tmp_path: Path) -> None:
+    root = simple_log(tmp_path / "log")
+    compacted = Replacement(segment=segment(0, 7), replaces=[segment(0, 4).path, segment(5, 7).path])
+    add(root, commit(4, 8, 8, replacements=[compacted]))
+    log = ChangeLog(root)
+    assert [each.number for each in log.commits(0, 3)] == [0, 1, 2, 3]
+    for action in (log.summary, log.end, lambda: list(log.commits()), lambda: list(log.segments("t", 0, 9))):
+        error = error_of(action)
+        assert error.code == "TM-LOG-003"
+        assert layout.commit_name(4) in error.message
+
+
+def test_a_summary_of_commits_that_replace_segments_is_refused(tmp_path: Path) -> None:
+    root = simple_log(tmp_path / "log")
+    summary = ChangeLog(root).summary(0)
+    path = root / layout.COMMITS / layout.summary_name(0)
+    path.write_text(summary.model_dump_json())
+    assert ChangeLog(root).summary().number == 3
+    path.write_text(summary.model_copy(update={"replaced": True}).model_dump_json())
+    error = error_of(ChangeLog(root).summary)
+    assert error.code == "TM-LOG-003"
+    assert path.name in error.message
+
+
+def test_a_consumer_survives_its_json() -> None:
+    consumer = Consumer(name="nightly load", position=8, updated=NOW)
+    assert Consumer.model_validate_json(consumer.model_dump_json()) == consumer
 
 
 @pytest.mark.parametrize("state", [None, [1], "text"])

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from protocol.changelog import Column, Commit, LogHeader, Segment, TableSchema, layout
 from protocol.changelog.models import META_COLUMNS
 from spark_sink.column_types import arrow_schema
+from tests.protocol.segment_facts import segment_facts
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of commit 0; every commit is a second later than the one before."""
@@ -104,21 +105,19 @@ class LogBuilder:
             }
             for offset, event in pairs
         ]
-        pq.write_table(
-            pa.Table.from_pylist(rows, arrow_schema({**own, **META_COLUMNS})),
-            self.root / path,
-            compression="zstd",
-            write_page_checksum=True,
-        )
+        content = pa.Table.from_pylist(rows, arrow_schema({**own, **META_COLUMNS}))
+        pq.write_table(content, self.root / path, compression="zstd", write_page_checksum=True)
         return Segment(
             collection=table,
             path=path,
             rows=len(rows),
             size=(self.root / path).stat().st_size,
+            uncompressed=content.nbytes,
             first_offset=pairs[0][0],
             last_offset=pairs[-1][0],
             fingerprint=of.fingerprint,
             snapshot_rows=sum(event.snapshot for _, event in pairs),
+            **segment_facts(of, rows),
         )
 
 

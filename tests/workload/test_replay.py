@@ -79,6 +79,7 @@ def write_log(root: Path, schema: str, *commits: list[Event], first: int = 0) ->
             path=path,
             rows=len(events),
             size=1,
+            uncompressed=1,
             first_offset=offset,
             last_offset=offset + len(events) - 1,
             fingerprint=table.fingerprint,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.changelog import ChangeLog
-from protocol.changelog.layout import segment_path
+from protocol.changelog.layout import CONSUMERS, consumer_name, segment_path
 from protocol.changelog.models import Commit
 from protocol.changelog.reader import CLAIMS_KEPT, advance
 from runtime.changelog import storage
@@ -45,6 +45,8 @@ def test_leftovers_go_and_nothing_else(tmp_path: Path) -> None:
         put(tmp_path, "data/public/orders/compacted.parquet"),
         put(tmp_path, "data/README"),
         put(tmp_path, "notes.tmp"),
+        put(tmp_path, f"{CONSUMERS}/{consumer_name('nightly load')}"),
+        put(tmp_path, f"{CONSUMERS}/{storage.temporary_name(1)}"),
     }
     LogWriter.open(tmp_path, "shop").close()
     assert not any((tmp_path / path).exists() for path in leftovers)

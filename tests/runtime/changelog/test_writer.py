@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -219,6 +220,24 @@ def test_a_log_of_another_capture_is_refused(root: Path) -> None:
         LogWriter.open(root, "warehouse")
     assert caught.value.code == "TM-LOG-005"
     assert "'shop'" in caught.value.message
+
+
+def test_a_log_of_an_older_format_is_refused_and_left_as_it_is(root: Path) -> None:
+    with LogWriter.open(root, "shop") as log:
+        batch = log.begin()
+        batch.add(log.bind(ORDERS, ORDER_SCHEMA), [order(1)])
+        log.commit(batch, {}, 1)
+    header = root / layout.HEADER
+    header.write_text(json.dumps(json.loads(header.read_text()) | {"format_version": 1}))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with pytest.raises(ChangeLogError) as caught:
+        LogWriter.open(root, "shop")
+    assert caught.value.code == "TM-LOG-012"
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    # What the remedy says: with the directory moved away there is a new log, in which a connector begins anew.
+    root.rename(root.with_name("old.log"))
+    with LogWriter.open(root, "shop") as log:
+        assert (log.state, log.next_offset) == ({}, 0)
 
 
 def test_a_second_writer_on_the_machine_is_told_who_writes(root: Path) -> None:

@@ -36,6 +36,7 @@ def add_commit(
         path=path,
         rows=len(rows),
         size=100,
+        uncompressed=100,
         first_offset=first,
         last_offset=first + len(rows) - 1,
         first_commit_ts=None if delay is None else NOW - timedelta(seconds=delay),

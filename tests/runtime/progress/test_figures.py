@@ -27,7 +27,14 @@ def status(**tables: tuple[int, int | None, bool]) -> LogLine:
 
 def commit(number: int, first: int, rows: int, collection: str = "public/t") -> Commit:
     segment = Segment(
-        collection=collection, path="p", rows=rows, size=1, first_offset=first, last_offset=first, fingerprint="f"
+        collection=collection,
+        path="p",
+        rows=rows,
+        size=1,
+        uncompressed=1,
+        first_offset=first,
+        last_offset=first,
+        fingerprint="f",
     )
     return Commit(
         number=number,

@@ -1,0 +1,100 @@
+"""Finds the stretches of rows whose keys ascend, row group by row group: without a step of Python for a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from protocol.changelog.models import MOST_RUNS, Run
+from runtime.changelog.stated_keys import stated_rows
+
+
+class KeyRuns:
+    """The runs of one segment's backfilled rows.
+
+    Args:
+        key: As ``stated_key`` gives it.
+    """
+
+    def __init__(self, key: dict[str, str]) -> None:
+        self._key = key
+        self._rows = 0
+        self._starts: list[int] = []
+        """Which of the rows, counted from 0, begin a run."""
+        # Tables of the first rows of runs, of the last ones of all runs but the open one, and of the newest row.
+        self._firsts: list[pa.Table] = []
+        self._lasts: list[pa.Table] = []
+        self._newest: pa.Table | None = None
+        self._given_up = False
+
+    def add(self, rows: pa.Table) -> None:
+        """Takes the next backfilled rows: the columns of the key and ``_offset``, in the order of the latter."""
+        if self._given_up or not rows.num_rows:
+            return
+        if not self._key or any(rows.column(name).null_count for name in self._key):
+            self._give_up()
+            return
+        # Behind the newest row, the first of these is like any other: it goes on with a run or begins one.
+        joined = rows if self._newest is None else pa.concat_tables([self._newest, rows])
+        begun = self._rows - (joined.num_rows - rows.num_rows)
+        if self._newest is None:
+            self._starts.append(0)
+            self._firsts.append(rows.slice(0, 1).take([0]))
+        breaks = self._breaks(joined)
+        if len(breaks):
+            if len(self._starts) + len(breaks) > MOST_RUNS:
+                self._give_up()
+                return
+            starts: Any = pc.add(breaks, 1)
+            self._starts += (begun + start for start in starts.to_pylist())
+            self._firsts.append(joined.take(starts))
+            self._lasts.append(joined.take(breaks))
+        # Taken from its slice: the slice alone would keep the whole row group in memory.
+        self._newest = rows.slice(rows.num_rows - 1).take([0])
+        self._rows += rows.num_rows
+
+    def finish(self) -> list[Run] | None:
+        """The runs of all rows; None where ``Segment.runs`` is."""
+        if self._given_up:
+            return None
+        if self._newest is None:
+            return []
+        firsts, lasts = pa.concat_tables(self._firsts), pa.concat_tables([*self._lasts, self._newest])
+        first_keys, last_keys = stated_rows(firsts, self._key), stated_rows(lasts, self._key)
+        if first_keys is None or last_keys is None:
+            return None
+        first_offsets: list[Any] = firsts.column("_offset").to_pylist()
+        last_offsets: list[Any] = lasts.column("_offset").to_pylist()
+        sizes = [end - start for start, end in pairwise([*self._starts, self._rows])]
+        return [
+            Run(first_offset=first_offset, last_offset=last_offset, rows=rows, first=first, last=last)
+            for first_offset, last_offset, rows, first, last in zip(
+                first_offsets, last_offsets, sizes, first_keys, last_keys, strict=True
+            )
+        ]
+
+    def _breaks(self, rows: pa.Table) -> pa.Array[Any]:
+        """Indices of the rows whose successor's key is not greater."""
+        ascending = _ascending([rows.column(name) for name in self._key])
+        breaks: pa.Array[Any] = pc.indices_nonzero(pc.invert(ascending))
+        return breaks
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._firsts.clear()
+        self._lasts.clear()
+        self._newest = None
+
+
+def _ascending(columns: Sequence[pa.ChunkedArray[Any]]) -> Any:
+    """For each row but the last, whether the next one's key is greater, the first column weighing most."""
+    column, *others = columns
+    earlier, later = column.slice(0, len(column) - 1), column.slice(1)
+    ascending: Any = pc.less(earlier, later)
+    if not others:
+        return ascending
+    return pc.or_(ascending, pc.and_(pc.equal(earlier, later), _ascending(others)))

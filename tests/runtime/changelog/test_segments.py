@@ -1,0 +1,168 @@
+"""What the writer of a segment says of its rows, against the slow and obvious way of finding it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from protocol.changelog import Column, Segment, TableSchema
+from protocol.changelog.models import DOCUMENT_COLUMN, MOST_RUNS
+from runtime.changelog.decoder import decoder
+from runtime.changelog.segments import SegmentWriter
+from runtime.changelog.writer import LogWriter
+from tests.protocol.segment_facts import segment_facts
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+
+POOLS: dict[str, list[Any]] = {
+    "boolean": [False, True],
+    "bigint": [-(2**63), -10, -9, 0, 9, 10, 2**63 - 1],
+    "string": ["", "10", "9", "Z", "a", "é", "\uffff", "\U00010000", "é" * 128, "é" * 128 + "x"],
+    "binary": [b"", b"\x00", b"a\x00", b"\x7f", b"\x80", b"\xff" * 256, b"\xff" * 257],
+    "date": [date.min, date(999, 12, 31), date(1969, 12, 31), date(2026, 1, 31), date.max],
+    "timestamp": [
+        datetime.min.replace(tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        datetime(2026, 1, 1, 0, 0, 0, 1, UTC),
+        datetime.max.replace(tzinfo=UTC),
+    ],
+    "timestamp_ntz": [datetime.min, datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 0, 1), datetime.max],
+    "decimal(9,2)": [Decimal("-12.50"), Decimal("-9.00"), Decimal("0.00"), Decimal("9.00"), Decimal("10.01")],
+    "decimal(38,0)": [Decimal(-(10**38) + 1), Decimal(9), Decimal(10), Decimal(10**38 - 1)],
+    "double": [-0.5, 1.0, 2.0],
+    "array<bigint>": [[], [1], [1, 2]],
+}
+"""Values by type, in their order, and two types of which nothing is stated."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, and the rows of a segment of it, each list of them one row group."""
+
+    schema: TableSchema
+    groups: list[list[dict[str, Any]]]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for group in self.groups for row in group]
+
+
+def case(types: list[str], keys: list[tuple[Any, ...] | None], group_rows: int, marks: str = "s") -> Case:
+    """A segment of these keys, offsets with gaps, the marks over and over: s backfilled, c captured, t a truncation."""
+    names = [f"k{index}" for index in range(len(types))]
+    columns = [Column(name=name, type=type_) for name, type_ in zip(names, types, strict=True)]
+    schema = TableSchema(collection="t", columns=[*columns, Column(name="note", type="string")], key=names)
+    rows = []
+    for index, key in enumerate(keys):
+        mark = marks[index % len(marks)]
+        values = (None,) * len(names) if key is None or mark == "t" else key
+        own = dict(zip(names, values, strict=True))
+        meta = {"_op": "t" if mark == "t" else "c", "_offset": 7 + 3 * index, "_snapshot": mark == "s"}
+        rows.append(own | meta)
+    return Case(schema, [rows[start : start + group_rows] for start in range(0, len(rows), group_rows)])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    usual = st.sampled_from([type_ for type_ in POOLS if type_ not in ("double", "array<bigint>")])
+    types = draw(st.lists(usual | st.sampled_from(list(POOLS)), min_size=1, max_size=3))
+    pools = [draw(st.lists(st.sampled_from(POOLS[type_]), min_size=1, max_size=6)) for type_ in types]
+    keys: list[tuple[Any, ...] | None] = []
+    for _ in range(draw(st.integers(1, 5))):
+        stretch = draw(st.lists(st.tuples(*map(st.sampled_from, pools)), min_size=1, max_size=8))
+        keys += sorted(stretch) if draw(st.booleans()) else stretch
+    keys *= draw(st.sampled_from([1, 1, 2, MOST_RUNS]))
+    if draw(st.integers(0, 5)) == 0:
+        keys[draw(st.integers(0, len(keys) - 1))] = None
+    marks = draw(st.text(st.sampled_from("ssscct"), min_size=1, max_size=6))
+    return case(types, keys, draw(st.integers(1, len(keys))), marks)
+
+
+def written(root: Path, made: Case) -> tuple[Segment, list[pa.Table]]:
+    """The segment that the writer makes of it, and the tables it was given."""
+    schema = decoder(made.schema, frozenset()).arrow_schema
+    writer = SegmentWriter(root, "data/t/1-1-0.parquet", made.schema, made.schema.fingerprint, schema)
+    tables = []
+    for group in made.groups:
+        # In pieces, as decoded documents come.
+        pieces = [pa.RecordBatch.from_pylist(group[start : start + 3], schema) for start in range(0, len(group), 3)]
+        tables.append(pa.Table.from_batches(pieces))
+        writer.write(tables[-1])
+    return writer.finish(), tables
+
+
+def check(made: Case) -> Segment:
+    with tempfile.TemporaryDirectory() as folder:
+        segment, tables = written(Path(folder), made)
+    told = {name: getattr(segment, name) for name in ("truncated_at", "key_min", "key_max", "runs")}
+    assert told == segment_facts(made.schema, made.rows)
+    assert segment.uncompressed == sum(table.nbytes for table in tables)
+    assert Segment.model_validate_json(segment.model_dump_json()) == segment
+    return segment
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+@example(case(["bigint", "string"], [(1, "b"), (1, "c"), (2, "a"), (2, "a")], 1))
+@example(case(["string"], [("é" * 128 + "x",)], 1))
+@example(case(["string"], [("a",), ("é" * 128 + "x",), ("z",)], 3))
+def test_a_segment_says_what_its_rows_are(made: Case) -> None:
+    check(made)
+
+
+def test_so_many_runs_are_stated_and_no_more() -> None:
+    # Each key lower than the one before. A row group of its own, or several of them.
+    for group_rows in (1, 10, 1000):
+        keys: list[tuple[Any, ...] | None] = [(key,) for key in range(MOST_RUNS, -1, -1)]
+        runs = check(case(["bigint"], keys[:-1], group_rows)).runs
+        assert runs is not None
+        assert len(runs) == MOST_RUNS
+        assert check(case(["bigint"], keys, group_rows)).runs is None
+
+
+def test_a_run_goes_on_over_row_groups_and_rows_of_the_log() -> None:
+    keys: list[tuple[Any, ...] | None] = [(1,), (900,), (2,), (-900,), (3,), (0,)]
+    segment = check(case(["bigint"], keys, group_rows=2, marks="sc"))
+    assert segment.runs is not None
+    (run,) = segment.runs
+    assert (run.first, run.last, run.rows, run.first_offset, run.last_offset) == ([1], [3], 3, 7, 19)
+    assert (segment.key_min, segment.key_max) == ([-900], [900])
+
+
+def test_a_value_of_every_type_is_stated() -> None:
+    types = [type_ for type_ in POOLS if type_ not in ("double", "array<bigint>")]
+    key = tuple(POOLS[type_][0] for type_ in types)
+    assert check(case(types, [key], 1)).key_min == [
+        *(False, -(2**63), "", "", "0001-01-01", "0001-01-01T00:00:00.000000Z", "0001-01-01T00:00:00.000000"),
+        *("-12.50", "-" + "9" * 38),
+    ]
+
+
+def test_a_key_that_is_no_column_is_not_stated() -> None:
+    document = TableSchema(collection="t", columns=[Column(name=DOCUMENT_COLUMN, type="string")], key=["id"])
+    rows = [{DOCUMENT_COLUMN: "{}", "_op": "c", "_offset": n, "_snapshot": True} for n in range(3)]
+    assert check(Case(document, [rows])).runs is None
+    without_key = document.model_copy(update={"key": []})
+    assert check(Case(without_key, [rows])).runs is None
+    assert check(Case(without_key, [[row | {"_snapshot": False} for row in rows]])).runs == []
+
+
+def test_a_committed_segment_says_it_all(tmp_path: Path) -> None:
+    with LogWriter.open(tmp_path, "shop") as log:
+        orders = log.bind(ORDERS, ORDER_SCHEMA, ["id"])
+        batch = log.begin()
+        batch.add(orders, [order(id, note="x" * 1000, source={"snapshot": True}) for id in range(1000)])
+        batch.add(orders, [b'{"_meta":{"op":"t"}}', order(5000), b'{"_meta":{"op":"t"}}', order(-7, "d")])
+        (segment,) = log.commit(batch, {}, 1).segments
+    assert segment.runs is not None
+    assert [(run.first, run.last, run.rows, run.last_offset) for run in segment.runs] == [([0], [999], 1000, 999)]
+    assert (segment.key_min, segment.key_max, segment.truncated_at) == ([-7], [5000], 1002)
+    assert segment.size < 1_000_000 < segment.uncompressed < 1_200_000
