@@ -89,7 +89,8 @@ def list_commits(log: LogArgument, json: JsonOption = False) -> None:
     """List the commits of a change log, the oldest first, one a line."""
     if not json:
         sys.stdout.write(
-            f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  tables\n"
+            f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  {'in memory':>9}  "
+            "tables\n"
         )
     for commit in ChangeLog(log).commits():
         if json:
@@ -99,7 +100,8 @@ def list_commits(log: LogArgument, json: JsonOption = False) -> None:
         tables = ", ".join(dict.fromkeys(segment.collection.replace("/", ".") for segment in commit.segments))
         sys.stdout.write(
             f"{commit.number:>8}  {commit.time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z     {commit.epoch:>5}  "
-            f"{commit.first_offset:>12}  {row['events']:>9}  {size(row['bytes']):>9}  {tables or '-'}\n"
+            f"{commit.first_offset:>12}  {row['events']:>9}  {size(row['bytes']):>9}  "
+            f"{size(row['uncompressed']):>9}  {tables or '-'}\n"
         )
 
 
@@ -112,6 +114,7 @@ def _row(commit: Commit) -> dict[str, Any]:
         "next_offset": commit.next_offset,
         "events": commit.next_offset - commit.first_offset,
         "bytes": sum(segment.size for segment in commit.segments),
+        "uncompressed": sum(segment.uncompressed for segment in commit.segments),
         "checkpoints": commit.checkpoints,
         "segments": [segment.path for segment in commit.segments],
     }

@@ -185,6 +185,10 @@ def test_log_ls(captured: CaptureFolder) -> None:
         (1, 0, 3, 1),
         (2, 3, 2, 1),
     ]
+    assert [row["uncompressed"] for row in rows] == [
+        sum(segment.uncompressed for segment in commit.segments) for commit in ChangeLog(captured.log_path).commits()
+    ]
+    assert rows[1]["uncompressed"] > 0
     told = captured.run("log", "ls", "shop.log").stdout.splitlines()
     assert len(told) == 4
     assert told[2].endswith("public.t")
