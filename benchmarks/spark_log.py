@@ -63,7 +63,7 @@ def table_schema(keys: Keys, collection: str = COLLECTION) -> TableSchema:
     return TableSchema(collection=collection, columns=columns, key=["id"])
 
 
-def key_of(keys: Keys, numbers: np.ndarray) -> pa.Array:  # type: ignore[type-arg]
+def key_of(keys: Keys, numbers: np.ndarray) -> pa.Array:
     """Keys of rows that are counted from 0 in key order."""
     if keys == "ordered":
         return pa.array(numbers, pa.int64())
@@ -91,7 +91,7 @@ class LogMaker:
         header = LogHeader(log_id="benchmark", capture="benchmark", created=EPOCH)
         (root / layout.HEADER).write_text(header.model_dump_json())
 
-    def commit(self, parts: list[tuple[np.ndarray, bool, str]]) -> None:  # type: ignore[type-arg]
+    def commit(self, parts: list[tuple[np.ndarray, bool, str]]) -> None:
         """Writes one commit: rows by their numbers, whether a backfill read them, and the operation."""
         schema, fingerprint = self._schema, self._schema.fingerprint
         path = layout.segment_path(schema.collection, self.number, 1, 0)
@@ -114,7 +114,7 @@ class LogMaker:
         (self.root / layout.COMMITS / layout.commit_name(self.number)).write_text(commit.model_dump_json())
         self.number += 1
 
-    def _rows(self, numbers: np.ndarray, snapshot: bool, op: str) -> pa.Table:  # type: ignore[type-arg]
+    def _rows(self, numbers: np.ndarray, snapshot: bool, op: str) -> pa.Table:
         count = len(numbers)
         offsets = np.arange(self.offset, self.offset + count)
         self.offset += count
@@ -147,7 +147,7 @@ def make_log(root: Path, shape: Shape) -> LogMaker:
     maker = LogMaker(root, shape.keys)
     random = np.random.default_rng(1)
     for chunk in _chunks(shape):
-        parts: list[tuple[np.ndarray, bool, str]] = [(rows, True, "c") for rows in chunk]  # type: ignore[type-arg]
+        parts: list[tuple[np.ndarray, bool, str]] = [(rows, True, "c") for rows in chunk]
         if live := int(sum(map(len, chunk)) * shape.live):
             changed = random.integers(0, shape.rows, live)
             parts.insert(len(parts) // 2, (changed[: live * 9 // 10], False, "u"))
@@ -156,7 +156,7 @@ def make_log(root: Path, shape: Shape) -> LogMaker:
     return maker
 
 
-def _chunks(shape: Shape) -> Iterator[list[np.ndarray]]:  # type: ignore[type-arg]
+def _chunks(shape: Shape) -> Iterator[list[np.ndarray]]:
     """For each commit the rows of its chunks: of each range some, in turn."""
     edges = np.linspace(0, shape.rows, shape.ranges + 1).astype(int)
     at = list(edges[:-1])

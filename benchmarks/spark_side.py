@@ -94,9 +94,7 @@ def load_by_hand(spark: SparkSession, log: Path, table: Path, collection: str) -
     newest(spark, segments(log, collection)).write.option("compression", "zstd").parquet(str(table))
     files = sorted(table.glob("*.parquet"))
     schema: pa.Schema = pq.read_schema(files[0])
-    plain = pa.schema(
-        [pa.field(f.name, pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in schema]
-    )
+    fields = [(field.name, _MICROS if pa.types.is_timestamp(field.type) else field.type) for field in schema]
     now = time.time_ns() // 10**6
     rows = [pq.read_metadata(file).num_rows for file in files]
     adds = [
