@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,13 @@ from runtime.changelog.columns import arrow_type
 from runtime.changelog.segments import SegmentWriter
 
 Keys = Literal["ordered", "uuid"]
+Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 COLLECTION = "public/orders"
 GROUP = 65_536
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
+_MOST_ROWS = 2**26
 _STATES = np.array(["new", "paid", "sent", "returned"])
 
 
@@ -63,16 +65,13 @@ def table_schema(keys: Keys, collection: str = COLLECTION) -> TableSchema:
     return TableSchema(collection=collection, columns=columns, key=["id"])
 
 
-def key_of(keys: Keys, numbers: np.ndarray) -> pa.Array:
+def key_of(keys: Keys, numbers: Numbers) -> pa.Array[Any]:
     """Keys of rows that are counted from 0 in key order."""
     if keys == "ordered":
         return pa.array(numbers, pa.int64())
     # In the order of the numbers, and evenly spread, as sorted uuids are.
     heads = (numbers.astype(np.uint64) * np.uint64(2**64 // _MOST_ROWS)).tolist()
     return pa.array([f"{head:016x}-{hashlib.md5(b'%d' % head).hexdigest()[:19]}" for head in heads])
-
-
-_MOST_ROWS = 2**26
 
 
 class LogMaker:
@@ -91,7 +90,7 @@ class LogMaker:
         header = LogHeader(log_id="benchmark", capture="benchmark", created=EPOCH)
         (root / layout.HEADER).write_text(header.model_dump_json())
 
-    def commit(self, parts: list[tuple[np.ndarray, bool, str]]) -> None:
+    def commit(self, parts: list[tuple[Numbers, bool, str]]) -> None:
         """Writes one commit: rows by their numbers, whether a backfill read them, and the operation."""
         schema, fingerprint = self._schema, self._schema.fingerprint
         path = layout.segment_path(schema.collection, self.number, 1, 0)
@@ -114,7 +113,7 @@ class LogMaker:
         (self.root / layout.COMMITS / layout.commit_name(self.number)).write_text(commit.model_dump_json())
         self.number += 1
 
-    def _rows(self, numbers: np.ndarray, snapshot: bool, op: str) -> pa.Table:
+    def _rows(self, numbers: Numbers, snapshot: bool, op: str) -> pa.Table:
         count = len(numbers)
         offsets = np.arange(self.offset, self.offset + count)
         self.offset += count
@@ -147,7 +146,7 @@ def make_log(root: Path, shape: Shape) -> LogMaker:
     maker = LogMaker(root, shape.keys)
     random = np.random.default_rng(1)
     for chunk in _chunks(shape):
-        parts: list[tuple[np.ndarray, bool, str]] = [(rows, True, "c") for rows in chunk]
+        parts: list[tuple[Numbers, bool, str]] = [(rows, True, "c") for rows in chunk]
         if live := int(sum(map(len, chunk)) * shape.live):
             changed = random.integers(0, shape.rows, live)
             parts.insert(len(parts) // 2, (changed[: live * 9 // 10], False, "u"))
@@ -156,7 +155,7 @@ def make_log(root: Path, shape: Shape) -> LogMaker:
     return maker
 
 
-def _chunks(shape: Shape) -> Iterator[list[np.ndarray]]:
+def _chunks(shape: Shape) -> Iterator[list[Numbers]]:
     """For each commit the rows of its chunks: of each range some, in turn."""
     edges = np.linspace(0, shape.rows, shape.ranges + 1).astype(int)
     at = list(edges[:-1])

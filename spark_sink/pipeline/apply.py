@@ -191,6 +191,8 @@ class Applier:
             groups=keys.groups,
             start=part.start,
             end=part.end,
+            low=keys.low,
+            high=keys.high,
         )
 
 
@@ -217,7 +219,8 @@ def _outcome(reports: Sequence[TaskReport]) -> Outcome:
         return Outcome(cost=cost, rows_read=rows, error=error_of(*error))
     return Outcome(
         adds=[file for report in reports for file in report.adds],
-        removes=[path for report in reports for path in report.removes],
+        # A file whose keys two tasks shared is named by both.
+        removes=list(dict.fromkeys(path for report in reports for path in report.removes)),
         cost=cost,
         rows_read=rows,
     )
