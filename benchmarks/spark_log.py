@@ -7,7 +7,7 @@ is byte for byte what a capture would have left.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from protocol.changelog import ChangeLog, Column, Commit, LogHeader, TableSchema, layout
+from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, TableSchema, layout
 from protocol.changelog.models import META_COLUMNS
 from runtime.changelog.columns import arrow_type
 from runtime.changelog.segments import SegmentWriter
@@ -24,11 +24,12 @@ from runtime.changelog.segments import SegmentWriter
 Keys = Literal["ordered", "uuid"]
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
-COLLECTION = "public/orders"
+COLLECTION = "public/t0"
 GROUP = 65_536
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 _MOST_ROWS = 2**26
+_MICROS = pa.timestamp("us", "UTC")
 _STATES = np.array(["new", "paid", "sent", "returned"])
 
 
@@ -49,6 +50,15 @@ class Shape:
     ranges: int = 1
     live: float = 0.0
     per_commit: int = 250_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a commit, counted from 0 in key order: what happened to them, and whether a backfill read them."""
+
+    numbers: Numbers
+    op: str = "c"
+    backfilled: bool = True
 
 
 def table_schema(keys: Keys, collection: str = COLLECTION) -> TableSchema:
@@ -74,71 +84,85 @@ def key_of(keys: Keys, numbers: Numbers) -> pa.Array[Any]:
     return pa.array([f"{head:016x}-{hashlib.md5(b'%d' % head).hexdigest()[:19]}" for head in heads])
 
 
-class LogMaker:
-    """Writes commits of one table."""
+class ManyTables:
+    """Writes commits that have rows of every table.
 
-    def __init__(self, root: Path, keys: Keys, collection: str = COLLECTION) -> None:
-        self.root = root
-        self.keys = keys
+    Args:
+        root: Of the log.
+        tables: How many.
+        keys: Of all of them.
+    """
+
+    def __init__(self, root: Path, tables: int, keys: Keys = "ordered") -> None:
         self.offset = 0
-        self.number = 0
-        self._schema = table_schema(keys, collection)
-        types = {**{c.name: c.type for c in self._schema.columns}, **META_COLUMNS}
-        self._arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
+        self.collections = [f"public/t{number}" for number in range(tables)]
+        self._root = root
+        self._keys = keys
+        self._number = 0
         self._random = np.random.default_rng(7)
+        self._schemas = [table_schema(keys, collection) for collection in self.collections]
+        types = {**{c.name: c.type for c in self._schemas[0].columns}, **META_COLUMNS}
+        self._arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
         (root / layout.COMMITS).mkdir(parents=True)
         header = LogHeader(log_id="benchmark", capture="benchmark", created=EPOCH)
         (root / layout.HEADER).write_text(header.model_dump_json())
 
-    def commit(self, parts: list[tuple[Numbers, bool, str]]) -> None:
-        """Writes one commit: rows by their numbers, whether a backfill read them, and the operation."""
-        schema, fingerprint = self._schema, self._schema.fingerprint
-        path = layout.segment_path(schema.collection, self.number, 1, 0)
-        writer = SegmentWriter(self.root, path, schema, fingerprint, self._arrow)
-        first = self.offset
-        tables = [self._rows(*part) for part in parts]
-        combined = pa.concat_tables(tables).combine_chunks()
-        for start in range(0, combined.num_rows, GROUP):
-            writer.write(combined.slice(start, GROUP))
-        segment = writer.finish()
+    def commit(self, *parts: Part) -> None:
+        """Writes one commit: the same rows of every table."""
+        first, schemas = self.offset, self._schemas
+        segments = [self._segment(index, schema, parts) for index, schema in enumerate(schemas)]
         commit = Commit(
-            number=self.number,
+            number=self._number,
             epoch=1,
-            time=EPOCH + timedelta(seconds=self.number),
+            time=EPOCH + timedelta(seconds=self._number),
             first_offset=first,
             next_offset=self.offset,
-            schemas={fingerprint: schema} if self.number == 0 else {},
-            segments=[segment],
+            schemas={schema.fingerprint: schema for schema in schemas} if self._number == 0 else {},
+            segments=segments,
         )
-        (self.root / layout.COMMITS / layout.commit_name(self.number)).write_text(commit.model_dump_json())
-        self.number += 1
+        (self._root / layout.COMMITS / layout.commit_name(self._number)).write_text(commit.model_dump_json())
+        self._number += 1
 
-    def _rows(self, numbers: Numbers, snapshot: bool, op: str) -> pa.Table:
-        count = len(numbers)
+    def _segment(self, index: int, schema: TableSchema, parts: Sequence[Part]) -> Segment:
+        path = layout.segment_path(schema.collection, self._number, 1, index)
+        writer = SegmentWriter(self._root, path, schema, schema.fingerprint, self._arrow)
+        rows = pa.concat_tables([self._rows(part) for part in parts]).combine_chunks()
+        for start in range(0, rows.num_rows, GROUP):
+            writer.write(rows.slice(start, GROUP))
+        return writer.finish()
+
+    def _rows(self, part: Part) -> pa.Table:
+        count = len(part.numbers)
         offsets = np.arange(self.offset, self.offset + count)
         self.offset += count
         micros = 1_700_000_000_000_000 + offsets * 1000
         cents = pa.array(self._random.integers(0, 10**6, count)).cast(pa.decimal128(21, 2))
-        columns = {
-            "id": key_of(self.keys, numbers),
+        committed: Any = pa.array(micros, _MICROS)
+        columns: dict[str, Any] = {
+            "id": key_of(self._keys, part.numbers),
             "customer": pa.array(self._random.integers(0, 10**6, count)),
             "state": pa.array(_STATES[self._random.integers(0, 4, count)]),
             "total": cents.cast(pa.decimal128(12, 2)),
-            "note": pa.array([f"order {n % 9973} of {n}" for n in numbers.tolist()]),
-            "created": pa.array(micros, pa.timestamp("us", "UTC")),
-            "updated": pa.array(micros + 1, pa.timestamp("us", "UTC")),
-            "_op": pa.repeat(pa.scalar(op), count),
+            "note": pa.array([f"order {n % 9973} of {n}" for n in part.numbers.tolist()]),
+            "created": committed,
+            "updated": pa.array(micros + 1, _MICROS),
+            "_op": pa.repeat(pa.scalar(part.op), count),
             "_offset": pa.array(offsets),
-            "_commit_ts": pa.nulls(count, pa.timestamp("us", "UTC"))
-            if snapshot
-            else pa.array(micros, pa.timestamp("us", "UTC")),
+            "_commit_ts": pa.nulls(count, _MICROS) if part.backfilled else committed,
             "_loc": pa.array([f"[{o}]" for o in offsets.tolist()]),
             "_txid": pa.repeat(pa.scalar("7"), count),
-            "_snapshot": pa.repeat(pa.scalar(snapshot), count),
+            "_snapshot": pa.repeat(pa.scalar(part.backfilled), count),
             "_before": pa.nulls(count, pa.string()),
             "_unchanged": pa.nulls(count, pa.list_(pa.string())),
         }
         return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in self._arrow], schema=self._arrow)
+
+
+class LogMaker(ManyTables):
+    """Writes commits of one table."""
+
+    def __init__(self, root: Path, keys: Keys) -> None:
+        super().__init__(root, 1, keys)
 
 
 def make_log(root: Path, shape: Shape) -> LogMaker:
@@ -146,12 +170,12 @@ def make_log(root: Path, shape: Shape) -> LogMaker:
     maker = LogMaker(root, shape.keys)
     random = np.random.default_rng(1)
     for chunk in _chunks(shape):
-        parts: list[tuple[Numbers, bool, str]] = [(rows, True, "c") for rows in chunk]
+        parts = [Part(rows) for rows in chunk]
         if live := int(sum(map(len, chunk)) * shape.live):
             changed = random.integers(0, shape.rows, live)
-            parts.insert(len(parts) // 2, (changed[: live * 9 // 10], False, "u"))
-            parts.append((changed[live * 9 // 10 :], False, "d"))
-        maker.commit(parts)
+            parts.insert(len(parts) // 2, Part(changed[: live * 9 // 10], "u", False))
+            parts.append(Part(changed[live * 9 // 10 :], "d", False))
+        maker.commit(*parts)
     return maker
 
 
