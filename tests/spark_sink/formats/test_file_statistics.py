@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,19 @@ def test_doubles_are_stated_where_json_and_every_engine_agree(
     stats = statistics(tmp_path, {"f": "double"}, [{"f": value} for value in values])
 
     assert (stats["minValues"].get("f"), stats["maxValues"].get("f")) == (low, high)
+
+
+def test_times_are_rounded_to_the_milliseconds_around_them(tmp_path: Path) -> None:
+    columns = {"t": "timestamp", "n": "timestamp_ntz", "d": "date"}
+    early = datetime(1600, 1, 1, 0, 0, 0, 1999)
+    rows = [{"t": t.replace(tzinfo=UTC), "n": t, "d": t.date()} for t in (early, datetime(2026, 2, 3, 4, 5, 6, 1))]
+
+    stats = statistics(tmp_path, columns, rows)
+
+    day = {"d": "1600-01-01"}
+    assert stats["minValues"] == {"t": "1600-01-01T00:00:00.001Z", "n": "1600-01-01T00:00:00.001", **day}
+    day = {"d": "2026-02-03"}
+    assert stats["maxValues"] == {"t": "2026-02-03T04:05:06.001Z", "n": "2026-02-03T04:05:06.001", **day}
 
 
 @pytest.mark.parametrize(("key", "longest"), [((), 64), (("s",), 1024)])

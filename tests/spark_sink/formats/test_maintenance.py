@@ -135,6 +135,15 @@ def test_files_that_left_the_table_take_no_more_space_than_it(table: PositionedT
     assert stored(table.path, 6) == [6]
 
 
+def test_files_that_left_the_table_just_now_stay_however_old_and_large(table: PositionedTable) -> None:
+    for position in range(1, 8):
+        replace_all(table, position, position)
+    for file in table.path.glob("*.parquet"):
+        age(file, 48 * HOUR)
+
+    assert vacuum(table, HOUR) == []
+
+
 def test_files_that_were_never_committed_go_when_they_are_old(table: PositionedTable) -> None:
     put(table, 1, 1)
     writer = FileWriter(table.path, COLUMNS, ["id"], 10**6)

@@ -328,6 +328,15 @@ def test_versions_end_where_the_log_does(table: PositionedTable) -> None:
     assert [v.version for v in opened(table.path).versions()] == [3, 2]
 
 
+def test_a_checkpoint_whose_next_commit_is_gone_is_of_no_use(table: PositionedTable) -> None:
+    for version in (0, 3):
+        DeltaTable(str(table.path), version=version).create_checkpoint()
+    for version in (0, 1):
+        log_file(table.path, version).unlink()
+
+    assert [v.version for v in opened(table.path).versions()] == [3]
+
+
 def test_an_old_version_is_not_moved_by_what_comes_later(table: PositionedTable) -> None:
     old = table.at(2)
     put(table, 40, 4)
