@@ -30,7 +30,7 @@ from benchmarks.ingest import SCHEMA, documents
 from protocol.changelog import ChangeLog
 from runtime.changelog.writer import LogWriter
 from spark_sink.pipeline.materialize import materialize
-from spark_sink.session import local_session
+from spark_sink.session import open_session
 
 PER_COMMIT = 50_000
 COLLECTION = "public/orders"
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    spark = local_session("benchmark")
+    spark, _ = open_session(None, {"spark.app.name": "benchmark"})
     initial, changed = list(creates(options.rows)), changes(options.rows)
     measured: dict[str, list[list[float]]] = {"tidemark": [], "by hand": []}
     with tempfile.TemporaryDirectory() as folder:

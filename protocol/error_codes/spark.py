@@ -103,4 +103,18 @@ CODES = (
         "See to the named directory: its space, permissions and files. If the table is damaged, move the directory "
         "away; the next run builds it again from the log.",
     ),
+    ErrorCode(
+        "TM-SPK-020",
+        "An executor lacks what the work needs",
+        Policy.MANUAL,
+        "Every worker needs the driver's version of Python with pyarrow 18 or later and tidemark in it. Install them "
+        "there and let PYSPARK_PYTHON or spark.pyspark.python lead to that Python; tidemark itself may come with "
+        "--py-files.",
+    ),
+    ErrorCode(
+        "TM-SPK-021",
+        "The active Spark session is not the one that was asked for",
+        Policy.MANUAL,
+        "Stop that session first, or leave the master and the setting out, so that the job runs on it as it is.",
+    ),
 )

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.errors import SparkError
-from spark_sink.session import check_packages, local_session
+from spark_sink.requirements import check_packages
+from spark_sink.session import open_session
 from spark_sink.source.followed_log import FollowedLog, Limits
 from spark_sink.source.options import EVENTS_PER_BATCH
 from spark_sink.tables.kept_tables import KeepRules
@@ -80,7 +81,7 @@ class MaterializeReport:
 def materialize(
     log: Path,
     warehouse: Path,
-    tables: Mapping[str, str | Sequence[str]],
+    tables: KeepRules | Mapping[str, str | Sequence[str]],
     table_format: str = "delta",
     available_now: bool = True,
     checkpoint: Path | None = None,
@@ -114,7 +115,7 @@ def materialize(
         SparkError: ``TM-SPK-…``: see ``protocol.error_codes``. Tables keep what was applied before.
     """
     began = time.monotonic()
-    rules = KeepRules(tables)
+    rules = tables if isinstance(tables, KeepRules) else KeepRules(tables)
     if table_format != "delta":
         raise SparkError("TM-SPK-008", f"tables in the format {table_format} are not in this version; delta is")
     warehouse = warehouse.absolute()
@@ -153,10 +154,7 @@ def materialize(
 
 
 def _session(given: SparkSession | None) -> tuple[SparkSession, bool]:
-    from pyspark.sql import SparkSession
-
-    ours = given is None and SparkSession.getActiveSession() is None
-    session = given or local_session()
+    session, ours = (given, False) if given else open_session(None, {})
     if ".connect." in type(session).__module__:
         raise SparkError("TM-SPK-014", "the session is one of Spark Connect")
     return session, ours
