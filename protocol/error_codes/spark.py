@@ -123,4 +123,18 @@ CODES = (
         "Let the program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature "
         "off, or run tidemark materialize FILE --rebuild TABLE.",
     ),
+    ErrorCode(
+        "TM-SPK-020",
+        "An executor lacks what the work needs",
+        Policy.MANUAL,
+        "Every worker needs the driver's version of Python with pyarrow 18 or later and tidemark in it. Install them "
+        "there and let PYSPARK_PYTHON or spark.pyspark.python lead to that Python; tidemark itself may come with "
+        "--py-files.",
+    ),
+    ErrorCode(
+        "TM-SPK-021",
+        "The active Spark session is not the one that was asked for",
+        Policy.MANUAL,
+        "Stop that session first, or leave the master and the setting out, so that the job runs on it as it is.",
+    ),
 )
