@@ -39,6 +39,9 @@ class Seen:
     def applied(self, applied: Applied) -> None:
         self.parts.append(applied)
 
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        raise error
+
 
 def capture_file(folder: Path, log: Path, **spark: object) -> Path:
     path = folder / "shop.yaml"
