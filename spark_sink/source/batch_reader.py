@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from protocol.errors import SparkError
 from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.options import SourceOptions, resolve_offset
+from spark_sink.source.options import SourceOptions, resolve_offset, resolve_range
 from spark_sink.source.partitions import check_pinned, plan, read_partition
 from spark_sink.tables.column_types import Columns
 from spark_sink.tables.table_columns import event_columns, find_collection, own_columns
@@ -44,12 +43,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         log = FollowedLog(self.options.path)
-        start = resolve_offset("startingOffset", self.options.starting, log)
-        end = resolve_offset("endingOffset", self.options.ending, log)
-        if start > end:
-            raise SparkError("TM-SPK-003", f"startingOffset is {start}, after endingOffset, which is {end}")
+        start, end = resolve_range(log, startingOffset=self.options.starting, endingOffset=self.options.ending)
         collection = find_collection(log, log.summary(), self.options.required_table())
-        return plan(log, collection, self.columns, start, end)
+        return plan(log, collection, self.columns, start, end, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.path, self.columns, partition)

@@ -100,7 +100,8 @@ class StreamReader(LogStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         assert self.collection is not None
-        return plan(self.log, self.collection, self.columns, self._position(start), self._position(end))
+        first, last = self._position(start), self._position(end)
+        return plan(self.log, self.collection, self.columns, first, last, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.path, self.columns, partition)

@@ -87,22 +87,6 @@ def test_a_range_of_offsets_is_half_open(spark: SparkSession, log: LogBuilder) -
     assert offsets(read(spark, log, table="public/others", endingOffset=5)) == [1, 4]
 
 
-def test_segments_are_packed_into_partitions(
-    spark: SparkSession, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spark_sink.source import partitions
-    from spark_sink.source.followed_log import FollowedLog
-
-    size = log.commit(create(0)).segments[0].size
-    for i in range(1, 5):
-        log.commit(create(i))
-    monkeypatch.setattr(partitions, "PARTITION_BYTES", 2 * size)
-
-    planned = partitions.plan(FollowedLog(log.root), "public/items", {}, 0, 5)
-
-    assert [[file.first for file in partition.files] for partition in planned] == [[0, 1], [2, 3], [4]]
-
-
 def test_it_is_a_table_in_sql(spark: SparkSession, log: LogBuilder) -> None:
     log.commit(create(1, "a"), create(2, "b"))
     spark.sql(
