@@ -103,4 +103,11 @@ CODES = (
         "See to the named directory: its space, permissions and files. If the table is damaged, move the directory "
         "away; the next run builds it again from the log.",
     ),
+    ErrorCode(
+        "TM-SPK-019",
+        "The columns of a table changed under a query",
+        Policy.MANUAL,
+        "Start the query again with its checkpoint: it reads on with the newest schema. To choose the columns "
+        "yourself, give the reader a schema (.schema(…)): then those are read, whatever columns come and go.",
+    ),
 )

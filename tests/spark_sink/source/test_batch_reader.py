@@ -170,3 +170,13 @@ def test_a_harmed_segment_is_an_error_that_names_it(spark: SparkSession, log: Lo
 
     assert said.startswith("TM-LOG-009")
     assert segment.name in said
+
+
+def test_a_column_that_came_after_the_schema_was_taken_is_not_left_out(spark: SparkSession, log: LogBuilder) -> None:
+    log.commit(create(1))
+    events = read(spark, log)
+    log.change_schema(schema(id="bigint", new="date"))
+    log.commit(Event("c", {"id": 2}))
+
+    with pytest.raises(PySparkException, match=r"TM-SPK-019: from offset 1 on, public\.items has the new column new"):
+        events.collect()
