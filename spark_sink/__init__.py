@@ -2,20 +2,27 @@
 
 ::
 
-    from spark_sink import register
+    from spark_sink import read_changes, register
 
     register(spark)
     spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
+    read_changes(spark, "shop.log", "public.orders")
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from spark_sink.source.native_scan import read_changes
+
+__all__ = ["read_changes", "register"]
+
+_LAZY = {"read_changes": "spark_sink.source.native_scan"}
+"""Imported when they are first used: this package is imported by every Spark application that looks for sources."""
 
 
 def register(spark: SparkSession) -> None:
@@ -33,3 +40,9 @@ def register(spark: SparkSession) -> None:
         # PySpark 4.0 and 4.1 refuse to replace what they found by themselves, which is the same.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+
+
+def __getattr__(name: str) -> object:
+    if module := _LAZY.get(name):
+        return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
