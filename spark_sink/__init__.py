@@ -4,10 +4,11 @@ Importing this imports neither Spark nor Arrow.
 
 ::
 
-    from spark_sink import register
+    from spark_sink import read_changes, register
 
     register(spark)
     spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
+    read_changes(spark, "shop.log", "public.orders")
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_sink.job import materialize
+    from spark_sink.source.native_scan import read_changes
 
-__all__ = ["materialize", "register"]
+__all__ = ["materialize", "read_changes", "register"]
 
-_ROOMS = {"materialize": "spark_sink.job"}
+_ROOMS = {"materialize": "spark_sink.job", "read_changes": "spark_sink.source.native_scan"}
 """Where the other names are; each is imported when it is asked for."""
 
 

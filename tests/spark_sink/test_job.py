@@ -12,7 +12,7 @@ import yaml
 
 import spark_sink
 from protocol.capture_file import read_capture_file
-from protocol.errors import ChangeLogError, SparkError, UsageError
+from protocol.errors import ChangeLogError, SparkError, TidemarkError, UsageError
 from spark_sink import materialize
 from spark_sink.job import keep_settings, spark_entry
 from spark_sink.pipeline.report import Applied
