@@ -25,6 +25,7 @@ from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.file_writer import FileWriter
+from spark_sink.source.null_arrays import unflagged
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 
@@ -145,7 +146,8 @@ def _events_of(
         if not pc.all(pc.equal(batch.column(place), pa.scalar(number, pa.int32())), min_count=0).as_py():
             raise SparkError("TM-SPK-013", "a shuffle brought events of two key ranges into one partition")
         if batch.num_rows:
-            arrays = [batch.column(field.name).cast(field.type) for field in schema]
+            whole = unflagged(batch)
+            arrays = [whole.column(field.name).cast(field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         batch = next(more, None)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_sink.changes.key_order import Place, place
 from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
 from spark_sink.pipeline.routing import route
+from spark_sink.source.null_arrays import flagged
 from spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class SparkJobs:
         from pyspark.sql import functions as F
 
         count = len(work)
+        events = flagged(events)
         placed = events.withColumn(_PLACE, F.expr(route(key, types, bounds)))
         # A partition without events has to run too: its sources are to be written.
         marks = self.spark.range(0, count, 1, 1).select(
