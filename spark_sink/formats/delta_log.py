@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,9 @@ from typing import Any
 import orjson
 
 from protocol.errors import SparkError
+
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,12 @@ class LoggedCommit:
     def operation(self) -> str:
         """What the engine says it did, such as ``OPTIMIZE``."""
         return str(self.info.get("operation", "unknown"))
+
+    @property
+    def committed(self) -> datetime:
+        """When, by the clock of who committed."""
+        stamp = self.info.get("timestamp")
+        return datetime.fromtimestamp(self._path.stat().st_mtime if stamp is None else stamp / 1000, UTC)
 
     @cached_property
     def files(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -73,16 +85,30 @@ class DeltaLog:
             return None
         return LoggedCommit(version, info, path)
 
+    def oldest_version(self) -> int:
+        """The oldest version that can be read: later ones follow from it by commits that are all there."""
+        with _reading(self._folder):
+            names = [path.name for path in self._folder.iterdir()]
+        commits = [int(name[:20]) for name in names if _COMMIT.fullmatch(name)]
+        oldest = min(commits, default=0)
+        checkpoints = [int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name)]
+        return min((version for version in checkpoints if version >= oldest - 1), default=oldest) if oldest else 0
+
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with _reading(path), path.open("rb") as file:
+        for line in file:
+            if line.strip():
+                yield orjson.loads(line)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.strip():
-                    yield orjson.loads(line)
+        yield
     except FileNotFoundError:
         raise
     except OSError as error:
         raise SparkError("TM-SPK-015", f"{path}: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
-        raise SparkError("TM-SPK-015", f"{path}: not JSON: {error}") from error
+        raise SparkError("TM-SPK-015", f"{path}: {error}") from error

@@ -6,6 +6,7 @@ cannot both commit: the second one is refused.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from protocol.errors import SparkError
 from spark_sink.changes.net_changes import DELETED, PartialColumn
 from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
 from spark_sink.formats.file_statistics import INDEXED_COLUMNS
-from spark_sink.formats.positions import Owner, Positions
+from spark_sink.formats.positions import Owner, Positions, TableVersion
 from spark_sink.tables.column_types import Columns, arrow_schema, quoted, spark_type
 
 _EXACT_STATISTICS = ("bigint", "date")
@@ -44,6 +45,7 @@ class PositionedTable:
         path: The table's directory.
         log_id: Of the change log.
         target: Name of the ``Target``. It is stored with the position.
+        version: Of the table to read, which cannot be written then; by default the newest.
 
     Raises:
         SparkError: ``TM-SPK-009`` when there is a table that was not kept from this log, ``TM-SPK-016`` when others
@@ -51,12 +53,12 @@ class PositionedTable:
             when another process committed first, ``TM-SPK-015`` when the table is damaged.
     """
 
-    def __init__(self, path: Path, log_id: str, target: str) -> None:
+    def __init__(self, path: Path, log_id: str, target: str, version: int | None = None) -> None:
         self.path = path
         self._owner = Owner(log_id, target)
         self._positions = Positions(path, self._owner)
         self._table: DeltaTable | None = None
-        self._writable = True
+        self._fixed_version = version
         self.refresh()
 
     @property
@@ -109,14 +111,25 @@ class PositionedTable:
         actions = self._plain_actions()
         return list(zip(listed_files(actions), listed_bounds(actions, key), strict=True))
 
+    def versions(self) -> Iterator[TableVersion]:
+        """The versions that can still be read and whose position is known, from the newest back."""
+        return iter(()) if self._table is None else self._positions.versions(self._table)
+
+    def at(self, version: int) -> PositionedTable:
+        """The table as it was at one of ``versions``, to be read only."""
+        return PositionedTable(self.path, self._owner.log_id, self._owner.target, version)
+
     def refresh(self) -> None:
-        """Takes in what others, such as a compaction, committed."""
+        """Takes in what others, such as a compaction, committed, or that the table is not there any more."""
+        self.__dict__.pop("_actions", None)
         with self._answering():
-            if self._table is not None:
+            if not DeltaTable.is_deltatable(str(self.path)):
+                self._table, self._positions = None, Positions(self.path, self._owner)
+            elif self._table is None:
+                self._table = DeltaTable(str(self.path), version=self._fixed_version)
+            elif self._fixed_version is None:
                 self._table.update_incremental()
-            elif DeltaTable.is_deltatable(str(self.path)):
-                self._table = DeltaTable(str(self.path))
-        self._take()
+            self._check_owner()
 
     def create(self, columns: Columns, description: str, key: Sequence[str] = ()) -> None:
         """Makes the table, empty, at position 0.
@@ -131,6 +144,8 @@ class PositionedTable:
         if key and (indexed := 1 + max(names.index(name) for name in key)) > INDEXED_COLUMNS:
             properties["delta.dataSkippingNumIndexedCols"] = str(indexed)
         with self._answering():
+            if DeltaTable.is_deltatable(str(self.path)):
+                raise SparkError("TM-SPK-010", f"{self.path}: another process has made the table")
             self._table = DeltaTable.create(
                 str(self.path),
                 schema=arrow_schema(columns),
@@ -138,7 +153,6 @@ class PositionedTable:
                 configuration=properties,
                 commit_properties=self._owner.commit_properties(0, 0),
             )
-        self._take()
 
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, null in the rows that are there."""
@@ -234,9 +248,7 @@ class PositionedTable:
         with self._committing(position) as properties:
             write_deltalake(self._opened, rows, mode=mode, commit_properties=properties)
 
-    def _take(self) -> None:
-        """Makes sure that the version which is open is one of ours."""
-        self.__dict__.pop("_actions", None)
+    def _check_owner(self) -> None:
         if self._table is None:
             return
         if self._table.transaction_version(self._owner.position_transaction) is None:
@@ -257,7 +269,8 @@ class PositionedTable:
         """The add actions of a table whose files are plain Parquet: all their rows, under the columns' own names."""
         features = self._opened.protocol().reader_features or []
         mapping = self._opened.metadata().configuration.get("delta.columnMapping.mode", "none")
-        vectors = "deletionVectors" in features and next(iter(self._opened.deletion_vectors()), None) is not None
+        with self._answering():
+            vectors = "deletionVectors" in features and next(iter(self._opened.deletion_vectors()), None) is not None
         if vectors or mapping != "none":
             found = "deletion vectors" if vectors else "column mapping"
             raise SparkError("TM-SPK-018", f"{self.path}: another program gave it {found}")
@@ -266,20 +279,29 @@ class PositionedTable:
     @contextmanager
     def _committing(self, position: int) -> Iterator[CommitProperties]:
         """Surrounds a commit, after which the table is at ``position``."""
-        assert self._writable, "an old version is read only"
-        self._positions.of(self._opened)
+        assert self._fixed_version is None, "an old version is read only"
+        self._positions.of(self._opened)  # refuses to go on from what others wrote
         version = self.version + 1
         with self._answering():
             yield self._owner.commit_properties(position, version)
             self._positions.remember(version, position)
-            self._opened.update_incremental()
-        self._take()
+        self.refresh()
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
         try:
             yield
         except CommitFailedError as error:
-            raise SparkError("TM-SPK-010", f"{self.path}: {error}") from error
-        except DeltaError as error:
-            raise SparkError("TM-SPK-015", f"{self.path}: {str(error).splitlines()[0]}") from error
+            raise SparkError(
+                "TM-SPK-010", f"{self.path}: another process committed after version {self.version} ({_reason(error)})"
+            ) from error
+        except (DeltaError, OSError) as error:
+            raise SparkError("TM-SPK-015", f"{self.path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What delta-rs says, in one line: it may come as a tree, in colours, with structures and a stack."""
+    plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
+    lines = [line.strip(" :") for line in plain.splitlines() if line.strip() and not re.match(r"\s*(\d+:|at) ", line)]
+    told = re.sub(r'\w+ \{[^{}]*message: "([^"]*)" \}', r"\1", ": ".join(lines))
+    return re.sub(r" \w+ \{.*", "", told)

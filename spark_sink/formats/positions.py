@@ -8,9 +8,12 @@ earlier version with the same files. Any other commit has changed the rows in a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
@@ -63,6 +66,21 @@ class Owner:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a table.
+
+    Attributes:
+        version: Of the Delta table.
+        position: In the log, of its data.
+        committed: When it was made, by the clock of who did.
+    """
+
+    version: int
+    position: int
+    committed: datetime
+
+
 class Positions:
     """The positions of one table's versions, each read once.
 
@@ -81,15 +99,15 @@ class Positions:
         """Takes note of a version of which the position is known."""
         self._known[version] = position
 
-    def of(self, table: DeltaTable) -> int:
-        """The position of an opened table's data.
+    def of(self, table: DeltaTable, version: int | None = None) -> int:
+        """The position of the data in an opened table, or in an older version of it.
 
         Raises:
             SparkError: ``TM-SPK-009`` for a table that was not kept from this log, ``TM-SPK-016`` when others changed
                 its rows, ``TM-SPK-017`` when it is another target's.
         """
         walked = []
-        version = table.version()
+        version = table.version() if version is None else version
         while (position := self._known.get(version)) is None:
             walked.append(version)
             commit = self._log.commit(version)
@@ -103,6 +121,31 @@ class Positions:
         for version in walked:
             self._known[version] = position
         return position
+
+    def versions(self, table: DeltaTable) -> Iterator[TableVersion]:
+        """The versions of a table that can be read and whose position is known, from the newest back.
+
+        Raises:
+            SparkError: ``TM-SPK-015``
+        """
+        missing: set[str] = set()
+        for version in range(table.version(), self._log.oldest_version() - 1, -1):
+            commit = self._log.commit(version)
+            if commit is None:
+                return
+            if not missing and (position := self._known_of(table, version)) is not None:
+                yield TableVersion(version, position, commit.committed)
+            added, removed = commit.files
+            missing -= added
+            missing |= {path for path in removed if not (self._path / unquote(path)).exists()}
+
+    def _known_of(self, table: DeltaTable, version: int) -> int | None:
+        try:
+            return self.of(table, version)
+        except SparkError as error:
+            if error.code == "TM-SPK-016":
+                return None
+            raise
 
     def _stated(self, commit: LoggedCommit) -> int | None:
         """What a commit of ours says; None for others."""

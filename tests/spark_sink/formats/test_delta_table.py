@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+import shutil
+import string
+import struct
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from protocol.errors import SparkError
 from spark_sink.changes.net_changes import DELETED, PartialColumn
@@ -197,20 +201,113 @@ def test_a_table_without_rows_lacks_all_keys(table: PositionedTable) -> None:
     assert table.surely_lacks(rows((1, "a", None)), ["name"])
 
 
-def test_a_table_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    write_deltalake(str(tmp_path), rows((1, "a", None)))
-
-    with pytest.raises(SparkError, match="TM-SPK-009"):
-        opened(tmp_path)
+def log_file(path: Path, version: int) -> Path:
+    return path / "_delta_log" / f"{version:020d}.json"
 
 
-def test_a_table_of_another_log_is_left_alone(table: PositionedTable) -> None:
-    with pytest.raises(SparkError, match="TM-SPK-009"):
-        PositionedTable(table.path, "log-2", "public/items current")
+def z85(data: bytes) -> str:
+    alphabet = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+    words = [int.from_bytes(data[i : i + 4]) for i in range(0, len(data), 4)]
+    return "".join(alphabet[word // 85**place % 85] for word in words for place in range(4, -1, -1))
 
 
-def test_a_damaged_table_is_an_error_that_names_it(table: PositionedTable) -> None:
-    (table.path / "_delta_log" / f"{0:020d}.json").write_text("{")
+def test_deletion_vectors_of_another_engine_are_refused(table: PositionedTable) -> None:
+    (file,) = data_files(table.path, (1, "a", None), (2, "b", None), (3, "c", None))
+    table.commit([file], [], 5)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    log_file(table.path, 2).write_text(json.dumps(protocol) + "\n")
+    table.refresh()
+    assert [f.path for f in table.files()] == [file.path]  # allowed, not used
 
-    with pytest.raises(SparkError, match=r"TM-SPK-015.*a table"):
+    # Rows 0 and 2, as the Delta protocol stores them in the log: one roaring bitmap with one array, in Z85.
+    bitmap = struct.pack("<IQIIIHHIHH", 1681511377, 1, 0, 12346, 1, 0, 1, 16, 0, 2)
+    vector = {"storageType": "i", "pathOrInlineDv": z85(bitmap), "sizeInBytes": len(bitmap), "cardinality": 2}
+    entry = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": 0, "dataChange": False}
+    deleted = {**entry, "stats": file.stats, "deletionVector": vector}
+    log_file(table.path, 3).write_text(json.dumps({"add": deleted}) + "\n")
+    table.refresh()
+
+    for look in (table.files, lambda: table.bounds({"id": "bigint"})):
+        with pytest.raises(SparkError, match=r"TM-SPK-018.*deletion vectors"):
+            look()
+
+
+def test_column_mapping_of_another_engine_is_refused(table: PositionedTable) -> None:
+    lines = [json.loads(line) for line in log_file(table.path, 0).read_text().splitlines()]
+    metadata = next(line["metaData"] for line in lines if "metaData" in line)
+    schema = json.loads(metadata["schemaString"])
+    for number, field in enumerate(schema["fields"], 1):
+        field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+    metadata["schemaString"] = json.dumps(schema)
+    metadata["configuration"].update({"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"})
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    log_file(table.path, 1).write_text("\n".join(map(json.dumps, [protocol, {"metaData": metadata}])))
+    table.refresh()
+
+    with pytest.raises(SparkError, match=r"TM-SPK-018.*column mapping"):
+        table.files()
+
+
+def test_a_table_that_was_deleted_is_not_there(table: PositionedTable) -> None:
+    table.commit(data_files(table.path, (1, "a", None)), [], 5)
+    shutil.rmtree(table.path)
+
+    with pytest.raises(SparkError, match="TM-SPK-015"):
+        table.commit([], [], 6)
+    table.refresh()
+    assert (table.exists, table.position, list(table.versions())) == (False, 0, [])
+
+    table.create(COLUMNS, "again")
+    table.commit([], [], 3)
+    assert (table.exists, table.position, table.version, table.rows) == (True, 3, 1, 0)
+
+
+def test_of_two_that_make_a_table_one_does(tmp_path: Path) -> None:
+    first, second = opened(tmp_path / "new"), opened(tmp_path / "new")
+    first.create(COLUMNS, "")
+
+    with pytest.raises(SparkError, match="TM-SPK-010"):
+        second.create(COLUMNS, "")
+
+
+def cut_short(path: Path) -> None:
+    log_file(path, 1).write_text('{"commitInfo": {')
+
+
+def without_a_commit(path: Path) -> None:
+    log_file(path, 1).unlink()
+
+
+def without_the_beginning(path: Path) -> None:
+    log_file(path, 0).unlink()
+
+
+def a_file_instead(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("")
+
+
+def with_a_broken_checkpoint(path: Path) -> None:
+    DeltaTable(str(path)).create_checkpoint()
+    next((path / "_delta_log").glob("*.parquet")).write_bytes(b"PAR1")
+
+
+@pytest.mark.parametrize(
+    "damage", [cut_short, without_a_commit, without_the_beginning, a_file_instead, with_a_broken_checkpoint]
+)
+def test_a_damaged_table_is_an_error_in_one_line_that_names_it(table: PositionedTable, damage: Any) -> None:
+    table.commit([], [], 1)
+    table.commit([], [], 2)
+    damage(table.path)
+
+    with pytest.raises(SparkError, match=r"^TM-SPK-015: .*/a table: \w.{10,300}$") as error:
         opened(table.path)
+    assert "\n" not in error.value.message and "\x1b" not in error.value.message
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+
+    with pytest.raises(SparkError, match=r"TM-SPK-015: .*/taken/a table: .*Not a directory"):
+        opened(tmp_path / "taken" / "a table").create(COLUMNS, "")
