@@ -11,9 +11,9 @@ from typing import Annotated
 import orjson
 import typer
 
+from protocol.capture_file import read_capture_file
 from protocol.errors import TidemarkError, UsageError
 from protocol.logs import log_to_stderr
-from runtime.capture_file import read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
 
