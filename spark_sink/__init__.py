@@ -10,12 +10,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from spark_sink.live.read_table import read_table, read_tables
+
+__all__ = ["read_table", "read_tables", "register"]
+
+_ROOMS = {"read_table": "spark_sink.live.read_table", "read_tables": "spark_sink.live.read_table"}
+"""Where the other names are; each is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ROOMS[name]), name)
 
 
 def register(spark: SparkSession) -> None:

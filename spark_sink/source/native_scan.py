@@ -69,6 +69,17 @@ def segments_frame(
     return reduce(lambda a, b: a.union(b), frames) if frames else spark.createDataFrame([], ddl(columns))
 
 
+def parquet_files(spark: SparkSession, paths: Sequence[Path], columns: Columns) -> DataFrame:
+    """Files as they lie. Nothing is inferred: no footer is read here, and a column that a file does not have is null.
+
+    Args:
+        spark: The session.
+        paths: Absolute.
+        columns: To read, with the types that the files have.
+    """
+    return spark.read.schema(ddl(columns)).options(**_READER).parquet(*map(_location, paths))
+
+
 def _checked(root: Path, segment: Segment) -> Path:
     """Where a segment is. That it is there, and whole, is seen from its size; each of its pages has a checksum."""
     path = root / segment.path
@@ -91,7 +102,7 @@ def _native(
     wanted = {name: spark_type for name, spark_type in stored.items() if name in columns}
     if bounds or not wanted:
         wanted.setdefault("_offset", META_COLUMNS["_offset"])
-    frame = spark.read.schema(ddl(wanted)).options(**_READER).parquet(*map(_location, paths))
+    frame = parquet_files(spark, paths, wanted)
     if bounds:
         frame = frame.where((F.col("_offset") >= bounds[0]) & (F.col("_offset") < bounds[1]))
     return frame.select(
