@@ -24,6 +24,9 @@ class TidemarkSource(DataSource):
 
     Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. A schema given to
     the reader pins them instead, and prunes: columns that are not in it are not read.
+
+    With ``state`` as ``current`` (batch only) it is the table's rows instead of its events, as ``read_table`` gives
+    them. Options then: ``asOf`` (an offset or a time), ``warehouse`` (where ``materialize`` keeps tables).
     """
 
     @classmethod
@@ -31,20 +34,35 @@ class TidemarkSource(DataSource):
         return "tidemark"
 
     def schema(self) -> str:
-        from spark_sink.source.batch_reader import newest_columns
         from spark_sink.tables.column_types import ddl
 
-        return ddl(newest_columns(self._options()))
+        options = self._options()
+        if options.state:
+            from spark_sink.live.state_reader import state_columns
+
+            return ddl(state_columns(options))
+        from spark_sink.source.batch_reader import newest_columns
+
+        return ddl(newest_columns(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        options = self._options()
+        if options.state:
+            from spark_sink.live.state_reader import StateReader
+
+            return StateReader(options, _columns(schema))
         from spark_sink.source.batch_reader import BatchReader
 
-        return BatchReader(self._options(), _columns(schema))
+        return BatchReader(options, _columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from protocol.errors import SparkError
         from spark_sink.source.stream_reader import StreamReader
 
-        return StreamReader(self._options(), _columns(schema))
+        options = self._options()
+        if options.state:
+            raise SparkError("TM-SPK-003", "option state is current, which is a batch: a stream has events")
+        return StreamReader(options, _columns(schema))
 
     def _options(self) -> SourceOptions:
         from spark_sink.source.options import SourceOptions

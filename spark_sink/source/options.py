@@ -15,6 +15,8 @@ EVENTS_PER_BATCH = 1_000_000
 """The default of ``maxEventsPerBatch``."""
 
 _NAMES = ("path", "table", "startingOffset", "endingOffset", "maxEventsPerBatch", "maxBytesPerBatch")
+_OF_STATE = ("asOf", "warehouse")
+_OF_EVENTS = ("startingOffset", "endingOffset")
 _FILE = "file://"
 _TYPO = 0.8
 
@@ -29,6 +31,9 @@ class SourceOptions:
         starting: ``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC when it has no zone).
         ending: As ``starting``; an exclusive end.
         limits: Of one batch of a stream.
+        state: Whether to read the table's rows, not its events.
+        as_of: With ``state``: an offset or a time; None for now.
+        warehouse: With ``state``: where tables are kept, absolute; None to read the log alone.
     """
 
     path: Path
@@ -36,6 +41,9 @@ class SourceOptions:
     starting: str
     ending: str
     limits: Limits
+    state: bool = False
+    as_of: str | None = None
+    warehouse: Path | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -45,7 +53,7 @@ class SourceOptions:
             SparkError: ``TM-SPK-003`` for an option that is missing, misspelt or no option of this source.
         """
         given = {name.lower(): value.strip() for name, value in options.items()}
-        known = {name.lower(): name for name in _NAMES}
+        known = {name.lower(): name for name in (*_NAMES, "state", *_OF_STATE)}
         for name in given.keys() - known.keys():
             if near := difflib.get_close_matches(name, known, n=1, cutoff=_TYPO):
                 raise SparkError("TM-SPK-003", f"option {name} is unknown; did you mean {known[near[0]]}?")
@@ -56,6 +64,11 @@ class SourceOptions:
             raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
         if "://" in path:
             raise SparkError("TM-SPK-003", f"option path is {path}: this version reads change logs in directories only")
+        state = _is_state(given.get("state", "events"))
+        for name in _OF_EVENTS if state else _OF_STATE:
+            if name.lower() in given:
+                raise SparkError("TM-SPK-003", f"option {name} goes with state={'events' if state else 'current'} only")
+        warehouse = given.get("warehouse")
         return cls(
             path=Path(path).absolute(),
             table=given.get("table", ""),
@@ -65,6 +78,9 @@ class SourceOptions:
                 _positive("maxEventsPerBatch", given.get("maxeventsperbatch")) or EVENTS_PER_BATCH,
                 _positive("maxBytesPerBatch", given.get("maxbytesperbatch")),
             ),
+            state=state,
+            as_of=given.get("asof"),
+            warehouse=Path(warehouse.removeprefix(_FILE)).absolute() if warehouse else None,
         )
 
     def required_table(self) -> str:
@@ -98,6 +114,12 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
             "TM-SPK-003", f"option {option} is {text!r}: not earliest, latest, an offset, nor an ISO 8601 time"
         ) from None
     return log.offset_at(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
+
+
+def _is_state(text: str) -> bool:
+    if text.lower() not in ("events", "current"):
+        raise SparkError("TM-SPK-003", f"option state is {text!r}: not events or current")
+    return text.lower() == "current"
 
 
 def _positive(option: str, text: str | None) -> int | None:
