@@ -126,7 +126,7 @@ def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:
     """The keys of the tail, renamed, so that they can be told from the base's."""
     from pyspark.sql import functions as F
 
-    if view.tail_keys:
+    if view.has_small_tail:
         return F.broadcast(_frame_of_keys(spark, view, view.tail_keys.changed))
     return _renamed(view, segments_frame(spark, view.log, view.segments, view.key_columns, view.start, view.end))
 
@@ -139,7 +139,7 @@ def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     if old is not None:
         events = events.union(old)
     keys = [quoted(name) for name in view.key]
-    if not view.tail_keys:
+    if not view.has_small_tail:
         events = events.repartition(*keys)
     else:
         # One task for all of them; but not one for the base's files too.
@@ -158,7 +158,7 @@ def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | N
 
     if not view.overlay.inherited:
         return None
-    if view.tail_keys:
+    if view.has_small_tail:
         keys = F.broadcast(_frame_of_keys(spark, view, view.tail_keys.lacking))
     else:
         columns = {**view.key_columns, "_unchanged": REDUCED_META["_unchanged"]}

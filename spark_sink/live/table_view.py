@@ -128,15 +128,18 @@ class TableView:
     def key_columns(self) -> dict[str, str]:
         return {name: self.columns[name] for name in self.key}
 
+    @property
+    def has_small_tail(self) -> bool:
+        """Whether the tail's keys are looked at in the driver, and its events reduced by one task."""
+        return sum(segment.rows for segment in self.segments) <= MOST_KEYS_READ
+
     @cached_property
-    def tail_keys(self) -> TailKeys | None:
-        """The keys that the tail changes; None where they are too many for the driver.
+    def tail_keys(self) -> TailKeys:
+        """The keys that a small tail changes.
 
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
         """
-        if sum(segment.rows for segment in self.segments) > MOST_KEYS_READ:
-            return None
         columns = {**self.key_columns, "_unchanged": META_COLUMNS["_unchanged"]}
         batches = read_segments(self.log.root, map(SegmentFile.of, self.segments), columns, self.start, self.end)
         events = pa.Table.from_batches(batches, arrow_schema(columns))
@@ -149,9 +152,13 @@ class TableView:
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
         """
-        keys = self.tail_keys
-        changed: KeyReach = ChangedBoxes(self._boxes()) if keys is None else _reach(keys.changed)
-        lacking: KeyReach = changed if keys is None else _reach(keys.lacking)
+        if not self.base.files:
+            return Overlay((), (), ())
+        changed: KeyReach
+        if self.has_small_tail:
+            changed, lacking = _reach(self.tail_keys.changed), _reach(self.tail_keys.lacking)
+        else:
+            changed = lacking = ChangedBoxes([self._box(segment) for segment in self.segments])
         touched = tuple(file for file in self.base.files if changed.may_hit(file.bounds))
         hit = {file.path for file in touched}
         return Overlay(
@@ -160,9 +167,16 @@ class TableView:
             inherited=tuple(file for file in touched if lacking.may_hit(file.bounds)),
         )
 
-    def _boxes(self) -> list[KeyBounds]:
-        """Of the tail's segments."""
-        return [_box(segment, self.log.schema(segment.fingerprint), self.key_columns) for segment in self.segments]
+    def _box(self, segment: Segment) -> KeyBounds:
+        """The bounds of a segment's keys, in the order of ``key``; unknown where its columns had other types."""
+        schema = self.log.schema(segment.fingerprint)
+        stored = own_columns(schema)
+        if segment.key_min is None or segment.key_max is None:
+            return KeyBounds(None, None)
+        if any(stored[name] != type_ for name, type_ in self.key_columns.items()):
+            return KeyBounds(None, None)
+        ends = (dict(zip(schema.key, values, strict=True)) for values in (segment.key_min, segment.key_max))
+        return KeyBounds(*(tuple(native(stored[name], end[name]) for name in self.key) for end in ends))
 
 
 def end_of(log: FollowedLog, as_of: AsOf) -> int:
@@ -280,15 +294,6 @@ def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, en
         if found is not None:
             return int(found)
     return None
-
-
-def _box(segment: Segment, schema: TableSchema, key: Columns) -> KeyBounds:
-    """The bounds of a segment's keys, in the order of ``key``; unknown where its columns had other types."""
-    stored = own_columns(schema)
-    if segment.key_min is None or segment.key_max is None or any(stored[name] != key[name] for name in key):
-        return KeyBounds(None, None)
-    low, high = (dict(zip(schema.key, values, strict=True)) for values in (segment.key_min, segment.key_max))
-    return KeyBounds(*(tuple(native(type_, end[name]) for name, type_ in key.items()) for end in (low, high)))
 
 
 def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
