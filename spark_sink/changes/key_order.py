@@ -27,6 +27,11 @@ def place(values: Sequence[Any]) -> Place:
     return tuple((0,) if value is None else (1, value) for value in values)
 
 
+def reaches(high: Place, key: Place) -> bool:
+    """Whether a key, or a prefix of one, is not beyond the last place of a group, which may be a prefix itself."""
+    return key[: len(high)] <= high
+
+
 def place_of(rows: pa.Table, key: Sequence[str], index: int) -> Place:
     """Where a row stands."""
     return place([rows.column(name)[index].as_py() for name in key])

@@ -10,14 +10,13 @@ Everything is a stream. In memory are one group of sources and a bounded number 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import Place, count_up_to, has_key_of, in_order, place_of
+from spark_sink.changes.key_order import Place, count_before, count_up_to, has_key_of, in_order, place_of, reaches
 from spark_sink.changes.net_changes import DELETED, net_changes
 from spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
 
@@ -31,19 +30,6 @@ class RowWriter(Protocol):
         """What comes next begins a new file."""
 
 
-@dataclass(slots=True)
-class Merged:
-    """What merging did.
-
-    Attributes:
-        removed: Paths of the table's files whose rows were written anew.
-        rows: How many rows the table gained; negative when it lost some.
-    """
-
-    removed: list[str] = field(default_factory=list)
-    rows: int = 0
-
-
 def merge(
     groups: Sequence[SourceGroup],
     events: EventStream,
@@ -52,10 +38,13 @@ def merge(
     reader: SourceReader,
     writer: RowWriter,
     small: int,
-) -> Merged:
+    low: Place = (),
+    high: Place | None = None,
+) -> list[str]:
     """Merges events with groups of sources.
 
-    A group of the table's own files that no event touches stays as it is.
+    A group of the table's own files that no event touches stays as it is, unless its keys go beyond the range: another
+    task then has the rest of it.
 
     Args:
         groups: In key order.
@@ -65,28 +54,42 @@ def merge(
         reader: Of the sources.
         writer: Of the table's new files.
         small: Bytes below which a group of files is written anew with what comes beside it.
+        low: Where the range begins.
+        high: Where it ends, exclusive; None for the range that has no end.
+
+    Returns:
+        Paths of the table's files whose rows were written anew.
 
     Raises:
         ChangeLogError, SparkError: As ``SourceReader``.
     """
-    merger = _Merger(events, list(key), list(columns), reader, writer)
+    merger = _Merger(events, list(key), list(columns), reader, writer, low, high)
     for index, group in enumerate(groups):
         merger.before(group)
         merger.merge(group, groups[index + 1] if index + 1 < len(groups) else None, small)
     merger.rest()
-    return merger.merged
+    return merger.removed
 
 
 class _Merger:
     def __init__(
-        self, events: EventStream, key: list[str], columns: list[str], reader: SourceReader, writer: RowWriter
+        self,
+        events: EventStream,
+        key: list[str],
+        columns: list[str],
+        reader: SourceReader,
+        writer: RowWriter,
+        low: Place,
+        high: Place | None,
     ) -> None:
+        self._low = low
+        self._high = high
         self._events = events
         self._key = key
         self._columns = columns
         self._reader = reader
         self._writer = writer
-        self.merged = Merged()
+        self.removed: list[str] = []
 
     def before(self, group: SourceGroup) -> None:
         """Writes what comes before a group, where nothing else has taken it."""
@@ -104,7 +107,8 @@ class _Merger:
         first = self._events.next_key()
         has_events = first is not None and (bound is None or first < bound)
         touched = has_events and first is not None and group.may_hold(first)
-        if not (touched or group.is_new or (has_events and group.size < small)):
+        shared = self._is_shared(group)
+        if not (touched or shared or group.is_new or (has_events and group.size < small)):
             # Its files stay, so no new file may span them.
             self._writer.cut()
             while (events := self._events.take(bound)) is not None:
@@ -112,18 +116,26 @@ class _Merger:
             if has_events and following is not None:
                 self._writer.cut()
             return
-        if not has_events and len(group.sources) == 1:
+        if not has_events and not shared and len(group.sources) == 1:
             for batch in self._reader.stream(group.sources[0]):
                 self._write(pa.Table.from_batches([batch]))
         else:
             self._merge_rows(group, bound)
         for source in group.sources:
             if isinstance(source, BaseFile):
-                self.merged.removed.append(source.path)
-                self.merged.rows -= source.rows
+                self.removed.append(source.path)
+
+    def _is_shared(self, group: SourceGroup) -> bool:
+        """Whether some of its keys are in another range."""
+        return group.low < self._low or (self._high is not None and reaches(group.high, self._high))
 
     def _merge_rows(self, group: SourceGroup, bound: Place | None) -> None:
         rows = self._reader.load(group)
+        if self._is_shared(group):
+            first = count_before(rows, self._key, self._low)
+            rows = rows.slice(first)
+            if self._high is not None:
+                rows = rows.slice(0, count_before(rows, self._key, self._high))
         while (events := self._events.take(bound)) is not None:
             count = count_up_to(rows, self._key, place_of(events, self._key, events.num_rows - 1))
             self._write(self._overlaid(rows.slice(0, count), events))
@@ -153,5 +165,4 @@ class _Merger:
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows:
-            self.merged.rows += rows.num_rows
             self._writer.write(rows)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from protocol.errors import ChangeLogError, SparkError
-from spark_sink.changes.key_order import Place, in_order, is_ascending
+from spark_sink.changes.key_order import Place, in_order, is_ascending, reaches
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 
@@ -81,7 +81,7 @@ class SourceGroup:
 
     def may_hold(self, key: Place) -> bool:
         """Whether the key may be one of the group's."""
-        return self.low <= key and key[: len(self.high)] <= self.high
+        return self.low <= key and reaches(self.high, key)
 
 
 @dataclass(slots=True)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _RANGE_BYTES = 64 * 1024 * 1024
-"""Of files and events that one task of a large part takes: some seconds of work."""
+"""Of files and events that one task of a large part takes at most: some seconds of work."""
 
+_RANGE_BYTES_AT_LEAST = 8 * 1024 * 1024
+_RANGES_A_CORE = 2
 _MOST_RANGES = 1000
 _BUNDLES_A_CORE = 4
 """Small parts are handed out in so many bundles a core: a task costs more than a small part does."""
@@ -109,8 +111,9 @@ class Applier:
         """A table of all events: segments are copied side by side."""
         runs: list[list[Segment]] = [[]]
         size = 0
+        bytes_a_range = self._range_bytes(sum(segment.size for segment in part.segments))
         for segment in part.segments:
-            if runs[-1] and size + segment.size > max(part.file_bytes, _RANGE_BYTES):
+            if runs[-1] and size + segment.size > bytes_a_range:
                 runs.append([])
                 size = 0
             runs[-1].append(segment)
@@ -121,7 +124,7 @@ class Applier:
         groups = part.sources.groups
         events, count, size = self._events(part)
         key, types = part.state.key, part.types
-        bytes_a_range = max(_RANGE_BYTES, (size + sum(group.size for group in groups)) // _MOST_RANGES)
+        bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
         sampled: list[Place] = []
         if events is not None and size > bytes_a_range:
             sampled = self._jobs.sample(events, key, count)
@@ -132,6 +135,11 @@ class Applier:
             return self._jobs.run([[assignment] for assignment in work], described)
         bounds = [one.low for one in ranges[1:]]
         return self._jobs.run_routed(work, events, bounds, key, types, described)
+
+    def _range_bytes(self, total: int) -> int:
+        """What one task of so much work takes: every core has some, none too much, and the plan stays small."""
+        fair = total // (self._jobs.parallelism * _RANGES_A_CORE)
+        return max(min(fair, _RANGE_BYTES), _RANGE_BYTES_AT_LEAST, total // _MOST_RANGES)
 
     def _events(self, part: Part) -> tuple[DataFrame | None, int, int]:
         """The events of a part that no run holds, with how many they are and their bytes, about. None without any."""
@@ -183,6 +191,8 @@ class Applier:
             groups=keys.groups,
             start=part.start,
             end=part.end,
+            low=keys.low,
+            high=keys.high,
         )
 
 
@@ -209,7 +219,8 @@ def _outcome(reports: Sequence[TaskReport]) -> Outcome:
         return Outcome(cost=cost, rows_read=rows, error=error_of(*error))
     return Outcome(
         adds=[file for report in reports for file in report.adds],
-        removes=[path for report in reports for path in report.removes],
+        # A file whose keys two tasks shared is named by both.
+        removes=list(dict.fromkeys(path for report in reports for path in report.removes)),
         cost=cost,
         rows_read=rows,
     )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from protocol.errors import SparkError, TidemarkError
 from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import in_order
+from spark_sink.changes.key_order import Place, in_order
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
@@ -50,6 +50,8 @@ class Assignment:
         segments: Whose events the task reads itself.
         start: The smallest offset that counts.
         end: One past the largest.
+        low: Where the keys begin that are the task's.
+        high: Where they end, exclusive; None where they do not.
         join: The groups' files are only joined, events or not.
     """
 
@@ -63,6 +65,8 @@ class Assignment:
     segments: tuple[SegmentFile, ...] = ()
     start: int = 0
     end: int = 0
+    low: Place = ()
+    high: Place | None = None
     join: bool = False
 
 
@@ -169,8 +173,9 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
         else:
             counted = _read(work, reading) if events is None else _counted(events, reading)
             stream = EventStream(counted, work.key)
-            small = work.target // 2
-            removes = merge(work.groups, stream, work.key, list(work.columns), reader, writer, small).removed
+            removes = merge(
+                work.groups, stream, work.key, list(work.columns), reader, writer, work.target // 2, work.low, work.high
+            )
         adds = writer.finish()
     except TidemarkError as failure:
         error = failure

@@ -20,9 +20,6 @@ TASK_BYTES = 32 * 1024 * 1024
 TASK_FILES = 64 * 1024 * 1024
 """Bytes of the table's files that one task writes anew at most, unless they are two at most."""
 
-FULL_SHUFFLE = 4
-"""So many times as many bytes of events as of the files they may hit, and the files are read as events, too."""
-
 _SMALLEST_FILE = 16 * 1024 * 1024
 _LARGEST_FILE = 128 * 1024 * 1024
 _FILES = 1024

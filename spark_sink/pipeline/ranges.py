@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from protocol.changelog import Segment
-from spark_sink.changes.key_order import Place, place
+from spark_sink.changes.key_order import Place, place, reaches
 from spark_sink.changes.sources import BackfilledRun, BaseFile, Source, SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.source.segment_reader import SegmentFile
@@ -53,11 +53,6 @@ def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, P
         if smallest != largest:
             break
     return place(first), place(last)
-
-
-def reaches(high: Place, key: Place) -> bool:
-    """Whether a key, or a prefix of one, is not beyond the last place of a group."""
-    return key[: len(high)] <= high
 
 
 def farther(one: Place, other: Place) -> Place:
@@ -162,10 +157,12 @@ class KeyRange:
 
     Attributes:
         low: Where it begins; () for the first range, which begins before everything.
-        groups: Of sources.
+        high: Where it ends, exclusive; None for the last one.
+        groups: Of sources. A group whose keys go beyond the range is in the next one, too.
     """
 
     low: Place
+    high: Place | None
     groups: tuple[SourceGroup, ...]
 
 
@@ -180,30 +177,24 @@ def key_ranges(
         sample_bytes: Of events that a sampled key stands for.
         target: Bytes of a range.
     """
+    points: list[tuple[Place, SourceGroup | None]] = [(group.low, group) for group in groups]
+    points += [(key, None) for key in sampled]
+    points.sort(key=lambda point: point[0])
     ranges: list[KeyRange] = []
     low: Place = ()
     members: list[SourceGroup] = []
     size = 0
-    next_sample = 0
-    for index in range(len(groups) + 1):
-        group = groups[index] if index < len(groups) else None
-        # Keys between the group before and this one may be cut apart anywhere.
-        while next_sample < len(sampled) and (group is None or sampled[next_sample] < group.low):
-            key = sampled[next_sample]
-            inside = bool(index) and reaches(groups[index - 1].high, key)
-            if size >= target and not inside and key > low:
-                ranges.append(KeyRange(low, tuple(members)))
-                low, members, size = key, [], 0
-            size += sample_bytes
-            next_sample += 1
+    for at, group in points:
+        if size >= target and at > low:
+            ranges.append(KeyRange(low, at, tuple(members)))
+            low, size = at, 0
+            members = [one for one in members[-1:] if reaches(one.high, at)]
         if group is None:
-            break
-        if size >= target:
-            ranges.append(KeyRange(low, tuple(members)))
-            low, members, size = group.low, [], 0
-        members.append(group)
-        size += group.size
-    ranges.append(KeyRange(low, tuple(members)))
+            size += sample_bytes
+        else:
+            members.append(group)
+            size += group.size
+    ranges.append(KeyRange(low, None, tuple(members)))
     return ranges
 
 

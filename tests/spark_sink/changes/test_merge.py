@@ -16,6 +16,7 @@ from spark_sink.changes.event_stream import EventStream
 from spark_sink.changes.key_order import in_order, is_ascending, place, place_of
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceGroup, SourceReader
+from spark_sink.pipeline.ranges import key_ranges
 from spark_sink.source.segment_reader import SegmentFile
 from spark_sink.tables.column_types import arrow_schema
 
@@ -96,9 +97,18 @@ def replayed(rows: dict[Key, dict[str, Any]], events: Sequence[dict[str, Any]]) 
     batch=st.integers(1, 40),
     in_memory=st.integers(1, 50),
     small=st.sampled_from([0, 10**9]),
+    cuts=st.integers(0, 5),
 )
 def test_merging_is_replaying(
-    tmp_path_factory: Any, seed: int, held: int, events: int, pieces: int, batch: int, in_memory: int, small: int
+    tmp_path_factory: Any,
+    seed: int,
+    held: int,
+    events: int,
+    pieces: int,
+    batch: int,
+    in_memory: int,
+    small: int,
+    cuts: int,
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("merge")
     chance = random.Random(seed)
@@ -134,10 +144,15 @@ def test_merging_is_replaying(
         rows |= {(r["tenant"], r["id"]): r for r in chunk}
         groups.append(SourceGroup(place(members[0]), place(members[-1]), (source,)))
     files = Files()
-    stream = EventStream(event_batches(happened, batch), KEY, rows=in_memory)
     reader = SourceReader(folder, folder, COLUMNS, KEY, Reading())
-    merged = merge(groups, stream, KEY, list(COLUMNS), reader, files, small)
-    untouched = [r for path, chunk in of_files.items() if path not in merged.removed for r in chunk]
+    removed: set[str] = set()
+    for one in key_ranges(groups, sorted(map(place, chance.sample(keys, cuts))), 1, 1 if cuts else 10**9):
+        own = [e for e in happened if one.low <= place((e["tenant"], e["id"]))]
+        own = [e for e in own if one.high is None or place((e["tenant"], e["id"])) < one.high]
+        stream = EventStream(event_batches(own, batch), KEY, rows=in_memory)
+        removed.update(merge(one.groups, stream, KEY, list(COLUMNS), reader, files, small, one.low, one.high))
+        files.cut()
+    untouched = [r for path, chunk in of_files.items() if path not in removed for r in chunk]
     result = sorted(files.rows + untouched, key=lambda r: order((r["tenant"], r["id"])))
     assert result == replayed(rows, happened)
     written = [(r["tenant"], r["id"]) for r in files.rows]
@@ -168,13 +183,13 @@ def test_a_stream_gives_whole_keys(counts: list[int], batch: int, most: int, bou
     taken: list[int] = []
     while (some := stream.take(limit)) is not None:
         assert is_ascending(in_order(some, KEY).select([*KEY, "_offset"]), [*KEY, "_offset"])
-        ids = some["id"].to_pylist()
+        ids: list[Any] = some["id"].to_pylist()
         assert not set(ids) & set(taken)
         # What a key's events come down to is always there, however few are left of them.
         for id in set(ids):
             last = max(r["_offset"] for r in some.to_pylist() if r["id"] == id)
             assert last == 100 * id + counts[id] - 1
-        taken += ids
+        taken.extend(ids)
     assert sorted(set(taken)) == [id for id in range(len(counts)) if bound is None or id < bound]
     following = stream.next_key()
     assert following == (order((None, bound)) if bound is not None and bound < len(counts) else None)

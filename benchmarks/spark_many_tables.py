@@ -1,0 +1,84 @@
+"""Two hundred tables with forty rows each a batch, and ten thousand small batches of one table.
+
+    python -m benchmarks.spark_many_tables [--tables 200] [--batches 10] [--small 10000] [--folder DIR]
+
+The first part is compared with one Spark job a table, which reads its segment and appends it by hand. The second one
+compares the cost of the last hundred batches with that of the first hundred, which is not to grow, and says how many
+files and bytes there are at the end beside what is live.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from deltalake import write_deltalake
+
+from benchmarks.spark_log import COLLECTION, LogMaker, ManyTables, Part
+from benchmarks.spark_side import ours, segments, spent, warm_session
+from spark_sink.session import local_session
+
+
+def many_tables(folder: Path, tables: int, batches: int) -> None:
+    spark = local_session()
+    log, lake, hand = (folder / part for part in ("log", "lake", "hand"))
+    maker = ManyTables(log, tables)
+    print(f"{'batch':>5}  {'tidemark':26} {'by hand':26} {'ratio':>5}")
+    for number in range(batches):
+        start = maker.offset
+        maker.commit(Part(np.arange(number * 20, number * 20 + 40), "c", False))
+        with spent() as mine:
+            ours(spark, log, lake)
+        with spent() as theirs:
+            for collection in maker.collections:
+                rows = spark.read.parquet(*segments(log, collection, start)).toArrow()
+                write_deltalake(str(hand / collection), rows.drop(["_unchanged"]), mode="append")
+        print(f"{number:5}  {mine!s:26} {theirs!s:26} {mine.cpu / theirs.cpu:5.2f}", flush=True)
+
+
+def small_batches(folder: Path, batches: int) -> None:
+    spark = local_session()
+    log, lake = folder / "log", folder / "lake"
+    maker = LogMaker(log, "ordered")
+    random = np.random.default_rng(5)
+    seconds = []
+    for number in range(batches):
+        new = Part(np.arange(number * 10, number * 10 + 10), "c", False)
+        maker.commit(new, Part(random.integers(0, number * 10 + 10, 5), "u", False))
+        began = time.perf_counter()
+        ours(spark, log, lake, {"*": ["current", "history"]})
+        seconds.append(time.perf_counter() - began)
+        if number % 1000 == 999:
+            median = statistics.median(seconds[-100:])
+            print(f"{number + 1:6} batches, median of the last hundred {median:.3f} s", flush=True)
+    first, last = statistics.median(seconds[100:200]), statistics.median(seconds[-100:])
+    print(f"{batches:,} batches: {first:.3f} s at first, {last:.3f} s at the end, ratio {last / first:.2f}")
+    for kind in ("current", "history"):
+        table = lake / COLLECTION / kind
+        files = list(table.glob("*.parquet"))
+        log_files = list((table / "_delta_log").iterdir())
+        size = sum(file.stat().st_size for file in files) / 1e6
+        print(f"{kind}: {len(files)} files, {size:.1f} MB, {len(log_files)} files of Delta's log")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--small", type=int, default=10_000)
+    parser.add_argument("--folder", type=Path, default=None)
+    options = parser.parse_args()
+    warm_session()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        if options.batches:
+            many_tables(Path(folder) / "many", options.tables, options.batches)
+        if options.small:
+            small_batches(Path(folder) / "small", options.small)
+
+
+if __name__ == "__main__":
+    main()
