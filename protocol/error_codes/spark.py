@@ -22,7 +22,7 @@ CODES = (
         "An option of the Spark source is missing or wrong",
         Policy.MANUAL,
         "Options: path, table, startingOffset (earliest, latest, an offset, a time), endingOffset, "
-        "maxEventsPerBatch, maxBytesPerBatch.",
+        "maxEventsPerBatch, maxBytesPerBatch, minPartitions; or state (events, current), asOf, warehouse.",
     ),
     ErrorCode(
         "TM-SPK-004",
@@ -122,5 +122,12 @@ CODES = (
         Policy.MANUAL,
         "Let the program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature "
         "off, or run tidemark materialize FILE --rebuild TABLE.",
+    ),
+    ErrorCode(
+        "TM-SPK-019",
+        "The columns of a table changed under a query",
+        Policy.MANUAL,
+        "Start the query again with its checkpoint: it reads on with the newest schema. To choose the columns "
+        "yourself, give the reader a schema (.schema(…)): then those are read, whatever columns come and go.",
     ),
 )

@@ -11,6 +11,7 @@ from protocol.capture_file import read_capture_file
 from spark_sink.live.net_rows import REDUCED_META, stream_net_rows
 from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
 from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.log_path import log_path
 from spark_sink.source.native_scan import parquet_files, segments_frame
 from spark_sink.tables.column_types import arrow_schema, ddl, quoted
 
@@ -72,7 +73,7 @@ def _places(path_or_file: Path | str, warehouse: Path | str | None) -> tuple[Fol
     place = Path(warehouse) if warehouse is not None else None
     path = Path(path_or_file)
     if not path.is_file():
-        return FollowedLog(path), place
+        return FollowedLog(log_path(path_or_file)), place
     capture = read_capture_file(path)
     if place is None and capture.spark is not None:
         place = capture.folder / capture.spark.warehouse

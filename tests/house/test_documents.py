@@ -101,7 +101,7 @@ def test_every_option_of_a_postgres_table_is_explained() -> None:
 def test_every_option_of_the_spark_source_is_explained() -> None:
     from spark_sink.source import options as source_options
 
-    assert set(source_options._NAMES) <= _options(DOCS / "spark.md").keys()
+    assert {*source_options.NAMES, *source_options.ALIASES} <= _options(DOCS / "spark.md").keys()
 
 
 def test_every_meta_column_is_explained() -> None:
