@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from protocol.errors import SparkError
 
@@ -85,14 +87,50 @@ class DeltaLog:
             return None
         return LoggedCommit(version, info, path)
 
+    def first_commit(self) -> int:
+        """The oldest commit that is there."""
+        return min((int(name[:20]) for name in self._names() if _COMMIT.fullmatch(name)), default=0)
+
+    def checkpoints(self) -> list[int]:
+        """The versions with a checkpoint, from which later versions can be read without older commits."""
+        return sorted({int(name[:20]) for name in self._names() if _CHECKPOINT.fullmatch(name)})
+
     def oldest_version(self) -> int:
         """The oldest version that can be read: later ones follow from it by commits that are all there."""
+        first = self.first_commit()
+        return min((version for version in self.checkpoints() if version >= first - 1), default=first) if first else 0
+
+    def removals(self, version: int) -> dict[str, datetime]:
+        """The files that left the table up to a version, and when, as far as the log tells."""
+        removed: dict[str, datetime] = {}
+        oldest = self.oldest_version()
+        for number in range(version, oldest, -1):
+            if commit := self.commit(number):
+                for path in commit.files[1]:
+                    removed.setdefault(path, commit.committed)
+        for part in self._folder.glob(f"{oldest:020d}.checkpoint*.parquet"):
+            for path, millis in self._tombstones(part):
+                removed.setdefault(path, datetime.fromtimestamp(millis / 1000, UTC))
+        return removed
+
+    def forget_before(self, checkpoint: int) -> None:
+        """Deletes what only versions before that of a checkpoint need."""
+        old = sorted(name for name in self._names() if name[:20].isdigit() and int(name[:20]) < checkpoint)
         with _reading(self._folder):
-            names = [path.name for path in self._folder.iterdir()]
-        commits = [int(name[:20]) for name in names if _COMMIT.fullmatch(name)]
-        oldest = min(commits, default=0)
-        checkpoints = [int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name)]
-        return min((version for version in checkpoints if version >= oldest - 1), default=oldest) if oldest else 0
+            # From the oldest on: what is left is without gaps at any time.
+            for name in old:
+                (self._folder / name).unlink(missing_ok=True)
+
+    def _names(self) -> list[str]:
+        with _reading(self._folder):
+            return [path.name for path in self._folder.iterdir()]
+
+    def _tombstones(self, checkpoint: Path) -> Iterator[tuple[str, int]]:
+        with _reading(checkpoint):
+            removes = pq.ParquetFile(checkpoint).read(columns=["remove.path", "remove.deletionTimestamp"])
+        there: list[Any] = removes.column("remove").drop_null().to_pylist()
+        for remove in there:
+            yield remove["path"], remove["deletionTimestamp"] or 0
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -110,5 +148,5 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise SparkError("TM-SPK-015", f"{path}: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
+    except (orjson.JSONDecodeError, pa.ArrowInvalid) as error:
         raise SparkError("TM-SPK-015", f"{path}: {error}") from error

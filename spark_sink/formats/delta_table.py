@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,11 +31,14 @@ from spark_sink.tables.column_types import Columns, arrow_schema, quoted, spark_
 _EXACT_STATISTICS = ("bigint", "date")
 """Types whose extremes in a Delta file's statistics are exact: strings may be cut short, times are in milliseconds."""
 
+RETENTION = timedelta(days=1)
+"""Files that left a table are kept so long at most, for reading old versions of it."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
     "delta.logRetentionDuration": "interval 7 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": f"interval {RETENTION.days} days",
 }
 
 
@@ -130,6 +134,11 @@ class PositionedTable:
             elif self._fixed_version is None:
                 self._table.update_incremental()
             self._check_owner()
+
+    def checkpoint(self) -> None:
+        """Writes a checkpoint of this version, which costs less to open than many commits."""
+        with self._answering():
+            self._opened.create_checkpoint()
 
     def create(self, columns: Columns, description: str, key: Sequence[str] = ()) -> None:
         """Makes the table, empty, at position 0.

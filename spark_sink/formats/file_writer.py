@@ -35,9 +35,6 @@ _RUN_BYTES = 64 * 2**20
 _COMPRESSED = 0.5
 """The share of their size that rows are thought to have in a file, before any were written."""
 
-_FULL = 0.9
-"""A file with this share of its target is not filled up with a tiny row group."""
-
 _OVERFULL = 1.25
 """What is left at the end goes into the last file up to this share of its target, rather than into a tiny one."""
 
@@ -171,9 +168,7 @@ class FileWriter:
         compressed = self._written / self._arrow_bytes if self._arrow_bytes else _COMPRESSED
         if self._file is None:
             return max(1, int(self._target * share / (row_bytes * compressed)))
-        if self._file.size >= self._target * _FULL:
-            return 0
-        return int((self._target * share - self._file.size) / (row_bytes * compressed))
+        return max(0, int((self._target * share - self._file.size) / (row_bytes * compressed)))
 
     def _first_inside(self) -> int:
         """The first pending row before which there is a boundary inside the present file, or at its end."""

@@ -86,7 +86,8 @@ def _read(
         wanted = [name for name in schema.names if name in stored]
         if bounds and "_offset" not in wanted:
             wanted.append("_offset")
-        for batch in parquet.iter_batches(_ROWS, columns=wanted, use_threads=threads):
+        groups = _row_groups(parquet.metadata, bounds) if bounds else None
+        for batch in parquet.iter_batches(_ROWS, columns=wanted, row_groups=groups, use_threads=threads):
             kept = batch
             if bounds:
                 offset = batch.column("_offset")
@@ -95,6 +96,19 @@ def _read(
                 )
             if kept.num_rows:
                 yield _conform(kept, schema)
+
+
+def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]:
+    """The row groups that may hold offsets within bounds, by their statistics."""
+    place = metadata.schema.names.index("_offset")
+    found = []
+    for index in range(metadata.num_row_groups):
+        statistics = metadata.row_group(index).column(place).statistics
+        if statistics is None or not statistics.has_min_max:
+            found.append(index)
+        elif statistics.min < bounds[1] and statistics.max >= bounds[0]:
+            found.append(index)
+    return found
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

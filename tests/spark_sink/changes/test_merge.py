@@ -158,9 +158,10 @@ def test_merging_is_replaying(
     written = [(r["tenant"], r["id"]) for r in files.rows]
     assert written == sorted(written, key=order)
     # No file spans one that stayed.
-    for file in files.files:
-        if file:
-            first_key, last_key = place_of(file[0], KEY, 0), place_of(file[-1], KEY, file[-1].num_rows - 1)
+    for pieces_of_file in files.files:
+        if pieces_of_file:
+            newest = pieces_of_file[-1]
+            first_key, last_key = place_of(pieces_of_file[0], KEY, 0), place_of(newest, KEY, newest.num_rows - 1)
             stayed = [order((r["tenant"], r["id"])) for r in untouched]
             assert not [key for key in stayed if first_key < key < last_key]
 

@@ -258,8 +258,10 @@ def test_a_table_that_was_deleted_is_not_there(table: PositionedTable) -> None:
     table.refresh()
     assert (table.exists, table.position, list(table.versions())) == (False, 0, [])
 
-    table.create(COLUMNS, "again")
-    table.commit([], [], 3)
+    another = opened(table.path)
+    another.create(COLUMNS, "again")
+    another.commit([], [], 3)
+    table.refresh()
     assert (table.exists, table.position, table.version, table.rows) == (True, 3, 1, 0)
 
 

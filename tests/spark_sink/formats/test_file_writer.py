@@ -21,9 +21,8 @@ from spark_sink.formats.file_writer import FileWriter
 from spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"a": "bigint", "b": "string", "c": "bigint", "note": "string"}
-KEYS = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from(["", "x", "xy", "z"]), st.integers(0, 30)), max_size=300, unique=True
-)
+KEY = st.tuples(st.none() | st.integers(0, 3), st.sampled_from(["", "x", "xy", "z"]), st.integers(0, 30))
+KEYS = st.lists(KEY, max_size=300, unique=True)
 
 
 def rows_of(keys: Sequence[tuple[Any, ...]], columns: dict[str, str] = COLUMNS) -> pa.Table:
@@ -58,7 +57,8 @@ def longest_run(size: int) -> Iterator[None]:
 
 
 def values(table: pa.Table, name: str) -> list[Any]:
-    return list(table.column(name).to_pylist())
+    """With a null as what is below all else."""
+    return [-1 if value is None else value for value in table.column(name).to_pylist()]
 
 
 def disjoint(first: pa.Table, second: pa.Table, key: Sequence[str]) -> bool:
@@ -82,7 +82,7 @@ def test_a_box_of_key_ranges_alone_says_in_which_file_a_key_is(
     keys: list[tuple[int, str, int]], target: int, batches: list[int], longest: int, columns: int
 ) -> None:
     key = ["a", "b", "c"][:columns]
-    unique = sorted({k[:columns]: k for k in keys}.values())
+    unique = sorted({k[:columns]: k for k in keys}.values(), key=lambda k: (k[0] is not None, k))
     with tempfile.TemporaryDirectory() as folder, longest_run(longest):
         root = Path(folder)
         files = written(root, rows_of(unique), key, target, batches)
@@ -137,6 +137,15 @@ def test_a_run_that_does_not_fit_begins_a_file_and_ends_one(tmp_path: Path) -> N
     assert held[0] == [0]
     assert held[1:-1] == [[1]] * (len(held) - 2) and len(held) >= 4
     assert held[-1] == [2]
+
+
+def test_nulls_of_a_leading_column_are_one_run(tmp_path: Path) -> None:
+    rows = many([30_000, 2_000])
+    nulls = pa.array([None] * 30_000 + [0] * 2_000, pa.int64())
+    files = written(tmp_path, rows.set_column(0, "a", nulls), ["a", "b"], 500_000, [5_000] * 6)
+
+    held = [set(values(read(tmp_path, file), "a")) for file in files]
+    assert held == [{-1}] * (len(files) - 1) + [{0}] and len(files) >= 3
 
 
 def test_runs_that_fit_share_a_file(tmp_path: Path) -> None:

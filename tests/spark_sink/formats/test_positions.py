@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -147,6 +149,29 @@ def test_a_compaction_that_came_between_makes_a_commit_fail_once(table: Position
     put(table, 40, 4)
 
     assert (opened(table.path).position, stored(table.path)) == (40, [1, 2, 3, 4])
+
+
+def test_of_many_that_commit_at_once_one_does(table: PositionedTable) -> None:
+    handles = [opened(table.path) for _ in range(6)]
+    together = Barrier(len(handles))
+
+    def attempt(number: int) -> bool:
+        together.wait()
+        try:
+            put(handles[number], 40 + number, 100 + number)
+        except SparkError as error:
+            assert error.code == "TM-SPK-010"
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(handles)) as pool:
+        done = list(pool.map(attempt, range(len(handles))))
+
+    winner = done.index(True)
+    assert done.count(True) == 1
+    again = opened(table.path)
+    assert (again.position, again.version) == (40 + winner, 4)
+    assert stored(table.path) == [1, 2, 3, 100 + winner]
 
 
 def write_append(path: Path) -> None:
@@ -301,6 +326,15 @@ def test_versions_end_where_the_log_does(table: PositionedTable) -> None:
     clean_before(table.path, 2)
 
     assert [v.version for v in opened(table.path).versions()] == [3, 2]
+
+
+def test_a_checkpoint_whose_next_commit_is_gone_is_of_no_use(table: PositionedTable) -> None:
+    for version in (0, 3):
+        DeltaTable(str(table.path), version=version).create_checkpoint()
+    for version in (0, 1):
+        log_file(table.path, version).unlink()
+
+    assert [v.version for v in opened(table.path).versions()] == [3]
 
 
 def test_an_old_version_is_not_moved_by_what_comes_later(table: PositionedTable) -> None:
