@@ -81,7 +81,8 @@ def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
     """
     if view.base.error:
         raise view.base.error
-    columns = {name: spark for name, spark in view.columns.items() if name in names}
+    # Without any column a batch would have no rows.
+    columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
     overlay = view.overlay
     partitions: list[InputPartition] = [BasePartition(columns, paths, None) for paths in _packed(overlay.untouched)]
     if view.segments:

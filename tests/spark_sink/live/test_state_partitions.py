@@ -117,6 +117,15 @@ def test_only_the_columns_that_are_asked_for_are_read(made: RandomLog) -> None:
     assert [row["note"] for batch in found for row in batch.to_pylist()] == ["old"] * 10
 
 
+def test_rows_count_where_none_of_their_columns_is_asked_for(made: RandomLog) -> None:
+    made.commit(event("d", 4))
+    view = viewed(made, "public/t0", made.boundaries[-1])
+
+    found = [batch for partition in plan_state(view, ["missing"]) for batch in read_state(partition)]
+
+    assert sum(batch.num_rows for batch in found) == 9
+
+
 def test_the_newest_base_that_is_old_enough_is_taken(made: RandomLog) -> None:
     made.commit(event("u", 4, note="new"))
     made.commit(event("u", 4, note="newer"))
