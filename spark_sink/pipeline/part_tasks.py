@@ -25,7 +25,7 @@ from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.file_writer import FileWriter
-from spark_sink.source.null_arrays import unflagged
+from spark_sink.source.arrow_handover import unpacked
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 
@@ -119,19 +119,22 @@ def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.Recor
     return run
 
 
-def routed(work: Sequence[Assignment], place: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def routed(
+    work: Sequence[Assignment], names: Sequence[str], place: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of a job whose partitions hold the events of one assignment each, sorted by key and offset.
 
     Args:
         work: The assignments.
+        names: Of the columns, which come packed.
         place: Name of the column that numbers them. The first row of a partition is no event: it says the number only.
     """
 
     def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for first in rows:
-            if first.num_rows:
-                number = first.column(place)[0].as_py()
-                yield _reported(_perform(work[number], _events_of(number, first, rows, place, work[number].columns)))
+        batches = (unpacked(batch, names) for batch in rows if batch.num_rows)
+        for first in batches:
+            number = first.column(place)[0].as_py()
+            yield _reported(_perform(work[number], _events_of(number, first, batches, place, work[number].columns)))
 
     return run
 
@@ -146,8 +149,7 @@ def _events_of(
         if not pc.all(pc.equal(batch.column(place), pa.scalar(number, pa.int32())), min_count=0).as_py():
             raise SparkError("TM-SPK-013", "a shuffle brought events of two key ranges into one partition")
         if batch.num_rows:
-            whole = unflagged(batch)
-            arrays = [whole.column(field.name).cast(field.type) for field in schema]
+            arrays = [batch.column(field.name).cast(field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         batch = next(more, None)
 

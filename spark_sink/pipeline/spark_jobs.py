@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_sink.changes.key_order import Place, place
 from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
 from spark_sink.pipeline.routing import route
-from spark_sink.source.null_arrays import flagged
+from spark_sink.source.arrow_handover import packed
 from spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class SparkJobs:
         from pyspark.sql import functions as F
 
         count = len(work)
-        events = flagged(events)
         placed = events.withColumn(_PLACE, F.expr(route(key, types, bounds)))
         # A partition without events has to run too: its sources are to be written.
         marks = self.spark.range(0, count, 1, 1).select(
@@ -94,7 +93,7 @@ class SparkJobs:
         order = [F.col(quoted(name)).asc_nulls_first() for name in key]
         ordered = partitioned.sortWithinPartitions(*order, F.col("_offset").asc_nulls_first())
         self._describe(description)
-        return _reports(ordered.mapInArrow(routed(work, _PLACE), REPORT))
+        return _reports(packed(ordered).mapInArrow(routed(work, ordered.columns, _PLACE), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
         """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.
