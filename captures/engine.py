@@ -219,6 +219,8 @@ class Capture:
 
     def _reconnect(self, error: SourceError) -> bool:
         """Waits for the source, answering stdin meanwhile; False when the session is over."""
+        # Nobody reads it until it is connected anew, and a server that shuts down would wait for whoever should.
+        self._log.close()
         while True:
             if isinstance(error, LostPosition) and self._lost is None:
                 self._lost = error

@@ -131,12 +131,13 @@ class LogStream(Protocol):
         """Opens the connection anew after a retryable error, and goes on where the log was left.
 
         Lines that were returned before are not returned again, also not those of a transaction that broke off in its
-        middle. Called again after it failed, and also when the connection was sound and another one broke. What was
-        acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when the log cannot
-        be gone on with.
+        middle. Called after ``close``, and again after it failed, also when the connection was sound and another one
+        broke. What was acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when
+        the log cannot be gone on with.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the connection, of which the source learns at once. Does nothing the second time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,7 @@ class MysqlSource:
             self,
             emit_truncate=self._config.truncate == "emit",
             mariadb=self._session.mariadb,
+            beside=lambda: self._session.descriptor,
         )
         return self._log
 

@@ -12,6 +12,7 @@ import time
 import psycopg
 from psycopg import pq, sql
 
+from captures.hang_up import HangUpWatch
 from captures.interface import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.lsn import format_lsn
@@ -42,6 +43,7 @@ class ReplicationConnection:
     Args:
         position: Where to start; the server starts no earlier than the slot's confirmed position.
         flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
+        session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
 
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
@@ -51,7 +53,7 @@ class ReplicationConnection:
         backend_pid: The walsender's process.
     """
 
-    def __init__(self, config: EndpointConfig, position: int, *, flushed: int) -> None:
+    def __init__(self, config: EndpointConfig, position: int, *, flushed: int, session: int) -> None:
         self._slot = config.slot
         self._publication = config.publication
         self._unpublished = False
@@ -75,6 +77,7 @@ class ReplicationConnection:
             result = execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
             if result.status != pq.ExecStatus.COPY_BOTH:
                 raise self._refusal(result)
+            self._watch = HangUpWatch(session, self._connection.socket)
         except BaseException:
             self._connection.finish()
             raise
@@ -168,6 +171,7 @@ class ReplicationConnection:
         )
 
     def close(self) -> None:
+        self._watch.close()
         self._connection.finish()
 
     def _flush(self) -> None:

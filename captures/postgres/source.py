@@ -174,7 +174,9 @@ class PostgresSource:
         deadline = time.monotonic() + SLOT_WAIT_SECONDS
         while True:
             try:
-                return ReplicationConnection(self._config, start.position, flushed=start.flushed)
+                return ReplicationConnection(
+                    self._config, start.position, flushed=start.flushed, session=self._session.fileno()
+                )
             except SourceError as error:
                 if error.code != "TM-PG-014" or time.monotonic() >= deadline:
                     raise self._name_holder(error) from None
