@@ -32,6 +32,15 @@ class LostPosition(SourceError):
     """
 
 
+class SessionEnded(Exception):
+    """What a source waited for is wanted no more, because the session is over."""
+
+
+def never() -> bool:
+    """The session goes on, whatever a source waits for."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
     """How tables are read; made from the configuration by ``captures.backfill_config``.
@@ -302,24 +311,29 @@ class Source(Protocol):
         Asked for after ``start_position``, and again when tables are read anew.
         """
 
-    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+    def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         """Where the log is read from.
+
+        Compares the position with the server first, then makes what is missing there, as far as the configuration lets
+        it. What it made is taken away again by ``close``, unless the log was opened in between.
 
         Args:
             cursor: The state's cursor, None for a new capture.
             identity: The state's ``identity()``.
+            ended: Whether the session is over: it may have to wait for others' transactions, for hours.
 
         Raises:
             LostPosition: The log no longer holds everything after ``cursor``.
+            SessionEnded: ``ended`` said so while it waited.
             SourceError: Anything else.
         """
 
-    def start_over(self) -> int:
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
         """Makes what a new capture starts from, where the configuration lets it, and returns its position.
 
         Called after ``LostPosition``, with the log closed or never opened. Everything that changes in the tables after
         this call is in the log from that position on, and ``identity()`` is the new one. Tables are not asked for anew:
-        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises SourceError.
+        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises as ``start_position``.
         """
 
     def reconnect(self) -> None:

@@ -188,6 +188,17 @@ def has_gtids(session: Session) -> bool:
     return session.variable("gtid_mode") == "ON"
 
 
+def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
+    """Makes the watermark table where it is needed and there is none; whether it did. Raises pymysql.Error."""
+    path = config.watermark_path
+    if path is None or session.mariadb or has_gtids(session):
+        return False
+    if session.value("SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path):
+        return False
+    session.rows(create_watermark_table(path))
+    return True
+
+
 def create_watermark_table(table: tuple[str, str]) -> str:
     """The statement that makes the watermark table where there is none."""
     name = ".".join(map(quoted_name, table))

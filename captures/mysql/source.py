@@ -10,14 +10,14 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
-from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable
+from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, never
 from captures.mysql.bindings import MysqlBinding, bound_tables, folded
 from captures.mysql.catalog import is_versioned
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
 from captures.mysql.columns import Column, Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from captures.mysql.fence import ServerFence, end_of_log, fence_taker
+from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.history import continued, end_position, log_files, server_identity
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
@@ -134,18 +134,24 @@ class MysqlSource:
         with asking("asking the server who it is"):
             return server_identity(self._session)
 
-    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+    def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         with asking("looking for where to read the log from"):
             if cursor is None:
                 self._start = end_position(self._session)
             else:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
+            self._prepare()
         return self._start.order
 
-    def start_over(self) -> int:
+    def _prepare(self) -> None:
+        if ensure_watermark_table(self._session, self._config):
+            logger.info("created table %s", self._config.watermark_table)
+
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._snapshots.close()  # Where they stand says nothing of another log.
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
+            self._prepare()
         return self._start.order
 
     def format_position(self, position: int) -> str:

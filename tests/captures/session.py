@@ -12,17 +12,17 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from captures.connector import answer
-from captures.interface import DatabaseFactory
+from captures.interface import Database, DatabaseFactory
 from captures.mysql.database import MysqlDatabase
 from captures.postgres.database import PostgresDatabase
 from protocol.codec import decode_request, split_captured
-from protocol.messages import Applied
+from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
 
 Message = dict[str, Any]
@@ -264,15 +264,23 @@ def session(
         opened.close()
 
 
-def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> str:
-    """Makes what the capture needs at the source (slot and publication), and returns what the connector says it did.
+def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> None:
+    """Makes what the capture needs at the source (slot and publication), as its first session does.
 
     In this process: for most tests this comes before what they are about, and a process takes a while to start.
     """
+    database = DATABASES[command[-1]]()
     request = {"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}}
-    applied = answer(DATABASES[command[-1]](), decode_request(json.dumps(request).encode()))
-    assert isinstance(applied, Applied)
-    return applied.action_description
+    decoded = decode_request(json.dumps(request).encode())
+    assert isinstance(decoded, Apply)
+    answer(database, decoded)
+    begin(database, decoded.capture)
+
+
+def begin(database: Database, capture: CaptureSpec) -> None:
+    """Opens a new capture, and ends it before it has said anything."""
+    with closing(database.open(capture.config, capture.bindings)) as source:
+        source.open_log(source.start_position(None, None)).close()
 
 
 Rows = dict[tuple[Any, ...], Json]
