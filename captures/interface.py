@@ -409,7 +409,8 @@ class Database(Protocol):
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
         """Makes what the capture needs at the source; says what it did, nothing when there was nothing to do."""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> Source: ...
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
+        """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server."""
 
 
 DatabaseFactory = Callable[[], Database]

@@ -60,9 +60,9 @@ class MysqlDatabase:
         """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
         return ""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> MysqlSource:
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> MysqlSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
-        return MysqlSource(parse_endpoint(config), bindings, resources)
+        return MysqlSource(parse_endpoint(config), bindings, resources, only_reads=only_reads)
 
 
 @contextlib.contextmanager

@@ -163,13 +163,30 @@ class WatermarkFences:
         return [str(end_of_log(self._session))]
 
 
-def fence_taker(session: Session, config: EndpointConfig) -> FenceTaker:
-    """How snapshots are opened on this server.
+class UncertainSnapshots:
+    """Snapshots for a plan, which looks at no log: nothing is written for them, nor known of what they see."""
+
+    def __init__(self, session: Session) -> None:
+        session.rows("SET SESSION TRANSACTION READ ONLY")
+        self._session = session
+
+    def open(self) -> PositionFence:
+        self._session.rows(_SNAPSHOT)
+        return PositionFence(0, end_of_log(self._session))
+
+    def logged(self) -> list[str]:
+        return [str(end_of_log(self._session))]
+
+
+def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:
+    """How snapshots are opened on this server; with ``only_reads`` for a plan, for which nothing is written.
 
     Raises:
         SourceError: ``TM-MY-011`` MySQL without GTIDs, and no watermark table in the configuration.
         pymysql.Error: The server refuses, or the connection is lost.
     """
+    if only_reads:
+        return UncertainSnapshots(session)
     if session.mariadb:
         return MariadbFences(session)
     if has_gtids(session):

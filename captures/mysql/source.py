@@ -71,14 +71,20 @@ class MysqlSource:
     """
 
     def __init__(
-        self, config: EndpointConfig, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]
+        self,
+        config: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        *,
+        only_reads: bool = False,
     ) -> None:
         self._config = config
+        self._only_reads = only_reads
         self._server_id = replica_id(config, resources)
         self._session = connect(config)
         try:
             with asking("opening the source"):
-                self._fences = fence_taker(self._session, config)
+                self._fences = fence_taker(self._session, config, only_reads=only_reads)
                 self._base = str(server_identity(self._session)["base"])
                 self._as_of = end_of_log(self._session)
                 self._bindings = self._bound(bindings, resources)
@@ -122,7 +128,7 @@ class MysqlSource:
         self._session.close()
         self._session = connect(self._config)
         with asking("preparing the session"):
-            self._fences = fence_taker(self._session, self._config)
+            self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
 
     def close(self) -> None:
         self._snapshots.close()
@@ -206,7 +212,8 @@ class MysqlSource:
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return _ChunkReader(partial(SelectChunkReader, self._config), self._target, self._doubted, self._snapshots)
+        open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
+        return _ChunkReader(open_reader, self._target, self._doubted, self._snapshots)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""

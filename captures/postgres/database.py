@@ -60,9 +60,12 @@ class PostgresDatabase:
         """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
         return ""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> PostgresSource:
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> PostgresSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
-        return PostgresSource(parse_endpoint(config), bindings, resources)
+        endpoint = parse_endpoint(config)
+        if only_reads:
+            endpoint = endpoint.model_copy(update={"read_only": True})
+        return PostgresSource(endpoint, bindings, resources)
 
 
 @contextlib.contextmanager
