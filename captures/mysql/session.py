@@ -244,10 +244,10 @@ class Session:
 
     @property
     def descriptor(self) -> int:
-        """Of the connection's socket. Raises OSError when it is closed."""
+        """Of the connection's socket. Raises SourceError when it is closed."""
         socket: Any = self.connection._sock
         if socket is None:
-            raise OSError("the connection is closed")
+            raise SourceError("TM-MY-020", "the session with the server is closed")
         return int(socket.fileno())
 
     def close(self) -> None:

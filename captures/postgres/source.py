@@ -168,20 +168,20 @@ class PostgresSource:
         with asking("preparing the source anew"):
             slot = read_slot(self._session, self._config.slot)
             if slot is not None and (slot.invalidated or self._undecodable):
-                if not self._config.create:
-                    raise self._made_by_hand(slot)
-                self._drop_slot()
+                if self._config.create:
+                    self._drop_slot()
+                elif self._undecodable:
+                    raise self._to_be_made_by_hand()
             self.followed.published_anew()
         self._log = None
         self._undecodable = False
         return self._make_slot(ended)
 
-    def _made_by_hand(self, slot: Slot) -> SourceError:
+    def _to_be_made_by_hand(self) -> SourceError:
         again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self._session, self._config)};"
         return SourceError(
             "TM-PG-015",
-            f"replication slot {self._config.slot} is of no more use: "
-            + (slot.invalidated or "it is older than its publication"),
+            f"replication slot {self._config.slot} is of no more use: it is older than its publication",
             remedy=f"Run: {again}",
         )
 
@@ -259,6 +259,8 @@ class PostgresSource:
         if start.replaces is not None:
             self._check(start.position, start.known, self.identity())
             self._end_walsender(start.replaces)
+        with asking("looking for the session beside the stream"):
+            descriptor = self._session.fileno()
         deadline = time.monotonic() + SLOT_WAIT_SECONDS
         while True:
             try:
@@ -266,7 +268,7 @@ class PostgresSource:
                     self._config,
                     start.position,
                     flushed=start.flushed,
-                    session=self._session.fileno(),
+                    session=descriptor,
                     unpublished=self._publication_lost,
                 )
             except SourceError as error:

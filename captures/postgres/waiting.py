@@ -100,10 +100,10 @@ def run_patiently(
                 reported = time.monotonic()
                 _say_who_is_waited_for(session, what, connection.backend_pid, standby=in_recovery(session))
         return connection.get_result()
-    except psycopg.Error as error:
-        raise query_failure(error, what) from None
-    except BaseException:
+    except BaseException as error:
         _cancel(connection)
+        if isinstance(error, psycopg.Error):
+            raise query_failure(error, what) from None
         raise
     finally:
         connection.finish()

@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from captures.postgres.waiting import command_of
 from tests.captures.session import Json, Session, session
@@ -112,3 +114,11 @@ def test_a_capture_that_waits_ends_when_it_is_told_to_and_leaves_nothing_behind(
 )
 def test_of_a_query_only_what_it_does_to_which_table_is_said(query: str | None, command: str) -> None:
     assert command_of(query) == command
+
+
+@given(st.text(), st.sampled_from(["UPDATE t SET a = '{}'", "SELECT '{}'", "/* {} */ DELETE FROM t", "COPY t -- {}"]))
+def test_no_value_is_ever_said(value: str, query: str) -> None:
+    given_value = value.replace("'", "''").replace("*/", "").replace("{", "").replace("}", "")
+    assert command_of(query.format(given_value)) in ("UPDATE t", "SELECT", "DELETE FROM t", "COPY t")
+    said_of_anything = command_of(value).upper()
+    assert said_of_anything == "" or said_of_anything in " ".join(value.upper().split())
