@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from protocol.capture_file import read_capture_file
 from spark_sink.live.net_rows import REDUCED_META, stream_net_rows
 from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
+from spark_sink.source.arrow_handover import packed, unpacked
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.log_path import log_path
 from spark_sink.source.native_scan import parquet_files, segments_frame
@@ -145,12 +146,14 @@ def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     else:
         # One task for all of them; but not one for the base's files too.
         events = events.repartition(1) if old is not None else events.coalesce(1)
-    reduce_events = partial(_mapped, key=view.key, columns=dict(view.columns))
-    return events.sortWithinPartitions(*keys, "_offset").mapInArrow(reduce_events, ddl(view.columns))
+    reduce_events = partial(_mapped, key=view.key, columns=dict(view.columns), names=list(columns))
+    return packed(events.sortWithinPartitions(*keys, "_offset")).mapInArrow(reduce_events, ddl(view.columns))
 
 
-def _mapped(batches: Iterator[pa.RecordBatch], key: Sequence[str], columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    return stream_net_rows(batches, key, columns)
+def _mapped(
+    batches: Iterator[pa.RecordBatch], key: Sequence[str], columns: dict[str, str], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    return stream_net_rows((unpacked(batch, names) for batch in batches), key, columns)
 
 
 def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | None:
