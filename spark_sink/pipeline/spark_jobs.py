@@ -72,7 +72,7 @@ class SparkJobs:
 
         Args:
             work: One for each range.
-            events: The table's columns and those of ``part_tasks.EVENT_META``.
+            events: The table's columns and those of ``part_tasks.EVENT_META``, in this order.
             bounds: Where the ranges from the second on begin.
             key: Names of the key's columns.
             types: Their Spark types.
@@ -91,8 +91,10 @@ class SparkJobs:
         partitioned = placed.unionAll(marks).repartition(count, F.get(salts, F.col(_PLACE)))
         order = [F.col(quoted(name)).asc_nulls_first() for name in key]
         ordered = partitioned.sortWithinPartitions(*order, F.col("_offset").asc_nulls_first())
+        # mapInArrow looks columns up by their names as they are, which fails where one has a dot in it.
+        numbered = ordered.toDF(*(f"c{number}" for number in range(len(ordered.columns))))
         self._describe(description)
-        return _reports(ordered.mapInArrow(routed(work, _PLACE), REPORT))
+        return _reports(numbered.mapInArrow(routed(work), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
         """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.
