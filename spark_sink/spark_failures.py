@@ -17,6 +17,17 @@ _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
 _KINDS: dict[str, type[TidemarkError]] = {kind.__name__: kind for kind in (ChangeLogError, SparkError)}
 
 
+def spark_exceptions() -> tuple[type[Exception], ...]:
+    """What PySpark raises when Spark fails: its own exceptions, and those of the JVM that it does not translate."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError
+    except ModuleNotFoundError:  # The client of Connect alone has no JVM.
+        return (PySparkException,)
+    return (PySparkException, Py4JError)
+
+
 def tidemark_error(error: Exception) -> TidemarkError:
     """The error that made Spark fail, or ``TM-SPK-013`` with the first line of Spark's own.
 
