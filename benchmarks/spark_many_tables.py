@@ -17,14 +17,13 @@ from pathlib import Path
 
 import numpy as np
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 
 from benchmarks.spark_log import COLLECTION, LogMaker, ManyTables, Part
 from benchmarks.spark_side import ours, segments, spent, warm_session
-from spark_sink.session import local_session
 
 
-def many_tables(folder: Path, tables: int, batches: int) -> None:
-    spark = local_session()
+def many_tables(spark: SparkSession, folder: Path, tables: int, batches: int) -> None:
     log, lake, hand = (folder / part for part in ("log", "lake", "hand"))
     maker = ManyTables(log, tables)
     print(f"{'batch':>5}  {'tidemark':26} {'by hand':26} {'ratio':>5}")
@@ -40,8 +39,7 @@ def many_tables(folder: Path, tables: int, batches: int) -> None:
         print(f"{number:5}  {mine!s:26} {theirs!s:26} {mine.cpu / theirs.cpu:5.2f}", flush=True)
 
 
-def small_batches(folder: Path, batches: int) -> None:
-    spark = local_session()
+def small_batches(spark: SparkSession, folder: Path, batches: int) -> None:
     log, lake = folder / "log", folder / "lake"
     maker = LogMaker(log, "ordered")
     random = np.random.default_rng(5)
@@ -72,12 +70,12 @@ def main() -> None:
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--folder", type=Path, default=None)
     options = parser.parse_args()
-    warm_session()
+    spark = warm_session()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if options.batches:
-            many_tables(Path(folder) / "many", options.tables, options.batches)
+            many_tables(spark, Path(folder) / "many", options.tables, options.batches)
         if options.small:
-            small_batches(Path(folder) / "small", options.small)
+            small_batches(spark, Path(folder) / "small", options.small)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from protocol.changelog import ChangeLog
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import MaterializeReport
 from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.session import local_session
+from spark_sink.session import open_session
 from spark_sink.tables.kept_tables import KeepRules
 
 _MICROS = pa.timestamp("us", "UTC")
@@ -57,7 +57,7 @@ def warm_session() -> SparkSession:
     """A local session that has run a job of each kind, so that no side pays for what happens once."""
     if sys.platform != "linux":
         sys.exit("processor time of a tree of processes is known on Linux only")
-    spark = local_session("benchmark")
+    spark, _ = open_session(None, {})
     numbers = spark.range(0, 100_000, 1, 4)
     numbers.groupBy((F.col("id") % 10).alias("k")).agg(F.max(F.struct("id"))).collect()
     numbers.mapInArrow(_counted, "rows bigint").collect()

@@ -1,1 +1,1 @@
-"""The two contracts of tidemark: the capture protocol on stdin and stdout, and the change log on disk."""
+"""The contracts of tidemark: the capture protocol on stdin and stdout, the change log on disk, and the capture file."""

@@ -45,6 +45,11 @@ class TidemarkError(Exception):
         """Where docs/errors.md explains the code."""
         return f"docs/errors.md#{self.code.lower()}"
 
+    @property
+    def explanation(self) -> str:
+        """What a command says on stderr: what happened, what to do, and where to read more. Lines, each ended."""
+        return f"error {self.code}: {self.message}\n  what to do: {self.remedy}\n  see {self.documentation}\n"
+
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 

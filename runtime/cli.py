@@ -1,6 +1,7 @@
 """The ``tidemark`` command.
 
-Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 130 interrupted (SIGINT or SIGTERM).
+Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 130 interrupted (SIGINT or
+SIGTERM); of ``materialize`` 3 where a retry may succeed.
 """
 
 from __future__ import annotations
@@ -79,13 +80,6 @@ app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")
 
 
-def show(error: TidemarkError) -> None:
-    """Says on stderr what happened, what to do, and where to read more."""
-    sys.stderr.write(
-        f"error {error.code}: {error.message}\n  what to do: {error.remedy}\n  see {error.documentation}\n"
-    )
-
-
 def main() -> NoReturn:
     """Runs the command; every error ends here as a message with a code, never as a traceback."""
     # A shell starts background jobs with SIGINT ignored, and Python would leave it so: it would leave processes behind.
@@ -94,17 +88,17 @@ def main() -> NoReturn:
         app()
         status = 0
     except TidemarkError as error:
-        show(error)
+        sys.stderr.write(error.explanation)
         status = error.exit_status
     except KeyboardInterrupt:
         status = INTERRUPTED
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""
-        show(TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}"))
+        sys.stderr.write(TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}").explanation)
         status = 1
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing is swallowed, it is said and ends in 1
         if os.environ.get("LOG_LEVEL", "").lower() == "debug":
             traceback.print_exc()
-        show(TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}"))
+        sys.stderr.write(TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}").explanation)
         status = 1
     sys.exit(status)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from protocol.capture_file import CaptureFile
 from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
 from protocol.plan import PLAN
-from runtime.capture_file import CaptureFile
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector

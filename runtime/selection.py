@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from protocol.capture_file import TableEntry
 from protocol.errors import UsageError
 from protocol.messages import Binding, Collection, DiscoveredBinding, SpecResponse
-from runtime.capture_file import TableEntry, near
+from protocol.nearest_names import near
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from protocol.capture_file import CommitEntry
 from protocol.changelog import Commit
 from protocol.codec import captured_prefix, decode_response, split_captured
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.messages import Checkpoint, Json, JsonObject, Opened, Response, SourcedSchema
 from protocol.state import merge_patch
-from runtime.capture_file import CommitEntry
 from runtime.changelog.batch import Batch, BoundCollection
 from runtime.changelog.writer import LogWriter
 from runtime.committer import Committer

@@ -7,11 +7,11 @@ import time
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
 
+from protocol.capture_file import CommitEntry
 from protocol.error_codes import Policy
 from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
 from protocol.logs import LogLine
 from protocol.messages import Open
-from runtime.capture_file import CommitEntry
 from runtime.connector.conversation import Conversation
 from runtime.interruption import Interruption
 from runtime.owned_log import OwnedLog

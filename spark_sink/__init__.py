@@ -1,21 +1,37 @@
 """Change logs in Spark: the ``tidemark`` data source, and tables kept from a log.
 
+Importing this imports neither Spark nor Arrow.
+
 ::
 
-    from spark_sink import register
+    from spark_sink import read_changes, register
 
     register(spark)
     spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
+    read_changes(spark, "shop.log", "public.orders")
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from spark_sink.job import materialize
+    from spark_sink.source.native_scan import read_changes
+
+__all__ = ["materialize", "read_changes", "register"]
+
+_ROOMS = {"materialize": "spark_sink.job", "read_changes": "spark_sink.source.native_scan"}
+"""Where the other names are; each is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ROOMS[name]), name)
 
 
 def register(spark: SparkSession) -> None:

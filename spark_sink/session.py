@@ -1,26 +1,37 @@
-"""A local Spark session, for those who bring none."""
+"""The Spark session that a job works with: the one that is there, or one that is made as it was asked for."""
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.errors import SparkError
+from spark_sink.requirements import check_java, check_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JAVA_AT_LEAST = 17
-_OLDEST, _BELOW = (4, 0), (4, 4)
-_DELTALAKE_AT_LEAST = (1, 6, 6)
+logger = logging.getLogger(__name__)
+
+_DRIVER_MEMORY = "2g"
+
+_AT_LAUNCH = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath")
+"""What a driver's JVM is started with: it cannot change afterwards."""
+
+_NAMED_BY_SPARK = ("pyspark-shell", "__main__.py")
+"""Names of applications that nobody chose."""
 
 _LOG4J = """\
 rootLogger.level = fatal
@@ -37,77 +48,184 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 Spark overrides the root level with that of the logger of its main class."""
 
 
-def local_session(name: str = "tidemark") -> SparkSession:
-    """The active session if there is one, else a new local one: all cores, UTC, no web page, nothing left behind.
+def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """A session, and whether it is ours to stop.
+
+    The master is the given one; else the active session's; else what Spark itself was told, by ``spark-submit``,
+    ``PYSPARK_SUBMIT_ARGS``, ``MASTER``, ``SPARK_REMOTE`` or ``spark-defaults.conf``; else ``local[*]``. Settings go the
+    same way: those in ``conf`` win over what Spark was told, and where neither says anything, a local session gets ours
+    (UTC, no web page, nothing left behind). An active session takes those of ``conf`` that it can still change.
+
+    Args:
+        master: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect. None: as above.
+        conf: Spark's settings by name. ``spark.master`` and ``spark.remote`` among them stand for ``master``.
 
     Raises:
-        SparkError: ``TM-SPK-001`` without a Java that Spark runs on, ``TM-SPK-002`` without the right PySpark.
+        SparkError: ``TM-SPK-001`` without a Java that Spark runs on, ``TM-SPK-002`` without the right packages,
+            ``TM-SPK-021`` when the active session has another master or setting, and cannot change it.
     """
     check_packages()
+    settings = dict(conf)
+    told = settings.pop("spark.remote", None) or settings.pop("spark.master", None)
+    settings.pop("spark.master", None)
+    master = master or told
+    if session := _active():
+        _agree(session, master, settings)
+        return session, False
+    remote = master if master and master.startswith("sc://") else None if master else os.environ.get("SPARK_REMOTE")
+    return (_connect(remote, settings) if remote else _classic(master, settings)), True
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether executors are threads of the driver's own JVM."""
+    return re.fullmatch(r"local(\[.*\])?", session.conf.get("spark.master", "") or "") is not None
+
+
+def _active() -> SparkSession | None:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if active := SparkSession.getActiveSession():
-        return active
-    check_java()
-    # Spark starts Python by this name, and python3 from PATH otherwise, which may be another one.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    scratch = Path(tempfile.mkdtemp(prefix="tidemark-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    log4j = scratch / "log4j2.properties"
-    log4j.write_text(_LOG4J)
+    if session := SparkSession.getActiveSession():
+        return session
+    # Of another thread, or of a program that made the context alone.
+    return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
+
+
+def _agree(session: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
+    """Gives a session of somebody else the settings it can take; what it cannot take is an error, not ignored."""
+    if master:
+        connect = ".connect." in type(session).__module__
+        given = re.sub(r"^sc://([^/;]+).*", r"\1", master) if connect else master
+        # Without a port, Connect's own is meant.
+        given = f"{given}:15002" if connect and ":" not in given else given
+        active = session.client._builder.endpoint if connect else session.sparkContext.master  # type: ignore[attr-defined]
+        if given != active:
+            raise SparkError("TM-SPK-021", f"the active session's master is {active}, and {master} was asked for")
+    for name, value in settings.items():
+        if session.conf.get(name, None) != value:
+            if not session.conf.isModifiable(name):
+                raise SparkError("TM-SPK-021", f"the active session has another {name}, which cannot change any more")
+            session.conf.set(name, value)
+
+
+def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    try:
+        builder = SparkSession.builder.remote(url)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+    except ImportError as error:
+        reason = str(error).splitlines()[0]
+        raise SparkError(
+            "TM-SPK-002",
+            f"{url} is a server of Spark Connect, whose client is not installed: {reason}",
+            remedy="pip install 'pyspark[connect]'",
+        ) from None
+
+
+def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    # With it in the environment PySpark makes Connect sessions only, and this one was asked not to be one.
+    os.environ.pop("SPARK_REMOTE", None)
+    asked = {**settings, **({"spark.master": master} if master else {})}
+    if SparkContext._jvm is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        check_java()
+        _launch(asked)
+    SparkContext._ensure_initialized()
+    # Now it knows what the JVM was told: by spark-submit, by spark-defaults.conf.
+    conf = SparkConf()
+    for name in _AT_LAUNCH:
+        if name in asked and conf.get(name, None) != asked[name]:
+            logger.warning("%s has no effect: the driver's JVM runs already, give it to spark-submit", name)
+    # Spark turns it on in whatever it takes for a shell, and its bars would stand between our lines.
+    conf.set("spark.ui.showConsoleProgress", "false")
+    for name, value in asked.items():
+        conf.set(name, value)
+    conf.setIfMissing("spark.master", "local[*]")
+    if conf.get("spark.app.name", None) in (None, *_NAMED_BY_SPARK):
+        conf.setAppName("tidemark")
+    local = str(conf.get("spark.master")).startswith("local")
+    for name, value in (_local_settings() if local else _CLUSTER_SETTINGS).items():
+        conf.setIfMissing(name, value)
+    if python := conf.get("spark.pyspark.python", None):
+        os.environ["PYSPARK_PYTHON"] = python
+    elif local:
+        # Spark starts Python by this name, and python3 from PATH otherwise, which may be another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    interrupted = signal.getsignal(signal.SIGINT)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        # PySpark cancels all jobs on SIGINT; whoever calls decides what a signal means.
+        signal.signal(signal.SIGINT, interrupted)
+    return session
+
+
+_CLUSTER_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # A JVM of ours says nothing by itself; of a cluster it has to be said that no worker takes a job.
+    "spark.log.level": "WARN",
+}
+
+
+def _local_settings() -> dict[str, str]:
+    scratch = _scratch()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    settings = {
+    return {
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(cores, 2)),
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
         "spark.local.dir": str(scratch / "local"),
-        "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "0",
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for setting, value in settings.items():
-        builder = builder.config(setting, value)
-    return builder.getOrCreate()
 
 
-def check_java() -> None:
-    """Makes sure that the Java which Spark will start is new enough.
+def _launch(asked: Mapping[str, str]) -> None:
+    """Starts the driver's JVM. Our own wishes come in ways that lose against any other: see Spark's launcher."""
+    from pyspark import SparkConf, SparkContext
 
-    Raises:
-        SparkError: ``TM-SPK-001`` naming what was found.
-    """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    conf = SparkConf()
+    for name, value in asked.items():
+        conf.set(name, value)
+    ours = {"SPARK_DRIVER_MEMORY": os.environ.get("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)}
+    if not (Path(os.environ.get("SPARK_CONF_DIR", "")) / "log4j2.properties").is_file():
+        log4j = _scratch() / "log4j2.properties"
+        log4j.write_text(_LOG4J)
+        options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
+        ours["SPARK_SUBMIT_OPTS"] = f"{options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".rstrip()
+    with _environment(ours):
+        SparkContext._ensure_initialized(conf=conf)
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    # The JVM keeps its command line as properties. Another session of this process may be asked for otherwise.
+    for name, value in asked.items():
+        if jvm.java.lang.System.getProperty(name) == value and name not in _AT_LAUNCH:
+            jvm.java.lang.System.clearProperty(name)
+
+
+@cache
+def _scratch() -> Path:
+    """A directory that goes with this process."""
+    scratch = Path(tempfile.mkdtemp(prefix="tidemark-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
-        found = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        raise SparkError("TM-SPK-001", f"{java} cannot be run") from None
-    match = re.search(r'version "(?:1\.)?(\d+)', found)
-    if not match or int(match[1]) < _JAVA_AT_LEAST:
-        first = found.splitlines()[0] if found else "no version"
-        raise SparkError("TM-SPK-001", f"{java} is too old: {first}")
-
-
-def check_packages() -> None:
-    """Makes sure that PySpark and deltalake are there, in versions this room is written for.
-
-    Raises:
-        SparkError: ``TM-SPK-002`` naming the package and what was found.
-    """
-    pyspark = _installed("pyspark")
-    if not _OLDEST <= pyspark < _BELOW:
-        raise SparkError("TM-SPK-002", f"pyspark {version('pyspark')} is installed; this version works with 4.0 to 4.3")
-    if _installed("deltalake") < _DELTALAKE_AT_LEAST:
-        raise SparkError("TM-SPK-002", f"deltalake {version('deltalake')} is installed; this version needs 1.6.6")
-
-
-def _installed(package: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in re.findall(r"\d+", version(package))[:3])
-    except PackageNotFoundError:
-        raise SparkError("TM-SPK-002", f"{package} is not installed") from None
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +16,38 @@ _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
 """What Spark's own reader says of a file. Its name is a URL: without spaces."""
 
 _KINDS: dict[str, type[TidemarkError]] = {kind.__name__: kind for kind in (ChangeLogError, SparkError)}
+
+_HOST = re.compile(r"\(TID \d+\) \((\S+) executor \w+\)")
+_LACKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
+        lambda found: f"lacks the Python package {found[1]}",
+    ),
+    (
+        re.compile(r"different version: \(?'?([\d., ]+)'?\)? than that in driver: \(?'?([\d., ]+?)'?\)?,"),
+        lambda found: f"has Python {found[1]}, the driver {found[2]}",
+    ),
+    (
+        re.compile(r"PACKAGE_NOT_INSTALLED\] (\w+)"),
+        lambda found: f"lacks the Python package {found[1]}",
+    ),
+    (
+        re.compile(r'Cannot run program "([^"\n]+)"'),
+        lambda found: f"cannot run {found[1]}",
+    ),
+)
+"""What a worker of Python says that could not begin, and what it means."""
+
+
+def spark_exceptions() -> tuple[type[Exception], ...]:
+    """What PySpark raises when Spark fails: its own exceptions, and those of the JVM that it does not translate."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError
+    except ModuleNotFoundError:  # The client of Connect alone has no JVM.
+        return (PySparkException,)
+    return (PySparkException, Py4JError)
 
 
 def spark_exceptions() -> tuple[type[Exception], ...]:
@@ -29,9 +62,10 @@ def spark_exceptions() -> tuple[type[Exception], ...]:
 
 
 def tidemark_error(error: Exception) -> TidemarkError:
-    """The error that made Spark fail, or ``TM-SPK-013`` with the first line of Spark's own.
+    """The error that made Spark fail.
 
-    A segment that Spark's Parquet reader cannot read is ``TM-LOG-009``, as where we read it ourselves.
+    It is ours where one of ours is in it; ``TM-LOG-009`` where Spark's Parquet reader cannot read a segment;
+    ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013`` with the first line of Spark's.
     """
     text = str(error)
     if ours := _OURS.search(text):
@@ -44,6 +78,10 @@ def tidemark_error(error: Exception) -> TidemarkError:
         if layout.segment_origin(path.name):
             what = "missing" if condition == "FILE_NOT_EXIST" else "damaged: Spark cannot read it"
             return ChangeLogError("TM-LOG-009", f"{path} is {what}")
+    for pattern, meaning in _LACKS:
+        if found := pattern.search(text):
+            host = _HOST.search(text)
+            return SparkError("TM-SPK-020", f"{host[1] if host else 'an executor'} {meaning(found)}")
     return SparkError("TM-SPK-013", next((line for line in text.splitlines() if line.strip()), type(error).__name__))
 
 

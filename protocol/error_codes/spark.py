@@ -22,7 +22,7 @@ CODES = (
         "An option of the Spark source is missing or wrong",
         Policy.MANUAL,
         "Options: path, table, startingOffset (earliest, latest, an offset, a time), endingOffset, "
-        "maxEventsPerBatch, maxBytesPerBatch.",
+        "maxEventsPerBatch, maxBytesPerBatch, minPartitions.",
     ),
     ErrorCode(
         "TM-SPK-004",
@@ -122,5 +122,26 @@ CODES = (
         Policy.MANUAL,
         "Let the program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature "
         "off, or run tidemark materialize FILE --rebuild TABLE.",
+    ),
+    ErrorCode(
+        "TM-SPK-019",
+        "The columns of a table changed under a query",
+        Policy.MANUAL,
+        "Start the query again with its checkpoint: it reads on with the newest schema. To choose the columns "
+        "yourself, give the reader a schema (.schema(…)): then those are read, whatever columns come and go.",
+    ),
+    ErrorCode(
+        "TM-SPK-020",
+        "An executor lacks what the work needs",
+        Policy.MANUAL,
+        "Every worker needs the driver's version of Python with pyarrow 18 or later and tidemark in it. Install them "
+        "there and let PYSPARK_PYTHON or spark.pyspark.python lead to that Python; tidemark itself may come with "
+        "--py-files.",
+    ),
+    ErrorCode(
+        "TM-SPK-021",
+        "The active Spark session is not the one that was asked for",
+        Policy.MANUAL,
+        "Stop that session first, or leave the master and the setting out, so that the job runs on it as it is.",
     ),
 )

@@ -11,7 +11,7 @@ import orjson
 import typer
 from rich.console import Console
 
-from runtime.capture_file import CaptureFile, read_capture_file
+from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
 from runtime.preparation import Preparation, PreparedCapture

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from protocol.capture_file import CaptureFile, read_capture_file
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import COMMITS, HEADER
 from protocol.errors import ChangeLogError, TidemarkError
 from protocol.logs import LogLine
-from runtime.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.preparation import Preparation
 from runtime.selection import Selection, resource_path

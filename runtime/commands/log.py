@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from protocol.capture_file import read_capture_file
 from protocol.changelog import ChangeLog, Commit
-from runtime.capture_file import read_capture_file
 from runtime.commands.arguments import JsonOption, LogArgument
 from runtime.progress.live import duration, size
 from runtime.progress.status_file import read_status

@@ -2,62 +2,82 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
-import orjson
 import typer
 
-from protocol.errors import TidemarkError, UsageError
-from protocol.logs import log_to_stderr
-from runtime.capture_file import read_capture_file
+from protocol.errors import TidemarkError
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.interruption import Interruption
 
 AvailableNowOption = Annotated[
     bool, typer.Option("--available-now", help="Apply what the log holds now, and end; otherwise go on as it grows.")
 ]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Spark's master, such as local[4], spark://host:7077 or sc://host. By default the capture file's, "
+        "else local[*].",
+        show_default=False,
+    ),
+]
+ConfOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark.", show_default=False)
+]
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="PATTERN", help="Keep these tables (schema.table) alone.", show_default=False),
+]
+WayOption = Annotated[
+    Literal["task", "rewrite"] | None,
+    typer.Option(help="Apply every part in this way; by default the cheaper one.", show_default=False),
+]
+RebuildOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TABLE", help="Build the table again from the log, from nothing.", show_default=False),
+]
+RetryOption = Annotated[
+    list[str] | None, typer.Option(metavar="TABLE", help="Try a table again that is set aside.", show_default=False)
+]
 
 
-def materialize(file: CaptureFileArgument, available_now: AvailableNowOption = False, json: JsonOption = False) -> None:
+def materialize(
+    file: CaptureFileArgument,
+    available_now: AvailableNowOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    table: TablesOption = None,
+    way: WayOption = None,
+    rebuild: RebuildOption = None,
+    retry: RetryOption = None,
+    json: JsonOption = False,
+) -> None:
     """Keep Spark tables from the change log, as the capture file's spark entry says.
 
-    Starts where the last run stopped; every event is applied exactly once.
+    Starts where the last run stopped; every event is applied exactly once. Exit status 1 when a table is set aside,
+    and 3 when trying again may help.
     """
-    settings = read_capture_file(file)
-    if settings.spark is None:
-        raise UsageError(
-            "TM-CFG-002",
-            f"{file} has no spark entry, which says what tables to keep and where",
-            remedy="Add for example:   spark: {warehouse: ./lake, tables: {'*': current}}",
-        )
+    from spark_sink.command import Arguments, exit_status, run, setting
+
     try:
-        from spark_sink.pipeline import materialize as job
-    except ModuleNotFoundError as error:
-        raise TidemarkError(
-            "TM-RUN-012",
-            f"materialize needs the Python package {error.name}",
-            remedy="pip install 'tidemark[spark]'",
-        ) from None
-    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
-    # It tells of every call, and prints the trace of each exception that passes it, which is raised here as well.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    with Interruption():
-        report = job.materialize(
-            settings.log_path,
-            settings.folder / settings.spark.warehouse,
-            {table: list(modes) for table, modes in settings.spark.tables.items()},
-            settings.spark.format,
-            available_now,
+        settings = dict(map(setting, conf or ()))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--conf") from None
+    try:
+        status = run(
+            Arguments(
+                file=file,
+                available_now=available_now,
+                master=master,
+                conf=settings,
+                tables=table or (),
+                way=way,
+                rebuild=rebuild or (),
+                retry=retry or (),
+                json=json,
+            )
         )
-    if json:
-        sys.stdout.write(orjson.dumps(asdict(report), default=str, option=orjson.OPT_APPEND_NEWLINE).decode())
-        return
-    for kept in report.tables:
-        sys.stdout.write(
-            f"{kept.table} {kept.kind}: {kept.rows:,} rows, {kept.events:,} events applied, in {kept.path}\n"
-        )
-    sys.stdout.write(f"applied the log up to offset {report.end_offset:,} in {report.seconds:.1f} s\n")
+    except TidemarkError as error:
+        typer.echo(error.explanation, err=True, nl=False)
+        status = exit_status(error)
+    raise typer.Exit(status)

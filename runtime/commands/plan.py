@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from protocol.capture_file import read_capture_file
 from protocol.errors import ConnectorError
 from protocol.logs import LogLine
 from protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
-from runtime.capture_file import read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.preparation import Preparation
 from runtime.progress.live import duration, size

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from protocol.capture_file import read_capture_file
 from protocol.changelog import ChangeLog
 from protocol.errors import UsageError
 from protocol.messages import Control
-from runtime.capture_file import near, read_capture_file
+from protocol.nearest_names import near
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.progress.status_file import read_status
 from runtime.steering.orders import Orders, handled

@@ -13,7 +13,7 @@ import typer
 
 from protocol.changelog import ChangeLog
 from protocol.errors import UsageError
-from runtime.capture_file import near
+from protocol.nearest_names import near
 from runtime.commands.arguments import LogArgument
 
 POLL_SECONDS = 0.1

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from protocol.capture_file import CaptureFile, CommitEntry, read_capture_file
 from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
-from runtime.capture_file import CaptureFile, CommitEntry, read_capture_file
 from runtime.preparation import PreparedCapture
 from runtime.progress.display import Display
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_sink.changes.key_order import Place, count_before, place_of
-from spark_sink.changes.net_changes import DELETED, net_changes
 
 ROWS = 131_072
 BYTES = 64 * 1024 * 1024
@@ -66,7 +64,7 @@ class EventStream:
                 self._held = held.slice(count)
                 return held.slice(0, count)
             # One key has more events than there should be in memory.
-            self._held = _fewer(held, self._key)
+            self._held = _fewer(held)
             self._pull()
 
     def _is_small(self) -> bool:
@@ -87,18 +85,23 @@ class EventStream:
         return True
 
 
-def _fewer(events: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Events that say the same, one for each key: what is unchanged in it, no event since the last delete carried."""
-    columns = [name for name in events.column_names if name not in ("_op", "_unchanged")]
-    changes = net_changes(events, key, columns)
-    lacking: list[list[str]] = [[] for _ in range(changes.rows.num_rows)]
-    for column in changes.partial:
-        kept: Any = pc.indices_nonzero(changes.rows[column.kept])
-        for index in kept.to_pylist():
-            lacking[index].append(column.name)
-    deleted: Any = changes.rows[DELETED]
-    ops = pc.if_else(deleted, pa.scalar("d"), pa.scalar("u"))
-    rows = changes.rows.select(columns)
-    rows = rows.append_column("_op", ops)
-    rows = rows.append_column("_unchanged", pa.array(lacking, events.schema.field("_unchanged").type))
-    return rows.select(events.column_names).cast(events.schema)
+def _fewer(events: pa.Table) -> pa.Table:
+    """Those of one key's events that decide what its row is, whatever row of the table or of a backfill it had before.
+
+    They are the newest event, the newest that carried each column, and the last delete, before which nothing counts.
+    """
+    ops: list[Any] = events.column("_op").to_pylist()
+    unchanged: list[Any] = events.column("_unchanged").to_pylist()
+    wanted = {name for names in unchanged for name in names or ()}
+    kept = {events.num_rows - 1}
+    for index in range(events.num_rows - 1, -1, -1):
+        if ops[index] == "d":
+            kept.add(index)
+            break
+        carried = wanted.difference(unchanged[index] or ())
+        if carried:
+            kept.add(index)
+            wanted -= carried
+        if not wanted:
+            break
+    return events.take(sorted(kept))

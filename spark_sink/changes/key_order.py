@@ -84,6 +84,17 @@ def is_ascending(rows: pa.Table, key: Sequence[str]) -> bool:
     return bool(pc.all(later).as_py())
 
 
+def begins_key(rows: pa.Table, key: Sequence[str]) -> Any:
+    """For each row, whether its key is another than that of the row before it."""
+    begins: Any = pa.repeat(pa.scalar(False), max(rows.num_rows - 1, 0))
+    for name in key:
+        column: Any = rows.column(name).combine_chunks()
+        before, after = column.slice(0, len(column) - 1), column.slice(1)
+        differ = pc.fill_null(pc.not_equal(after, before), pc.xor(pc.is_null(before), pc.is_null(after)))
+        begins = pc.or_(begins, differ)
+    return pa.concat_arrays([pa.array([True] * min(rows.num_rows, 1), pa.bool_()), begins])
+
+
 def in_order(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows sorted by key. The sort is stable."""
     keys = pa.table({str(place): rows.column(name) for place, name in enumerate(key)})

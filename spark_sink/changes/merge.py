@@ -10,13 +10,22 @@ Everything is a stream. In memory are one group of sources and a bounded number 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import Place, count_before, count_up_to, has_key_of, in_order, place_of, reaches
+from spark_sink.changes.key_order import (
+    Place,
+    begins_key,
+    count_before,
+    count_up_to,
+    has_key_of,
+    in_order,
+    place_of,
+    reaches,
+)
 from spark_sink.changes.net_changes import DELETED, net_changes
 from spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
 
@@ -160,8 +169,19 @@ class _Merger:
         return in_order(pa.concat_tables([kept, new]), self._key)
 
     def _reduced(self, events: pa.Table) -> pa.Table:
-        changes = net_changes(events, self._key, self._columns)
-        return changes.rows.filter(pc.invert(changes.rows[DELETED])).select(self._columns)
+        """The rows that events in key order come down to, in key order."""
+        begins = begins_key(events, self._key)
+        ends = pa.concat_arrays([begins.slice(1), pa.array([True])])
+        alone = pc.and_(begins, ends)
+        # Most keys have one event, which then is the row.
+        single = events.filter(alone).filter(pc.not_equal(events.column("_op").filter(alone), pa.scalar("d")))
+        single = single.select(self._columns)
+        several: Any = pc.invert(alone)
+        if not pc.any(several).as_py():
+            return single
+        changes = net_changes(events.filter(several), self._key, self._columns)
+        rest = changes.rows.filter(pc.invert(changes.rows[DELETED])).select(self._columns)
+        return in_order(pa.concat_tables([single, rest]), self._key) if single.num_rows else rest
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows:

@@ -13,23 +13,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from protocol.errors import SparkError
-from spark_sink.changes.net_changes import DELETED, PartialColumn
 from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
 from spark_sink.formats.file_statistics import INDEXED_COLUMNS
 from spark_sink.formats.positions import Owner, Positions, TableVersion
-from spark_sink.tables.column_types import Columns, arrow_schema, quoted, spark_type
-
-_EXACT_STATISTICS = ("bigint", "date")
-"""Types whose extremes in a Delta file's statistics are exact: strings may be cut short, times are in milliseconds."""
+from spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
 """Files that left a table are kept so long at most, for reading old versions of it."""
@@ -198,64 +194,6 @@ class PositionedTable:
             self._opened.create_write_transaction(
                 actions, "append", self._opened.schema(), commit_properties=properties
             )
-
-    def append(self, rows: pa.Table, position: int) -> None:
-        """Adds rows."""
-        self._write(rows, position, "append")
-
-    def replace(self, rows: pa.Table, position: int) -> None:
-        """Makes ``rows`` all that the table holds."""
-        self._write(rows, position, "overwrite")
-
-    def merge(self, changes: pa.Table, key: Sequence[str], partial: Sequence[PartialColumn], position: int) -> None:
-        """Applies one change per key: deletes, updates or inserts its row.
-
-        Args:
-            changes: As ``net_changes`` gives them: the table's columns, ``DELETED``, and the flags of ``partial``.
-            key: Names of the key's columns.
-            partial: Columns that may keep the target's value.
-            position: Of the table afterwards.
-        """
-        written = {quoted(name): f"s.{quoted(name)}" for name in self.columns}
-        updated = dict(written)
-        for column in partial:
-            name = quoted(column.name)
-            updated[name] = f"CASE WHEN s.{column.kept} THEN t.{name} ELSE s.{name} END"
-        with self._committing(position) as properties:
-            (
-                self._opened.merge(
-                    changes,
-                    predicate=" AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key),
-                    source_alias="s",
-                    target_alias="t",
-                    # The changes are in memory anyway; so their key range prunes the target's files.
-                    streamed_exec=False,
-                    commit_properties=properties,
-                )
-                .when_matched_delete(f"s.{DELETED}")
-                .when_matched_update(updated)
-                .when_not_matched_insert(written, predicate=f"NOT s.{DELETED}")
-                .execute()
-            )
-
-    def surely_lacks(self, rows: pa.Table, key: Sequence[str]) -> bool:
-        """Whether the files' statistics prove that none of the rows' keys is in the table."""
-        files = self._opened.get_add_actions(flatten=True)
-        if not files.num_rows or not rows.num_rows:
-            return True
-        name = key[0]
-        low, high = f"min.{name}", f"max.{name}"
-        if spark_type(rows.schema.field(name).type) not in _EXACT_STATISTICS or low not in files.schema.names:
-            return False
-        values: Any = pc.min_max(rows.column(name)).as_py()
-        for smallest, largest in zip(files.column(low).to_pylist(), files.column(high).to_pylist(), strict=True):
-            if smallest is None or largest is None or not (largest < values["min"] or smallest > values["max"]):
-                return False
-        return True
-
-    def _write(self, rows: pa.Table, position: int, mode: Literal["append", "overwrite"]) -> None:
-        with self._committing(position) as properties:
-            write_deltalake(self._opened, rows, mode=mode, commit_properties=properties)
 
     def _check_owner(self) -> None:
         if self._table is None:

@@ -32,9 +32,6 @@ _GROUP_BYTES = 16 * 2**20
 _RUN_BYTES = 64 * 2**20
 """Of a row group, and of a run that waits in memory for its end; in Arrow's format."""
 
-_COMPRESSED = 0.5
-"""The share of their size that rows are thought to have in a file, before any were written."""
-
 _OVERFULL = 1.25
 """What is left at the end goes into the last file up to this share of its target, rather than into a tiny one."""
 
@@ -60,6 +57,8 @@ class FileWriter:
         self._target = target_bytes
         self._finished: list[DataFile] = []
         self._file: _OpenFile | None = None
+        self._arrived: list[pa.Table] = []
+        self._arrived_rows = self._arrived_bytes = 0
         self._pending = self._schema.empty_table()
         self._levels: pa.ChunkedArray[Any] = pa.chunked_array([], pa.int8())
         self._last_key: pa.Table | None = None
@@ -71,15 +70,18 @@ class FileWriter:
         """Takes rows, in ascending order of the key over all calls."""
         if not rows.num_rows:
             return
-        rows = rows.select(list(self._columns)).cast(self._schema)
-        levels = self._boundary_levels(rows)
-        self._pending = pa.concat_tables([self._pending, rows])
-        self._levels = pa.chunked_array([*self._levels.chunks, *levels.chunks], pa.int8())
-        while self._step(ended=False):
-            pass
+        self._arrived.append(rows.select(list(self._columns)).cast(self._schema))
+        self._arrived_rows += rows.num_rows
+        self._arrived_bytes += rows.nbytes
+        # What is done here for every chunk of the pending rows is not done for every few rows.
+        if self._arrived_rows * 8 >= _GROUP_ROWS or self._arrived_bytes * 8 >= _GROUP_BYTES:
+            self._take_arrived()
+            while self._step(ended=False):
+                pass
 
     def cut(self) -> None:
         """Begins a new file with what comes next, whatever there is room for: other files lie between."""
+        self._take_arrived()
         while self._step(ended=True):
             pass
         self._close_file()
@@ -107,7 +109,15 @@ class FileWriter:
             with _writing(self._root / file.path):
                 (self._root / file.path).unlink(missing_ok=True)
         self._finished = []
-        self._pending = self._schema.empty_table()
+
+    def _take_arrived(self) -> None:
+        """Makes what was written one chunk of the pending rows."""
+        if self._arrived:
+            rows = pa.concat_tables(self._arrived).combine_chunks()
+            levels = self._boundary_levels(rows)
+            self._pending = pa.concat_tables([self._pending, rows])
+            self._levels = pa.chunked_array([*self._levels.chunks, *levels.chunks], pa.int8())
+            self._arrived, self._arrived_rows, self._arrived_bytes = [], 0, 0
 
     def _boundary_levels(self, rows: pa.Table) -> pa.ChunkedArray[Any]:
         """For each row the level of the boundary before it. Rows without a key may be cut anywhere."""
@@ -144,6 +154,9 @@ class FileWriter:
             return False
         row_bytes = max(1.0, self._pending.nbytes / waiting)
         group = max(1, int(min(_GROUP_ROWS, min(_GROUP_BYTES, self._target) / row_bytes)))
+        if not self._arrow_bytes and waiting > group:
+            # Where to cut depends on how well the rows compress, which these show.
+            return self._write(self._last_lowest(group), group)
         # A run of which an earlier file has a part ends together with this file.
         end = self._first_below(self._start_level)
         if end == 0:
@@ -165,7 +178,7 @@ class FileWriter:
 
     def _fitting(self, row_bytes: float, share: float = 1.0) -> int:
         """How many rows fit into the present file, at least one if it is empty."""
-        compressed = self._written / self._arrow_bytes if self._arrow_bytes else _COMPRESSED
+        compressed = self._written / self._arrow_bytes if self._arrow_bytes else 1
         if self._file is None:
             return max(1, int(self._target * share / (row_bytes * compressed)))
         return max(0, int((self._target * share - self._file.size) / (row_bytes * compressed)))

@@ -111,6 +111,7 @@ class _Keeping:
     def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
         """One batch: every table that is due takes what it lacks up to ``end``, which is a commit's edge."""
         planned = [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
+        self._progress.planned([part.described for _, part in planned])
         small = [(ward, part) for ward, part in planned if part.way == "task"]
         began = time.monotonic()
         outcomes = self._applier.apply_small([part for _, part in small])
@@ -139,7 +140,6 @@ class _Keeping:
         except TidemarkError as error:
             self._failed(ward, error)
             return None
-        self._progress.planned(part.described)
         return part
 
     def _commit(self, ward: Ward, part: Part, outcome: Outcome, seconds: float) -> None:

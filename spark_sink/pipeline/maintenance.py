@@ -21,12 +21,9 @@ from spark_sink.source.followed_log import FollowedLog
 if TYPE_CHECKING:
     from spark_sink.pipeline.care import Ward
 
-RETENTION = timedelta(hours=24)
-"""How long files stay that a table no longer needs: queries may be reading them, ``as_of`` may ask for them, and a task
-may have written them for a commit to come."""
-
-_COMMITS = 100
-"""Between two looks at what may be deleted."""
+MIN_AGE = timedelta(hours=1)
+"""How long files stay at least that a table no longer needs, or not yet: queries may be reading them, and a task may
+have written them for a commit to come."""
 
 _SECONDS = 600.0
 """Between two vacuums of one table: each lists the table's directory."""
@@ -43,7 +40,6 @@ class Maintenance:
     def __init__(self, applier: Applier, log: FollowedLog) -> None:
         self._applier = applier
         self._log = log
-        self._commits: dict[str, int] = {}
         self._vacuumed: dict[str, float] = {}
 
     def after_commit(self, ward: Ward) -> None:
@@ -55,12 +51,10 @@ class Maintenance:
         assert ward.keeper is not None
         name, table = ward.target.name, ward.keeper.table
         self._join(ward)
-        commits = self._commits[name] = self._commits.get(name, 0) + 1
-        if commits % _COMMITS == 0:
-            clean(table)
+        clean(table)
         vacuumed = self._vacuumed.setdefault(name, time.monotonic())
         if ward.removed > table.size and time.monotonic() - vacuumed >= _SECONDS:
-            vacuum(table, RETENTION)
+            vacuum(table, MIN_AGE)
             self._vacuumed[name] = time.monotonic()
             ward.removed = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.errors import TidemarkError
@@ -12,13 +13,13 @@ logger = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Hears what a run does, in the thread that runs it."""
+    """Hears what a run does. Calls come one at a time, from the thread that runs it."""
 
-    def planned(self, part: PlannedPart) -> None:
-        """A part is about to be applied."""
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        """A batch was planned: these parts are applied next."""
 
     def applied(self, applied: Applied) -> None:
-        """A part has been committed."""
+        """A part is in its table."""
 
     def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
         """A table is not kept up from now on."""
@@ -27,11 +28,12 @@ class Progress(Protocol):
 class LoggedProgress:
     """Says it all in the log."""
 
-    def planned(self, part: PlannedPart) -> None:
-        logger.info(
-            "%s %s: %s (%s) for %d events, %.1f MB, that may touch %d files",
-            part.table, part.kind, part.way, part.reason, part.events, part.bytes / 1e6, part.files,
-        )  # fmt: skip
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        for part in parts:
+            logger.info(
+                "%s %s: %s (%s) for %d events, %.1f MB, that may touch %d files",
+                part.table, part.kind, part.way, part.reason, part.events, part.bytes / 1e6, part.files,
+            )  # fmt: skip
 
     def applied(self, applied: Applied) -> None:
         part, cost = applied.part, applied.cost

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from spark_sink.source.inferred_schema import InferredSchema
     from spark_sink.source.options import SourceOptions
 
 
@@ -20,31 +21,40 @@ class TidemarkSource(DataSource):
 
     Options: ``path`` (of the change log), ``table`` (``schema.table``), ``startingOffset`` (``earliest`` | ``latest`` |
     offset | ISO 8601 time; default earliest), ``endingOffset`` (batch only, exclusive; default latest),
-    ``maxEventsPerBatch`` and ``maxBytesPerBatch`` (stream only).
+    ``maxEventsPerBatch`` and ``maxBytesPerBatch`` (stream only), ``minPartitions``. Any other is an error.
 
-    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. A schema given to
-    the reader pins them instead, and prunes: columns that are not in it are not read.
+    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. When they change
+    under a running stream, it stops with an error. A schema given to the reader pins them instead, and prunes: columns
+    that are not in it are not read.
     """
+
+    inferred: InferredSchema | None = None
+    """Spark asks for a schema only where it is given none, and pickles this object after that."""
 
     @classmethod
     def name(cls) -> str:
         return "tidemark"
 
     def schema(self) -> str:
-        from spark_sink.source.batch_reader import newest_columns
+        from spark_sink.source.followed_log import FollowedLog
+        from spark_sink.source.inferred_schema import InferredSchema
+        from spark_sink.source.options import resolve_offset
         from spark_sink.tables.column_types import ddl
 
-        return ddl(newest_columns(self._options()))
+        options = self._options()
+        table, log = options.required_table(), FollowedLog(options.path)
+        self.inferred = InferredSchema.of(log, table, resolve_offset("endingOffset", options.ending, log))
+        return ddl(self.inferred.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_sink.source.batch_reader import BatchReader
 
-        return BatchReader(self._options(), _columns(schema))
+        return BatchReader(self._options(), _columns(schema), self.inferred)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_sink.source.stream_reader import StreamReader
 
-        return StreamReader(self._options(), _columns(schema))
+        return StreamReader(self._options(), _columns(schema), self.inferred)
 
     def _options(self) -> SourceOptions:
         from spark_sink.source.options import SourceOptions

@@ -19,7 +19,7 @@ class Limits:
 
     Attributes:
         events: Most events.
-        size: Most bytes of segment files.
+        size: Most bytes of events, uncompressed.
     """
 
     events: int | None = None
@@ -64,7 +64,7 @@ class FollowedLog(ChangeLog):
             if commit.first_offset >= ceiling:
                 break
             segments = [s for s in commit.segments if collection in (None, s.collection) and s.last_offset >= start]
-            rows, length = sum(s.rows for s in segments), sum(s.size for s in segments)
+            rows, length = sum(s.rows for s in segments), sum(s.uncompressed for s in segments)
             if events and limits.exceeded_by(events + rows, size + length):
                 break
             events, size = events + rows, size + length

@@ -1,9 +1,14 @@
-"""Segments as a DataFrame of Spark's own Parquet reader, which prunes columns and pushes filters down."""
+"""Segments as a DataFrame of Spark's own Parquet reader, which prunes columns and pushes filters down.
+
+That reader pays some milliseconds for a file, whatever is in it. Where small segments are many, ours reads them, in
+Spark's Python workers.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +17,29 @@ from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError
 from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.inferred_schema import InferredSchema
+from spark_sink.source.log_path import log_path
+from spark_sink.source.options import resolve_range
+from spark_sink.source.partitions import packed
+from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
-from spark_sink.tables.table_columns import check_readable, event_columns, own_columns
+from spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+SMALL_ROWS = 10_000
+"""A segment of fewer rows is read faster by Arrow in Python than by Spark's reader, all its columns taken."""
+
+MANY_SMALL = 64
+"""So many small segments are worth the start of a Python worker."""
+
+_FILES_A_SCAN = 32
+"""Of more files than this Spark starts a job to see how large they are, with a task for each of them."""
+
+_SCANS = 64
+"""More scans than this cost more than that job."""
 
 _READER = {
     # A segment that is not as the log says is an error, whatever the session is set to forgive.
@@ -31,6 +54,39 @@ _READER = {
 """Options of Spark's Parquet reader, which win over the session's settings."""
 
 _PATTERN = re.compile(r"[][{}*?\\]")
+
+
+def read_changes(
+    spark: SparkSession,
+    path_or_file: str | Path,
+    table: str,
+    start: int | str | datetime | None = None,
+    end: int | str | datetime | None = None,
+) -> DataFrame:
+    """The events of a table as a DataFrame that Spark reads natively: it costs what reading Parquet files costs.
+
+    What the log has now is what it reads, however often it is run. Its columns are those of the table's newest schema,
+    then ``protocol.changelog.models.META_COLUMNS``.
+
+    Args:
+        spark: The session, classic or Connect.
+        path_or_file: Of the change log.
+        table: ``schema.table``, as in the source.
+        start: The first event: an offset, a time (UTC when it has no zone), ``earliest`` or ``latest``. Default:
+            earliest.
+        end: As ``start``, exclusive. Default: latest.
+
+    Raises:
+        SparkError: ``TM-SPK-003`` for a start or an end that cannot be, ``TM-SPK-004`` for an unknown table,
+            ``TM-SPK-005`` when a column changed to a type that older events cannot be read as, ``TM-SPK-006`` for an
+            offset beyond the end of the log.
+        ChangeLogError: When there is no log, or it is damaged.
+    """
+    log = FollowedLog(log_path(path_or_file))
+    first, last = resolve_range(log, start=_text(start, "earliest"), end=_text(end, "latest"))
+    columns = InferredSchema.of(log, table, last).columns
+    segments = list(log.segments(find_collection(log, log.summary(), table), first, last))
+    return segments_frame(spark, log, segments, columns, first, last)
 
 
 def segments_frame(
@@ -56,21 +112,31 @@ def segments_frame(
     """
     arrow_schema(columns)
     root = log.root.absolute()
-    groups: dict[tuple[str, bool], list[Path]] = {}
+    stored: dict[str, Columns] = {}
     for segment in segments:
-        whole = start <= segment.first_offset and segment.last_offset < end
-        groups.setdefault((segment.fingerprint, whole), []).append(_checked(root, segment))
-    frames = []
+        if segment.fingerprint not in stored:
+            schema = log.schema(segment.fingerprint)
+            check_readable(schema, columns)
+            stored[segment.fingerprint] = event_columns(own_columns(schema))
+        _check_file(root, segment)
+    small = _for_python(segments, [columns, *stored.values()])
+    frames = [_python(spark, root, small, columns, start, end)] if small else []
+    groups: dict[tuple[str, bool], list[Path]] = {}
+    python = {segment.path for segment in small}
+    for segment in segments:
+        if segment.path not in python:
+            whole = start <= segment.first_offset and segment.last_offset < end
+            groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
     for (fingerprint, whole), paths in groups.items():
-        schema = log.schema(fingerprint)
-        check_readable(schema, columns)
         bounds = None if whole else (start, end)
-        frames.append(_native(spark, paths, event_columns(own_columns(schema)), columns, bounds))
+        step = _FILES_A_SCAN if len(paths) <= _FILES_A_SCAN * _SCANS else len(paths)
+        for i in range(0, len(paths), step):
+            frames.append(_native(spark, paths[i : i + step], stored[fingerprint], columns, bounds))
     return reduce(lambda a, b: a.union(b), frames) if frames else spark.createDataFrame([], ddl(columns))
 
 
-def _checked(root: Path, segment: Segment) -> Path:
-    """Where a segment is. That it is there, and whole, is seen from its size; each of its pages has a checksum."""
+def _check_file(root: Path, segment: Segment) -> None:
+    """A segment's size shows that it is there, and whole. Its pages have checksums."""
     path = root / segment.path
     try:
         size = path.stat().st_size
@@ -80,7 +146,29 @@ def _checked(root: Path, segment: Segment) -> Path:
         raise ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror or error}") from None
     if size != segment.size:
         raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {size} bytes where the log has {segment.size}")
-    return path
+
+
+def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequence[Segment]:
+    """The segments that are not for Spark's reader. It refuses columns whose names differ by nothing but case."""
+    if any(len({name.lower() for name in columns}) < len(columns) for columns in schemas):
+        return segments
+    small = [segment for segment in segments if segment.rows < SMALL_ROWS]
+    return small if len(small) >= MANY_SMALL else []
+
+
+def _python(
+    spark: SparkSession, root: Path, segments: Sequence[Segment], columns: Columns, start: int, end: int
+) -> DataFrame:
+    runs = [tuple(map(SegmentFile.of, run)) for run in packed(segments)]
+    wanted = dict(columns) or {"_offset": META_COLUMNS["_offset"]}  # a batch without columns would have no rows
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.to_pydict()["id"]:
+                yield from read_segments(root, runs[number], wanted, start, end)
+
+    frame = spark.range(0, len(runs), 1, len(runs)).mapInArrow(read, ddl(wanted))
+    return frame if columns else frame.select()
 
 
 def _native(
@@ -105,3 +193,10 @@ def _native(
 def _location(path: Path) -> str:
     """A path as Spark takes it. Without a scheme, a cluster would look in its default file system."""
     return "file:" + _PATTERN.sub(r"\\\g<0>", str(path))
+
+
+def _text(value: int | str | datetime | None, default: str) -> str:
+    """A place in the log as an option would say it."""
+    if value is None:
+        return default
+    return value.isoformat() if isinstance(value, datetime) else str(value)

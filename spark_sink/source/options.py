@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from protocol.errors import SparkError
 from spark_sink.source.followed_log import FollowedLog, Limits
+from spark_sink.source.log_path import log_path
 
 EVENTS_PER_BATCH = 1_000_000
 """The default of ``maxEventsPerBatch``."""
 
-_NAMES = ("path", "table", "startingOffset", "endingOffset", "maxEventsPerBatch", "maxBytesPerBatch")
-_FILE = "file://"
-_TYPO = 0.8
+NAMES = (
+    "path",
+    "table",
+    "startingOffset",
+    "endingOffset",
+    "maxEventsPerBatch",
+    "maxBytesPerBatch",
+    "minPartitions",
+    "failOnDataLoss",
+)
+
+ALIASES = {
+    "startingOffsets": "startingOffset",
+    "startingTimestamp": "startingOffset",
+    "endingOffsets": "endingOffset",
+    "endingTimestamp": "endingOffset",
+    "maxOffsetsPerTrigger": "maxEventsPerBatch",
+    "maxBytesPerTrigger": "maxBytesPerBatch",
+}
+"""What other sources, Kafka's and Delta's, call the same."""
+
+_OF_SPARK = {"provider", "location", "owner", "comment", "external", "is_managed_location", "collation"}
+"""What Spark adds, beside ``option.…``, for a table of its catalog that uses this source."""
+
+_SPELLINGS = {name.lower(): name for name in (*NAMES, *ALIASES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +52,7 @@ class SourceOptions:
         starting: ``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC when it has no zone).
         ending: As ``starting``; an exclusive end.
         limits: Of one batch of a stream.
+        partitions: How many a batch has at least, as far as it has segments.
     """
 
     path: Path
@@ -36,35 +60,27 @@ class SourceOptions:
     starting: str
     ending: str
     limits: Limits
+    partitions: int
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
         """Reads Spark's options, whose names have no case.
 
         Raises:
-            SparkError: ``TM-SPK-003`` for an option that is missing, misspelt or no option of this source.
+            SparkError: ``TM-SPK-003`` for an option that is missing, wrong, given twice, or none of this source.
         """
-        given = {name.lower(): value.strip() for name, value in options.items()}
-        known = {name.lower(): name for name in _NAMES}
-        for name in given.keys() - known.keys():
-            if near := difflib.get_close_matches(name, known, n=1, cutoff=_TYPO):
-                raise SparkError("TM-SPK-003", f"option {name} is unknown; did you mean {known[near[0]]}?")
-        path = given.get("path", "")
-        if path.startswith(_FILE):
-            path = path.removeprefix(_FILE)
-        if not path:
+        given = _named(options)
+        if "path" not in given:
             raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
-        if "://" in path:
-            raise SparkError("TM-SPK-003", f"option path is {path}: this version reads change logs in directories only")
         return cls(
-            path=Path(path).absolute(),
+            path=log_path(given["path"]),
             table=given.get("table", ""),
-            starting=given.get("startingoffset", "earliest"),
-            ending=given.get("endingoffset", "latest"),
+            starting=given.get("startingOffset", "earliest"),
+            ending=given.get("endingOffset", "latest"),
             limits=Limits(
-                _positive("maxEventsPerBatch", given.get("maxeventsperbatch")) or EVENTS_PER_BATCH,
-                _positive("maxBytesPerBatch", given.get("maxbytesperbatch")),
+                _positive(given, "maxEventsPerBatch") or EVENTS_PER_BATCH, _positive(given, "maxBytesPerBatch")
             ),
+            partitions=_positive(given, "minPartitions") or 1,
         )
 
     def required_table(self) -> str:
@@ -72,6 +88,23 @@ class SourceOptions:
         if not self.table:
             raise SparkError("TM-SPK-003", "option table is missing: schema.table, as in the source")
         return self.table
+
+
+def resolve_range(log: FollowedLog, **named: str) -> tuple[int, int]:
+    """The offsets of a batch read, the second exclusive.
+
+    Args:
+        log: Now.
+        named: Two texts for ``resolve_offset``, start and end, under the names that their user knows them by.
+
+    Raises:
+        SparkError: Those of ``resolve_offset``, and ``TM-SPK-003`` when the end comes before the start.
+    """
+    (starting, first), (ending, last) = named.items()
+    start, end = resolve_offset(starting, first, log), resolve_offset(ending, last, log)
+    if start > end:
+        raise SparkError("TM-SPK-003", f"{starting} is {start}, after {ending}, which is {end}")
+    return start, end
 
 
 def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
@@ -86,7 +119,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
         return 0
     if text.lower() == "latest":
         return log.end()
-    if text.isascii() and text.isdigit():
+    if _whole(text):
         offset, end = int(text), log.end()
         if offset > end:
             raise SparkError("TM-SPK-006", f"option {option} is {offset}, but the log at {log.root} ends at {end}")
@@ -100,9 +133,69 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
     return log.offset_at(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
-def _positive(option: str, text: str | None) -> int | None:
+def _named(options: Mapping[str, str]) -> dict[str, str]:
+    """The values by the names of ``NAMES``, each checked for what it says by itself."""
+    values: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for option, value in options.items():
+        folded = option.lower()
+        if folded in _OF_SPARK or folded.startswith("option."):
+            continue
+        spelling = _SPELLINGS.get(folded) or _refuse_unknown(option)
+        name = ALIASES.get(spelling, spelling)
+        if name in values:
+            raise SparkError("TM-SPK-003", f"options {written[name]} and {spelling} are the same: give one of them")
+        written[name], values[name] = spelling, value.strip()
+        if check := _CHECKS.get(spelling):
+            check(spelling, values[name])
+    return {name: value for name, value in values.items() if value}
+
+
+def _refuse_unknown(option: str) -> str:
+    if option.lower() == "paths":
+        raise SparkError("TM-SPK-003", "a read is of one change log: give one path")
+    near = difflib.get_close_matches(option.lower(), _SPELLINGS, n=1, cutoff=0)
+    raise SparkError("TM-SPK-003", f"option {option} is unknown; the nearest known one is {_SPELLINGS[near[0]]}")
+
+
+def _not_json(option: str, value: str) -> None:
+    if value.startswith("{"):
+        raise SparkError(
+            "TM-SPK-003", f"option {option} is JSON, of offsets by partition as for Kafka: a change log has one offset"
+        )
+
+
+def _a_time(option: str, value: str) -> None:
+    if _whole(value):
+        raise SparkError("TM-SPK-003", f"option {option} is a number: write the time as in ISO 8601")
+
+
+def _nothing_lost(option: str, value: str) -> None:
+    if value.lower() != "true":
+        raise SparkError(
+            "TM-SPK-003", f"option {option} can only be true: what is missing of a change log is never skipped"
+        )
+
+
+_CHECKS: dict[str, Callable[[str, str], None]] = {
+    "startingOffset": _not_json,
+    "startingOffsets": _not_json,
+    "startingTimestamp": _a_time,
+    "endingOffset": _not_json,
+    "endingOffsets": _not_json,
+    "endingTimestamp": _a_time,
+    "failOnDataLoss": _nothing_lost,
+}
+
+
+def _positive(given: Mapping[str, str], option: str) -> int | None:
+    text = given.get(option)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
+    if not (_whole(text) and int(text) > 0):
         raise SparkError("TM-SPK-003", f"option {option} is {text!r}: not a whole number above zero")
     return int(text)
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit()

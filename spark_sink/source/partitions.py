@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +30,18 @@ class EventsPartition(InputPartition):
     files: tuple[SegmentFile, ...]
 
 
-def plan(log: FollowedLog, collection: str, columns: Columns, start: int, end: int) -> list[EventsPartition]:
+def plan(
+    log: FollowedLog, collection: str, columns: Columns, start: int, end: int, at_least: int = 1
+) -> list[EventsPartition]:
     """Partitions for the events of a collection in ``[start, end)``, each a run of segments in offset order.
+
+    Args:
+        log: Of the events.
+        collection: Whose events.
+        columns: To read.
+        start: Smallest offset.
+        end: One past the largest.
+        at_least: How many partitions, as far as there are segments for them.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
@@ -39,7 +49,7 @@ def plan(log: FollowedLog, collection: str, columns: Columns, start: int, end: i
     """
     partitions = []
     checked: set[str] = set()
-    for run in _packed(log.segments(collection, start, end)):
+    for run in packed(list(log.segments(collection, start, end)), at_least):
         for segment in run:
             if segment.fingerprint not in checked:
                 check_readable(log.schema(segment.fingerprint), columns)
@@ -68,11 +78,13 @@ def check_pinned(columns: Columns) -> None:
             )
 
 
-def _packed(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
+def packed(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:
+    """Cuts segments into runs of about ``PARTITION_BYTES``, or less where that makes too few."""
+    most = min(PARTITION_BYTES, sum(segment.size for segment in segments) // at_least)
     run: list[Segment] = []
     size = 0
     for segment in segments:
-        if run and size + segment.size > PARTITION_BYTES:
+        if run and size + segment.size > most:
             yield run
             run, size = [], 0
         run.append(segment)

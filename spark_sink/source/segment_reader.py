@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,10 +104,9 @@ def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]
     place = metadata.schema.names.index("_offset")
     found = []
     for index in range(metadata.num_row_groups):
-        statistics = metadata.row_group(index).column(place).statistics
-        if statistics is None or not statistics.has_min_max:
-            found.append(index)
-        elif statistics.min < bounds[1] and statistics.max >= bounds[0]:
+        statistics: Any = metadata.row_group(index).column(place).statistics
+        known = statistics is not None and statistics.has_min_max
+        if not known or (statistics.min < bounds[1] and statistics.max >= bounds[0]):
             found.append(index)
     return found
 

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from protocol.errors import SparkError
 from spark_sink.source.followed_log import FollowedLog, Limits
+from spark_sink.source.inferred_schema import Departure, InferredSchema
 from spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
 from spark_sink.source.partitions import check_pinned, plan, read_partition
 from spark_sink.tables.column_types import Columns
@@ -64,7 +65,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._offset(ceiling)
         unlimited = isinstance(limit, ReadAllAvailable)
         limits = Limits() if unlimited else self.options.limits
-        return self._offset(self.log.cut(self._position(start), limits, ceiling, self.collection))
+        position = self._position(start)
+        return self._offset(self._readable(position, self.log.cut(position, limits, ceiling, self.collection)))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self.options.limits.events or EVENTS_PER_BATCH)
@@ -74,6 +76,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Offset:
         return self._offset(self.log.end())
+
+    def _readable(self, start: int, end: int) -> int:
+        """How far of a batch can be read."""
+        return end
 
     def _offset(self, offset: int) -> Offset:
         return {"v": 1, "log": self.log.header.log_id, "offset": offset}
@@ -91,16 +97,51 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamReader(LogStreamReader):
-    """Streams the events of one table."""
+    """Streams the events of one table.
 
-    def __init__(self, options: SourceOptions, columns: Columns) -> None:
+    Args:
+        options: Of the source.
+        columns: To read.
+        inferred: Where they come from; None when the user gave them.
+    """
+
+    def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:
         check_pinned(columns)
         super().__init__(options, options.required_table())
         self.columns = columns
+        self.inferred = inferred
+        self._resumed = True
+
+    def initialOffset(self) -> Offset:
+        self._resumed = False  # Spark asks only where the checkpoint has no offset
+        return super().initialOffset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         assert self.collection is not None
-        return plan(self.log, self.collection, self.columns, self._position(start), self._position(end))
+        first, last = self._position(start), self._position(end)
+        # Not of a batch cut here: of one that the checkpoint has, or that PySpark before 4.2 let nobody cut.
+        if departure := self._departure(first, last):
+            raise departure.error()
+        return plan(self.log, self.collection, self.columns, first, last, self.options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.path, self.columns, partition)
+
+    def _readable(self, start: int, end: int) -> int:
+        """Up to where the events have the expected columns, and an error when that is here.
+
+        It may be inside a commit: the events before it are read by the schema that they have, and a restart begins
+        with the first that has the new one.
+        """
+        departure = self._departure(start, end)
+        if departure is None:
+            return end
+        if departure.offset > start:
+            return departure.offset
+        raise departure.error()
+
+    def _departure(self, start: int, end: int) -> Departure | None:
+        if self.inferred is None:
+            return None
+        assert self.collection is not None
+        return self.inferred.departure(self.log, self.collection, start, end, resumed=self._resumed)

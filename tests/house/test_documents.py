@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from captures.backfill_config import BackfillConfig
 from captures.postgres.config import EndpointConfig, ResourceConfig
+from protocol.capture_file import CommitEntry, ConnectorEntry, FoldEntry, SparkEntry, TableEntry, read_capture_file
 from protocol.changelog.models import META_COLUMNS
-from runtime.capture_file import CommitEntry, ConnectorEntry, SparkEntry, TableEntry, read_capture_file
 from runtime.cli import app
 from tests.house.files import ROOT, blocks, repository_files, table_rows
 
@@ -69,7 +69,7 @@ def _options(page: Path) -> dict[str, str]:
 def test_every_key_of_the_capture_file_is_explained() -> None:
     page = DOCS / "capture-file.md"
     explained = _options(page).keys()
-    for model in (ConnectorEntry, TableEntry, CommitEntry, SparkEntry):
+    for model in (ConnectorEntry, TableEntry, CommitEntry, SparkEntry, FoldEntry):
         assert set(model.model_fields) <= explained, model.__name__
     headings = re.findall(r"^## `(\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings == ["capture", "connector", "tables", "log", "commit", "spark"]
@@ -101,7 +101,7 @@ def test_every_option_of_a_postgres_table_is_explained() -> None:
 def test_every_option_of_the_spark_source_is_explained() -> None:
     from spark_sink.source import options as source_options
 
-    assert set(source_options._NAMES) <= _options(DOCS / "spark.md").keys()
+    assert {*source_options.NAMES, *source_options.ALIASES} <= _options(DOCS / "spark.md").keys()
 
 
 def test_every_meta_column_is_explained() -> None:

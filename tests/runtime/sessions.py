@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from protocol.capture_file import CommitEntry
 from protocol.changelog import Commit
 from protocol.logs import LogLine
 from protocol.messages import Binding, CaptureSpec, Collection, Open
-from runtime.capture_file import CommitEntry
 from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
 from runtime.connector.process import ProcessConnector

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from protocol.capture_file import TableEntry
 from protocol.errors import UsageError
 from protocol.messages import DiscoveredBinding, SpecResponse
-from runtime.capture_file import TableEntry
 from runtime.selection import column_of, select, state_key
 
 OPTIONS: dict[str, Any] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.capture_file import CommitEntry
 from protocol.errors import ConnectorError, TidemarkError
 from protocol.messages import MAX_LINE_BYTES
-from runtime.capture_file import CommitEntry
 from runtime.changelog.events import events
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from spark_sink import register
-    from spark_sink.session import local_session
+    from spark_sink.session import open_session
 
-    session = local_session("tidemark tests")
+    session, _ = open_session(None, {"spark.app.name": "tidemark tests"})
     register(session)
     yield session
     session.stop()

@@ -48,7 +48,7 @@ def test_a_commit_over_the_limit_is_a_batch_by_itself(log: LogBuilder) -> None:
 
 
 def test_bytes_limit_a_batch(log: LogBuilder) -> None:
-    sizes = [log.commit(create(1)).segments[0].size for _ in range(4)]
+    sizes = [log.commit(create(1)).segments[0].uncompressed for _ in range(4)]
 
     assert FollowedLog(log.root).cut(0, Limits(size=sizes[0] + sizes[1]), 4) == 2
 

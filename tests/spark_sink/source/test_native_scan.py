@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ import pytest
 from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError, SparkError
+from spark_sink import read_changes
+from spark_sink.source import native_scan
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
 from spark_sink.spark_failures import tidemark_error
@@ -166,6 +168,22 @@ def test_a_log_may_lie_in_a_folder_of_any_name(spark: SparkSession, tmp_path: Pa
     assert rows(events) == [(0, None), (1, None)]
 
 
+def test_planning_runs_no_job(spark: SparkSession, log: LogBuilder) -> None:
+    for i in range(40):
+        log.commit(create(i))
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("planning", "")
+
+    events = scan(spark, log, {"id": "bigint"}, 0, 40)
+    planning = list(tracker.getJobIdsForGroup("planning"))
+    count = events.count()
+    running = list(tracker.getJobIdsForGroup("planning"))
+    spark.sparkContext.setJobGroup("other tests", "")
+
+    assert (planning, count) == ([], 40)
+    assert running
+
+
 @pytest.mark.parametrize("harm", ["remove", "cut", "swap"])
 def test_a_segment_that_is_not_as_the_log_says_is_found_in_planning(
     spark: SparkSession, log: LogBuilder, harm: str
@@ -207,3 +225,119 @@ def test_a_segment_that_is_harmed_later_is_an_error_whatever_the_session_forgive
     said = str(tidemark_error(caught.value))
     assert said.startswith("TM-LOG-009")
     assert segment.name in said
+
+
+def test_very_many_files_are_one_scan(spark: SparkSession, log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_scan, "_FILES_A_SCAN", 2)
+    monkeypatch.setattr(native_scan, "_SCANS", 2)
+    for i in range(5):
+        log.commit(create(i))
+
+    four, five = (scan(spark, log, {"id": "bigint"}, end=end) for end in (4, 5))
+
+    assert [plan(events).count("FileScan parquet") for events in (four, five)] == [2, 1]
+    assert (rows(four), rows(five)) == ([(i,) for i in range(4)], [(i,) for i in range(5)])
+
+
+@pytest.fixture
+def many_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two small segments are many."""
+    monkeypatch.setattr(native_scan, "MANY_SMALL", 2)
+    monkeypatch.setattr(native_scan, "SMALL_ROWS", 3)
+
+
+def plan(events: DataFrame) -> str:
+    return str(events._jdf.queryExecution().toString())
+
+
+@pytest.mark.usefixtures("many_small")
+def test_many_small_segments_are_read_in_python(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "log", schema(id="bigint", at="timestamp", tags="array<string>"))
+    at = datetime(2026, 7, 1, tzinfo=UTC)
+    for i in range(0, 12, 2):
+        log.commit(Event("c", {"id": i, "at": at, "tags": ["a"]}), Event("d", {"id": i + 1}))
+    large = log.commit(*(Event("c", {"id": i}) for i in range(12, 15)))
+    columns = {"tags": "array<string>", "at": "timestamp", "id": "string", "none": "date", "_op": "string"}
+
+    with setting(spark, "spark.sql.session.timeZone", "America/New_York"):
+        events = scan(spark, log, columns, 1, 14)
+        clock = events.where("id = 2").selectExpr("cast(at as string)").collect()
+
+    assert (plan(events).count("MapInArrow"), plan(events).count("FileScan parquet")) == (4, 1)
+    assert dict(events.dtypes) == columns
+    assert sorted(row["id"] for row in events.collect()) == sorted(map(str, range(1, 14)))
+    assert clock[0][0] == "2026-06-30 20:00:00"
+    assert scan(spark, log, {}, 1, 14).count() == 13
+    assert plan(scan(spark, log, columns, 12, segments=large.segments)).count("MapInArrow") == 0
+
+
+@pytest.mark.usefixtures("many_small")
+def test_a_small_segment_that_is_harmed_later_is_an_error(spark: SparkSession, log: LogBuilder) -> None:
+    segment = log.root / log.commit(create(1, "name of the first")).segments[0].path
+    log.commit(create(2))
+    events = scan(spark, log, {"id": "bigint"})
+    content = bytearray(segment.read_bytes())
+    content[40] ^= 0xFF
+    segment.write_bytes(content)
+
+    with pytest.raises(Exception, match="TM-LOG-009") as caught:
+        events.collect()
+
+    assert segment.name in str(tidemark_error(caught.value))
+
+
+def test_names_may_differ_by_case_alone(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "log", schema(id="bigint", name="string", Name="string"))
+    log.commit(Event("c", {"id": 1, "name": "a", "Name": "b"}))
+
+    assert rows(scan(spark, log, {"Name": "string", "id": "bigint", "name": "string"})) == [("b", 1, "a")]
+
+
+def test_changes_have_the_newest_columns_and_the_meta_columns(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "log", schema(id="bigint", old="string"), schema("public/others"))
+    log.commit(Event("c", {"id": 1, "old": "x"}), create(7, table="public/others"))
+    log.change_schema(schema(id="bigint", new="double"))
+    log.commit(Event("c", {"id": 2, "new": 0.5}))
+
+    events = read_changes(spark, log.root, "public.items")
+
+    assert dict(events.dtypes) == {"id": "bigint", "new": "double", **META_COLUMNS}
+    assert rows(events.select("id", "new", "_offset")) == [(1, None, 0), (2, 0.5, 2)]
+    before = read_changes(spark, f"file://{log.root}", "public/items", end=2)
+    assert before.columns[:2] == ["id", "old"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ids"),
+    [
+        (None, None, [0, 1, 2, 3]),
+        (1, 3, [1, 2]),
+        ("earliest", "latest", [0, 1, 2, 3]),
+        (EPOCH + timedelta(seconds=2), None, [2, 3]),
+        (None, (EPOCH + timedelta(seconds=2)).replace(tzinfo=None), [0, 1]),
+        ("2026-01-01T00:00:03Z", 4, [3]),
+        ("latest", None, []),
+    ],
+)
+def test_changes_have_a_start_and_an_end(
+    spark: SparkSession, log: LogBuilder, start: Any, end: Any, ids: list[int]
+) -> None:
+    for i in range(4):
+        log.commit(create(i))
+
+    assert [id for (id,) in rows(read_changes(spark, log.root, "public.items", start, end).select("id"))] == ids
+
+
+def test_changes_that_cannot_be_read_are_an_error(spark: SparkSession, log: LogBuilder, tmp_path: Path) -> None:
+    log.commit(create(1), create(2))
+
+    for arguments, says in {
+        ("public.item",): "TM-SPK-004.*close to it: public.items",
+        ("public.items", 2, 1): "TM-SPK-003: start is 2, after end, which is 1",
+        ("public.items", 3): "TM-SPK-006: option start is 3",
+        ("public.items", None, "yesterday"): "TM-SPK-003: option end",
+    }.items():
+        with pytest.raises(SparkError, match=says):
+            read_changes(spark, log.root, *arguments)  # type: ignore[arg-type]
+    with pytest.raises(ChangeLogError, match="TM-LOG-001"):
+        read_changes(spark, tmp_path / "nowhere", "public.items")

@@ -87,22 +87,6 @@ def test_a_range_of_offsets_is_half_open(spark: SparkSession, log: LogBuilder) -
     assert offsets(read(spark, log, table="public/others", endingOffset=5)) == [1, 4]
 
 
-def test_segments_are_packed_into_partitions(
-    spark: SparkSession, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spark_sink.source import partitions
-    from spark_sink.source.followed_log import FollowedLog
-
-    size = log.commit(create(0)).segments[0].size
-    for i in range(1, 5):
-        log.commit(create(i))
-    monkeypatch.setattr(partitions, "PARTITION_BYTES", 2 * size)
-
-    planned = partitions.plan(FollowedLog(log.root), "public/items", {}, 0, 5)
-
-    assert [[file.first for file in partition.files] for partition in planned] == [[0, 1], [2, 3], [4]]
-
-
 def test_it_is_a_table_in_sql(spark: SparkSession, log: LogBuilder) -> None:
     log.commit(create(1, "a"), create(2, "b"))
     spark.sql(
@@ -186,3 +170,13 @@ def test_a_harmed_segment_is_an_error_that_names_it(spark: SparkSession, log: Lo
 
     assert said.startswith("TM-LOG-009")
     assert segment.name in said
+
+
+def test_a_column_that_came_after_the_schema_was_taken_is_not_left_out(spark: SparkSession, log: LogBuilder) -> None:
+    log.commit(create(1))
+    events = read(spark, log)
+    log.change_schema(schema(id="bigint", new="date"))
+    log.commit(Event("c", {"id": 2}))
+
+    with pytest.raises(PySparkException, match=r"TM-SPK-019: from offset 1 on, public\.items has the new column new"):
+        events.collect()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from protocol.capture_file import TableEntry, read_capture_file
 from protocol.errors import UsageError
-from runtime.capture_file import TableEntry, read_capture_file
 
 WHOLE = """\
 capture: shop
@@ -25,6 +27,10 @@ commit: {interval: 250ms, bytes: 64MiB}
 spark:
   format: delta
   warehouse: ./lake
+  master: spark://host:7077
+  conf: {spark.executor.memory: 2g, spark.executor.cores: 2, spark.ui.enabled: true}
+  trigger: 500ms
+  fold: {share: 0.5, max_staleness: 10m}
   tables: {"*": current, public.orders: [current, history, scd2]}
 """
 
@@ -54,6 +60,14 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
     assert (file.commit.interval, file.commit.bytes) == (0.25, 64 * 2**20)
     assert file.spark is not None
     assert file.spark.tables == {"*": ["current"], "public.orders": ["current", "history", "scd2"]}
+    assert (file.spark.warehouse, file.spark.master) == (Path("lake"), "spark://host:7077")
+    # As Spark writes values: YAML makes numbers and truth values of them.
+    assert file.spark.conf == {
+        "spark.executor.memory": "2g",
+        "spark.executor.cores": "2",
+        "spark.ui.enabled": "true",
+    }
+    assert (file.spark.trigger, file.spark.fold.share, file.spark.fold.max_staleness) == (0.5, 0.5, 600.0)
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -61,6 +75,10 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert file.tables is None
     assert file.spark is None
     assert (file.commit.interval, file.commit.bytes) == (1.0, 128_000_000)
+    spark = read_capture_file(write(tmp_path, LEAST + "spark: {warehouse: w}\n")).spark
+    assert spark is not None
+    assert (spark.format, spark.master, spark.conf, spark.tables) == ("delta", None, {}, {"*": ["current"]})
+    assert (spark.trigger, spark.fold.share, spark.fold.max_staleness) == (1.0, 0.25, None)
 
 
 def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +114,15 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST + "tables: public.orders\n", ["line 4: tables: Input should be a valid list"]),
         (LEAST.replace("log: l", "log: s3://bucket/x"), ["line 3: log: object stores are not supported yet"]),
         (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.0: Input should"]),
+        (LEAST + "spark: {warehouse: w, mastr: x}\n", ["line 4: spark.mastr: unknown key (did you mean master?)"]),
+        (LEAST + "spark: {warehouse: w, fold: {shar: 1}}\n", ["spark.fold.shar: unknown key (did you mean share?)"]),
+        (LEAST + "spark: {warehouse: w, fold: {share: 0}}\n", ["line 4: spark.fold.share: Input should be greater"]),
+        (LEAST + "spark: {warehouse: w, fold: {share: 1.1}}\n", ["spark.fold.share: Input should be less than or eq"]),
+        (LEAST + "spark: {warehouse: w, fold: {share: .nan}}\n", ["line 4: spark.fold.share: Input should be"]),
+        (LEAST + "spark: {warehouse: w, fold: {max_staleness: soon}}\n", ["spark.fold.max_staleness: a duration is"]),
+        (LEAST + "spark: {warehouse: w, trigger: 0s}\n", ["line 4: spark.trigger: Input should be greater than 0"]),
+        (LEAST + "spark:\n  warehouse: w\n  conf:\n    ui: x\n", ["line 7: spark.conf.ui: a Spark setting has a name"]),
+        (LEAST + "spark: {warehouse: w, conf: {spark.a: [1]}}\n", ["spark.conf.spark.a: Input should be a valid str"]),
         (LEAST + "capture: again\n", ["line 4: capture: stands twice"]),
         (LEAST + "folder: x\n", ["line 4: folder: unknown key"]),
         (LEAST + "commit: {interval: x}\nspark: {format: csv}\n", ["line 5: spark.warehouse: missing"]),
@@ -157,3 +184,17 @@ def test_values_are_never_repeated_in_a_message(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_capture_file(write(tmp_path, text))
     assert "hunter" not in str(caught.value) + caught.value.remedy
+
+
+def test_the_room_is_imported_without_a_yaml_reader_and_says_when_it_lacks_one(tmp_path: Path) -> None:
+    """Connectors' images and executors have none."""
+    path = write(tmp_path, LEAST)
+    code = (
+        "import sys; sys.modules['yaml'] = None; from pathlib import Path\n"
+        "from protocol.capture_file import read_capture_file\n"
+        "from protocol.errors import UsageError\n"
+        "try: read_capture_file(Path(sys.argv[1]))\n"
+        "except UsageError as error: print(error.code, error.message)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"TM-RUN-012 reading {path} needs the Python package yaml\n"

@@ -1,0 +1,18 @@
+"""The capture file: one YAML file that says what to capture, with which connector, and where to.
+
+Importing this needs no YAML reader; reading a file does.
+"""
+
+from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, TableEntry
+from protocol.capture_file.reading import read_capture_file
+from protocol.capture_file.spark_entry import FoldEntry, SparkEntry
+
+__all__ = [
+    "CaptureFile",
+    "CommitEntry",
+    "ConnectorEntry",
+    "FoldEntry",
+    "SparkEntry",
+    "TableEntry",
+    "read_capture_file",
+]

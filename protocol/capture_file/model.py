@@ -1,0 +1,117 @@
+"""What a capture file says, checked. The ``spark`` entry has a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, PrivateAttr, model_validator
+
+from protocol.capture_file.spark_entry import SparkEntry
+from protocol.capture_file.values import STRICT, Bytes, LocalPath, Seconds
+
+
+def _table(value: object) -> object:
+    return {"table": value} if isinstance(value, str) else value
+
+
+class ConnectorEntry(BaseModel):
+    """``connector``: an image or a command, and its configuration with secrets still unresolved.
+
+    Attributes:
+        network: The engine's network that the container joins; ``host`` reaches a database on this machine.
+    """
+
+    model_config = STRICT
+
+    image: Annotated[str, Field(min_length=1)] | None = None
+    command: Annotated[list[str], Field(min_length=1)] | None = None
+    network: str = ""
+    config: dict[str, JsonValue] = {}
+
+    @model_validator(mode="after")
+    def _one_way_to_run(self) -> ConnectorEntry:
+        if (self.image is None) == (self.command is None):
+            raise ValueError("give exactly one of image and command")
+        if self.network and self.image is None:
+            raise ValueError("network is for an image, a command has the network of this machine")
+        return self
+
+
+class TableEntry(BaseModel):
+    """One entry of ``tables``: a table or a pattern with ``*``, and options that go to the connector.
+
+    Attributes:
+        table: ``schema.table``, or a pattern such as ``sales.*``.
+        exclude: Columns left out.
+        hash: Columns of which the connector gives a salted hash.
+        scan: How the backfill walks through the table: ``key``, ``physical``, ``snapshot`` or ``none``.
+        key: Columns that identify a row, instead of the primary key.
+        where: SQL that limits the backfill.
+        priority: Tables of a higher priority are backfilled first.
+        text: Columns that the change log keeps as text whatever their type.
+        backfill: Raise it by one to have the table backfilled again from the start.
+    """
+
+    model_config = STRICT
+
+    table: Annotated[str, Field(min_length=1)]
+    exclude: list[str] = []
+    hash: list[str] = []
+    scan: Literal["key", "physical", "snapshot", "none"] | None = None
+    key: list[str] = []
+    where: str = ""
+    priority: int = 0
+    text: list[str] = []
+    backfill: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def is_pattern(self) -> bool:
+        return "*" in self.table
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that were given, as the connector's resource configuration names them."""
+        return self.model_dump(include={"exclude", "hash", "scan", "key", "where", "priority"}, exclude_defaults=True)
+
+
+class CommitEntry(BaseModel):
+    """``commit``: when a commit is due. ``interval`` in seconds, ``bytes`` of documents."""
+
+    model_config = STRICT
+
+    interval: Annotated[Seconds, Field(gt=0, le=86_400)] = 1.0
+    bytes: Annotated[Bytes, Field(gt=0)] = 128 * 10**6
+
+
+class CaptureFile(BaseModel):
+    """A capture file, checked. Relative paths in it start at ``folder``, which holds the file."""
+
+    model_config = STRICT
+
+    capture: Annotated[str, Field(min_length=1)]
+    connector: ConnectorEntry
+    tables: list[Annotated[TableEntry, BeforeValidator(_table)]] | None = None
+    log: LocalPath
+    commit: CommitEntry = CommitEntry()
+    spark: SparkEntry | None = None
+    _folder: Path = PrivateAttr(default=Path())
+
+    @classmethod
+    def checked(cls, content: Any, folder: Path) -> CaptureFile:
+        """The capture file that ``folder`` holds with this content.
+
+        Raises:
+            pydantic.ValidationError: With every mistake, except in YAML itself.
+        """
+        file = cls.model_validate(content)
+        file._folder = folder
+        return file
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
+    def log_path(self) -> Path:
+        return self._folder / self.log

@@ -1,0 +1,68 @@
+"""The capture file's ``spark`` entry: which tables Spark keeps of the captured ones, where, and how."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+
+from protocol.capture_file.values import STRICT, LocalPath, Seconds
+
+Mode = Literal["current", "history", "scd2"]
+"""Tables that Spark keeps of a captured table."""
+
+
+def _modes(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _setting(value: object) -> object:
+    """As Spark writes it: YAML makes a truth value of ``true`` and a number of ``4``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    return value
+
+
+def _spark_name(name: str) -> str:
+    if not name.startswith("spark.") or not name.removeprefix("spark.").strip():
+        raise ValueError("a Spark setting has a name that begins with spark.")
+    return name
+
+
+class FoldEntry(BaseModel):
+    """``fold``: when the events of the log are worked into a table.
+
+    Attributes:
+        share: The largest part of the time that may go into one table's folds.
+        max_staleness: Seconds after which a table is folded in any case; None for no ceiling.
+    """
+
+    model_config = STRICT
+
+    share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    max_staleness: Annotated[Seconds, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class SparkEntry(BaseModel):
+    """``spark``.
+
+    Attributes:
+        warehouse: The directory under which the tables lie.
+        master: Spark's master, such as ``local[4]``, ``spark://host:7077`` or ``sc://host``.
+        conf: Spark's settings for a session that the job makes.
+        trigger: Seconds between two looks at the log.
+        tables: Which tables to keep of which captured tables, ``*`` standing for all others.
+    """
+
+    model_config = STRICT
+
+    format: Literal["delta", "iceberg", "parquet"] = "delta"
+    warehouse: LocalPath
+    master: Annotated[str, Field(min_length=1)] | None = None
+    conf: dict[Annotated[str, AfterValidator(_spark_name)], Annotated[str, BeforeValidator(_setting)]] = {}
+    trigger: Annotated[Seconds, Field(gt=0, le=86_400)] = 1.0
+    fold: FoldEntry = FoldEntry()
+    tables: dict[str, Annotated[list[Mode], BeforeValidator(_modes), Field(min_length=1)]] = {"*": ["current"]}

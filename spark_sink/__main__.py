@@ -1,0 +1,64 @@
+"""``python -m spark_sink FILE …`` and ``spark-submit … spark_sink/__main__.py FILE …``: ``tidemark materialize``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:
+    # spark-submit runs this file by its path: what is beside it would then be found as modules of their own, and this
+    # package only where it is installed.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from protocol.errors import TidemarkError
+from spark_sink.command import INTERRUPTED, Arguments, exit_status, run, setting
+
+
+def main(given: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line; errors are shown on stderr and end in their exit status."""
+    parsed = vars(_parser().parse_args(given))
+    try:
+        status = run(Arguments(**{**parsed, "conf": dict(parsed["conf"])}))
+    except TidemarkError as error:
+        sys.stderr.write(error.explanation)
+        status = exit_status(error)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spark_sink", description="Keep Spark tables from the change log, as the capture file's spark entry says."
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the capture file (YAML)")
+    parser.add_argument("--available-now", action="store_true", help="apply what the log holds now, and end")
+    parser.add_argument(
+        "--master", metavar="URL", help="Spark's master, such as local[4], spark://host:7077, sc://host"
+    )
+    parser.add_argument(
+        "--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark"
+    )
+    parser.add_argument(
+        "--table", metavar="PATTERN", dest="tables", action="append", default=[], help="these tables alone"
+    )
+    parser.add_argument("--way", choices=["task", "rewrite"], help="apply every part in this way")
+    parser.add_argument("--rebuild", metavar="TABLE", action="append", default=[], help="build it again from the log")
+    parser.add_argument("--retry", metavar="TABLE", action="append", default=[], help="try one that is set aside again")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text for people")
+    return parser
+
+
+def _setting(pair: str) -> tuple[str, str]:
+    try:
+        return setting(pair)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The ``materialize`` command, whoever starts it: ``tidemark``, ``python -m spark_sink`` or ``spark-submit``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from protocol.error_codes import Policy
+from protocol.errors import TidemarkError
+from protocol.logs import log_to_stderr
+from spark_sink.job import materialize
+from spark_sink.output import JsonOutput, Output, TextOutput
+
+if TYPE_CHECKING:
+    from spark_sink.pipeline.settings import Way
+
+DONE, FAILED, RETRY, INTERRUPTED = 0, 1, 3, 130
+"""Exit status: 1 wants a person, 3 may pass by itself. Wrong usage is the error's own, 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The command line. See ``job.materialize``."""
+
+    file: Path
+    available_now: bool = False
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    tables: Sequence[str] = ()
+    way: Way | None = None
+    rebuild: Sequence[str] = ()
+    retry: Sequence[str] = ()
+    json: bool = False
+
+
+def setting(pair: str) -> tuple[str, str]:
+    """A setting of Spark from ``KEY=VALUE``.
+
+    Raises:
+        ValueError: When it is not of that form. It does not hold the value.
+    """
+    name, equals, value = pair.partition("=")
+    if not equals or not name.startswith("spark."):
+        raise ValueError("a setting is spark.NAME=VALUE")
+    return name, value
+
+
+def run(arguments: Arguments) -> int:
+    """Does the job and prints what it did.
+
+    SIGINT and SIGTERM end it after the part at hand, a second one at once.
+
+    Returns:
+        The exit status, which errors have as well that are raised.
+
+    Raises:
+        TidemarkError: For whoever started the command to show; see ``exit_status``.
+        KeyboardInterrupt: On a second signal.
+    """
+    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
+    # It tells of every call, and prints the trace of each exception that passes it, which is raised here as well.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    output: Output = (JsonOutput if arguments.json else TextOutput)(sys.stdout, sys.stderr)
+    with _stop_on_signals() as stop:
+        report = materialize(
+            arguments.file,
+            available_now=arguments.available_now,
+            master=arguments.master,
+            conf=arguments.conf,
+            tables=arguments.tables,
+            way=arguments.way,
+            rebuild=arguments.rebuild,
+            retry=arguments.retry,
+            progress=output,
+            stop=stop,
+        )
+    output.result(report)
+    if stop.is_set():
+        return INTERRUPTED
+    return FAILED if report.set_aside else DONE
+
+
+def exit_status(error: TidemarkError) -> int:
+    """2 for wrong usage, 3 for what may pass by itself, else 1."""
+    return RETRY if error.entry.policy is Policy.RETRY else error.exit_status
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[threading.Event]:
+    stop = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,128 @@
+"""The job that keeps tables from a change log, as a capture file says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocol.capture_file import CaptureFile, SparkEntry, read_capture_file
+from protocol.errors import SparkError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_sink.pipeline.progress import Progress
+    from spark_sink.pipeline.report import MaterializeReport
+    from spark_sink.pipeline.settings import KeepSettings, Way
+
+
+def materialize(
+    file: str | Path,
+    *,
+    spark: SparkSession | None = None,
+    available_now: bool = True,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    tables: Iterable[str] = (),
+    way: Way | None = None,
+    rebuild: Iterable[str] = (),
+    retry: Iterable[str] = (),
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> MaterializeReport:
+    """Brings the tables of a capture file's ``spark`` entry up to date with its change log.
+
+    Args:
+        file: The capture file.
+        spark: The session to work with, classic or Connect. By default see ``session.open_session``; one that is made
+            here ends with the call. None is made when there is nothing to do.
+        available_now: Apply all that the log holds, then end. Otherwise follow the log by the fold rule until ``stop``.
+        master: Spark's master; wins over the file's.
+        conf: Spark's settings by name; they win over the file's.
+        tables: Patterns of ``schema.table``: these alone. All when empty.
+        way: Forces how parts are applied.
+        rebuild: Tables (``schema.table``) to build again from the log, from nothing.
+        retry: Tables (``schema.table``) set aside that are to be tried again.
+        progress: Told of plans and of what is applied.
+        stop: Set it to end the run after the part at hand.
+
+    Raises:
+        UsageError: ``TM-CFG-…`` for a file that is wrong or has no ``spark`` entry.
+        ChangeLogError: When there is no log, or a file of it is missing or damaged.
+        SparkError: ``TM-SPK-…``: see ``protocol.error_codes``. Tables keep what was applied before.
+    """
+    read = read_capture_file(Path(file))
+    entry = spark_entry(read, file)
+    settings = keep_settings(read, entry, available_now, tuple(tables), way, tuple(rebuild), tuple(retry))
+    # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
+    from spark_sink.executors import check_executors
+    from spark_sink.pipeline.keep import keep
+    from spark_sink.requirements import check_packages
+    from spark_sink.session import open_session
+
+    check_packages()
+    opened: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if spark is None and not opened:
+            made, ours = open_session(master or entry.master, {**entry.conf, **(conf or {})})
+            if ours:
+                opened.append(made)
+            check_executors(made)
+            return made
+        return spark or opened[0]
+
+    try:
+        return keep(settings, session, progress, stop)
+    finally:
+        for made in opened:
+            made.stop()
+
+
+def spark_entry(read: CaptureFile, file: str | Path) -> SparkEntry:
+    """The ``spark`` entry of a capture file.
+
+    Raises:
+        UsageError: ``TM-CFG-002`` when it has none.
+    """
+    if read.spark is None:
+        raise UsageError(
+            "TM-CFG-002",
+            f"{file} has no spark entry, which says what tables to keep and where",
+            remedy="Add for example:   spark: {warehouse: ./lake, tables: {'*': current}}",
+        )
+    return read.spark
+
+
+def keep_settings(
+    read: CaptureFile,
+    entry: SparkEntry,
+    available_now: bool,
+    only: tuple[str, ...],
+    way: Way | None,
+    rebuild: tuple[str, ...],
+    retry: tuple[str, ...],
+) -> KeepSettings:
+    """What a run is told: the file's words, and those of the call.
+
+    Raises:
+        SparkError: ``TM-SPK-008`` for a format or kind of table that this version does not keep.
+    """
+    if entry.format != "delta":
+        raise SparkError("TM-SPK-008", f"tables in the format {entry.format} are not in this version; delta is")
+    from spark_sink.pipeline.settings import FoldRule, KeepSettings
+    from spark_sink.tables.kept_tables import KeepRules
+
+    return KeepSettings(
+        log=read.log_path.absolute(),
+        warehouse=(read.folder / entry.warehouse).absolute(),
+        rules=KeepRules(entry.tables),
+        available_now=available_now,
+        fold=FoldRule(entry.fold.share, entry.fold.max_staleness, entry.trigger),
+        way=way,
+        only=only,
+        rebuild=rebuild,
+        retry=retry,
+    )

@@ -1,0 +1,120 @@
+"""``materialize(FILE)``: a capture file's words and the call's, and what comes of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+import spark_sink
+from protocol.capture_file import read_capture_file
+from protocol.errors import ChangeLogError, SparkError, TidemarkError, UsageError
+from spark_sink import materialize
+from spark_sink.job import keep_settings, spark_entry
+from spark_sink.pipeline.report import Applied
+from spark_sink.pipeline.settings import FoldRule, KeepSettings
+from tests.spark_sink.log_builder import LogBuilder, create, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_sink.pipeline.report import PlannedPart
+
+
+class Seen:
+    """Remembers what a run says."""
+
+    def __init__(self) -> None:
+        self.parts: list[Applied] = []
+
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        pass
+
+    def applied(self, applied: Applied) -> None:
+        self.parts.append(applied)
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        raise error
+
+
+def capture_file(folder: Path, log: Path, **spark: object) -> Path:
+    path = folder / "shop.yaml"
+    entry = {"spark": {"warehouse": "a lake", **spark}} if spark.pop("entry", True) else {}
+    content = {"capture": "test", "connector": {"command": ["x"]}, "log": str(log), **entry}
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def told(path: Path, **more: object) -> KeepSettings:
+    read = read_capture_file(path)
+    given: dict[str, object] = {"available_now": True, "only": (), "way": None, "rebuild": (), "retry": (), **more}
+    return keep_settings(read, spark_entry(read, path), **given)  # type: ignore[arg-type]
+
+
+def test_settings_are_the_files_and_the_calls(tmp_path: Path) -> None:
+    fold = {"share": 0.5, "max_staleness": "2m"}
+    path = capture_file(tmp_path, Path("a log"), trigger="5s", fold=fold, tables={"public.*": ["history", "current"]})
+    settings = told(path, available_now=False, only=("public.a*",), way="rewrite", rebuild=("a.b",), retry=("a.c",))
+    assert (settings.log, settings.warehouse) == (tmp_path / "a log", tmp_path / "a lake")
+    assert settings.fold == FoldRule(share=0.5, max_staleness=120.0, trigger=5.0)
+    assert [target.kind for target in settings.rules.targets(schema())] == ["history", "current"]
+    assert (settings.only, settings.way, settings.available_now) == (("public.a*",), "rewrite", False)
+    assert (settings.rebuild, settings.retry) == (("a.b",), ("a.c",))
+    assert told(capture_file(tmp_path, Path("a log"))).fold == FoldRule()
+
+
+def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SparkError, match=r"TM-SPK-008.*iceberg"):
+        told(capture_file(tmp_path, tmp_path, format="iceberg"))
+    with pytest.raises(SparkError, match=r"TM-SPK-008.*scd2"):
+        told(capture_file(tmp_path, tmp_path, tables={"*": "scd2"}))
+
+
+def test_wrong_files_are_errors_before_spark_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"TM-CFG-002.*has no spark entry"):
+        materialize(capture_file(tmp_path, tmp_path, entry=False))
+    with pytest.raises(UsageError, match="TM-CFG-001"):
+        materialize(tmp_path / "none.yaml")
+
+
+def test_importing_the_package_and_its_command_imports_neither_spark_nor_arrow() -> None:
+    code = (
+        "import sys, spark_sink.command, runtime.cli; spark_sink.materialize\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & "
+        "{'pyspark', 'py4j', 'pyarrow', 'deltalake', 'pandas', 'numpy', 'yaml', 'docker'}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'materialise'"):
+        _ = spark_sink.materialise
+
+
+@pytest.mark.spark
+def test_it_keeps_the_tables_of_the_file(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "a log", schema(), schema("public/other"))
+    log.commit(create(1), create(2), create(1, table="public/other"))
+    path = capture_file(tmp_path, Path("a log"))
+    seen = Seen()
+
+    report = materialize(path, spark=spark, tables=["public.it*"], progress=seen)
+
+    assert [(kept.table, kept.kind, kept.rows, kept.error) for kept in report.tables] == [
+        ("public.items", "current", 2, None)
+    ]
+    assert [(one.part.table, one.part.events) for one in seen.parts] == [("public.items", 2)]
+    assert [kept.rows for kept in materialize(str(path), spark=spark).tables] == [2, 1]
+    assert spark.range(1).count() == 1, "a session that was given is not stopped"
+
+
+@pytest.mark.spark
+def test_a_log_that_is_not_there_is_the_errors_own(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ChangeLogError, match="TM-LOG-001"):
+        materialize(capture_file(tmp_path, tmp_path / "none"), spark=spark)
