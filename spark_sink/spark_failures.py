@@ -50,17 +50,6 @@ def spark_exceptions() -> tuple[type[Exception], ...]:
     return (PySparkException, Py4JError)
 
 
-def spark_exceptions() -> tuple[type[Exception], ...]:
-    """What PySpark raises when Spark fails: its own exceptions, and those of the JVM that it does not translate."""
-    from pyspark.errors import PySparkException
-
-    try:
-        from py4j.protocol import Py4JError
-    except ModuleNotFoundError:  # The client of Connect alone has no JVM.
-        return (PySparkException,)
-    return (PySparkException, Py4JError)
-
-
 def tidemark_error(error: Exception) -> TidemarkError:
     """The error that made Spark fail.
 

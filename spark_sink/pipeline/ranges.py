@@ -179,7 +179,8 @@ def key_ranges(
     """
     points: list[tuple[Place, SourceGroup | None]] = [(group.low, group) for group in groups]
     points += [(key, None) for key in sampled]
-    points.sort(key=lambda point: point[0])
+    # A cut at the place where a group begins has to come before it.
+    points.sort(key=lambda point: (point[0], point[1] is not None))
     ranges: list[KeyRange] = []
     low: Place = ()
     members: list[SourceGroup] = []
