@@ -15,6 +15,10 @@ import pyarrow.compute as pc
 Place: TypeAlias = "tuple[tuple[Any, ...], ...]"
 """A key, or its leading columns, in a form that compares. A prefix comes before every key that begins with it."""
 
+NULL = (0,)
+NOT_A_NUMBER = (2,)
+"""What a value of a key is in a ``Place``, where it is not ``(1, value)``."""
+
 _INDEX = "__tidemark_index"
 
 
@@ -22,9 +26,11 @@ def place(values: Sequence[Any]) -> Place:
     """Where a key stands in the order.
 
     Args:
-        values: Of the key's columns, or of the leading ones: bool, int, str, bytes, Decimal, date or datetime; or None.
+        values: Of the key's columns, or of the leading ones: bool, int, float, str, bytes, Decimal, date or datetime;
+            or None.
     """
-    return tuple((0,) if value is None else (1, value) for value in values)
+    # What is not a number compares with nothing in Python. Spark and Arrow have it after all numbers.
+    return tuple(NULL if value is None else (1, value) if value == value else NOT_A_NUMBER for value in values)
 
 
 def reaches(high: Place, key: Place) -> bool:
@@ -85,6 +91,8 @@ def begins_key(rows: pa.Table, key: Sequence[str]) -> Any:
         column: Any = rows.column(name).combine_chunks()
         before, after = column.slice(0, len(column) - 1), column.slice(1)
         differ = pc.fill_null(pc.not_equal(after, before), pc.xor(pc.is_null(before), pc.is_null(after)))
+        if pa.types.is_floating(column.type):
+            differ = pc.and_not(differ, pc.fill_null(pc.and_(pc.is_nan(after), pc.is_nan(before)), False))
         begins = pc.or_(begins, differ)
     return pa.concat_arrays([pa.array([True] * min(rows.num_rows, 1), pa.bool_()), begins])
 

@@ -8,8 +8,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-
 from protocol.changelog import Segment
 from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place
@@ -22,7 +20,7 @@ from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
 from spark_sink.source.segment_reader import SegmentFile
-from spark_sink.spark_failures import error_of, tidemark_error
+from spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ class Applier:
         most = self._jobs.parallelism * _BUNDLES_A_CORE
         try:
             reports = self._jobs.run(_bundled(work, sizes, most), description)
-        except PySparkException as failure:
+        except spark_exceptions() as failure:
             if len(work) == 1:
                 return [Outcome(error=tidemark_error(failure))]
             return [self.perform([one], [size], description)[0] for one, size in zip(work, sizes, strict=True)]
@@ -101,7 +99,7 @@ class Applier:
         described = f"{part.target.table} {part.target.kind}: offsets {part.start} to {part.end}"
         try:
             reports = self._merge(part, described) if part.state.key else self._append(part, described)
-        except PySparkException as failure:
+        except spark_exceptions() as failure:
             return Outcome(error=tidemark_error(failure))
         except TidemarkError as failure:
             return Outcome(error=failure)

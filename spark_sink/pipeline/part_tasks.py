@@ -119,37 +119,38 @@ def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.Recor
     return run
 
 
-def routed(
-    work: Sequence[Assignment], names: Sequence[str], place: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of a job whose partitions hold the events of one assignment each, sorted by key and offset.
 
+    Its rows are packed: the table's columns, those of ``EVENT_META``, and the assignment's number. The first row of a
+    partition is no event: it says the number only.
+
     Args:
-        work: The assignments.
-        names: Of the columns, which come packed.
-        place: Name of the column that numbers them. The first row of a partition is no event: it says the number only.
+        work: The assignments, all of one part.
     """
+    names = [*work[0].columns, *EVENT_META, "number"]
 
     def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches = (unpacked(batch, names) for batch in rows if batch.num_rows)
-        for first in batches:
-            number = first.column(place)[0].as_py()
-            yield _reported(_perform(work[number], _events_of(number, first, batches, place, work[number].columns)))
+        first = next(batches, None)
+        if first is not None:
+            number = first.column(-1)[0].as_py()
+            yield _reported(_perform(work[number], _events_of(number, first, batches, work[number].columns)))
 
     return run
 
 
 def _events_of(
-    number: int, first: pa.RecordBatch, more: Iterator[pa.RecordBatch], place: str, columns: Columns
+    number: int, first: pa.RecordBatch, more: Iterator[pa.RecordBatch], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
     """The events of a partition, in the table's own types: Spark gives timestamps in the session's zone."""
     schema = arrow_schema({**columns, **EVENT_META})
     batch: pa.RecordBatch | None = first.slice(1)
     while batch is not None:
-        if not pc.all(pc.equal(batch.column(place), pa.scalar(number, pa.int32())), min_count=0).as_py():
+        if not pc.all(pc.equal(batch.column(-1), pa.scalar(number, pa.int32())), min_count=0).as_py():
             raise SparkError("TM-SPK-013", "a shuffle brought events of two key ranges into one partition")
         if batch.num_rows:
-            arrays = [batch.column(field.name).cast(field.type) for field in schema]
+            arrays = [batch.column(place).cast(field.type) for place, field in enumerate(schema)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         batch = next(more, None)
 

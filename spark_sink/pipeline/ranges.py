@@ -43,11 +43,11 @@ def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, P
 
     Only the first column that has more than one value says anything about the order, and none after it.
     """
+    if low is None or high is None:
+        return place(low[:1] if low else ()), place(high[:1] if high else ())
     first: list[Any] = []
     last: list[Any] = []
-    for smallest, largest in zip(low or (), high or (), strict=True):
-        if smallest is None or largest is None:
-            break
+    for smallest, largest in zip(low, high, strict=True):
         first.append(smallest)
         last.append(largest)
         if smallest != largest:
@@ -179,7 +179,8 @@ def key_ranges(
     """
     points: list[tuple[Place, SourceGroup | None]] = [(group.low, group) for group in groups]
     points += [(key, None) for key in sampled]
-    points.sort(key=lambda point: point[0])
+    # A cut at the place where a group begins has to come before it.
+    points.sort(key=lambda point: (point[0], point[1] is not None))
     ranges: list[KeyRange] = []
     low: Place = ()
     members: list[SourceGroup] = []

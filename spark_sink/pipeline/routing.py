@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from math import nan
 from typing import Any
 
-from spark_sink.changes.key_order import Place
+from spark_sink.changes.key_order import NOT_A_NUMBER, NULL, Place
 from spark_sink.tables.column_types import quoted
 
 
@@ -38,6 +39,8 @@ def literal(value: Any, type_: str) -> str:
             return "TRUE" if value else "FALSE"
         case int():
             return f"CAST({value} AS {type_})" if value >= 0 else f"CAST('{value}' AS {type_})"
+        case float():
+            return f"CAST('{value}' AS {type_})"
         case str():
             return f"CAST(X'{value.encode().hex()}' AS STRING)"
         case bytes():
@@ -56,9 +59,9 @@ def _before(names: Sequence[str], types: Sequence[str], bound: Place) -> str:
     """Whether a key comes before a bound. Nulls come first, so nothing comes before one."""
     condition = "FALSE"
     for name, type_, step in reversed(list(zip(names, types, bound, strict=False))):
-        if len(step) == 1:
+        if step == NULL:
             condition = f"({name} IS NULL AND {condition})"
         else:
-            value = literal(step[1], type_)
+            value = literal(nan if step == NOT_A_NUMBER else step[1], type_)
             condition = f"({name} IS NULL OR {name} < {value} OR ({name} = {value} AND {condition}))"
     return condition

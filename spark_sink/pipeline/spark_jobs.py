@@ -73,7 +73,7 @@ class SparkJobs:
 
         Args:
             work: One for each range.
-            events: The table's columns and those of ``part_tasks.EVENT_META``.
+            events: The table's columns and those of ``part_tasks.EVENT_META``, in this order.
             bounds: Where the ranges from the second on begin.
             key: Names of the key's columns.
             types: Their Spark types.
@@ -93,7 +93,7 @@ class SparkJobs:
         order = [F.col(quoted(name)).asc_nulls_first() for name in key]
         ordered = partitioned.sortWithinPartitions(*order, F.col("_offset").asc_nulls_first())
         self._describe(description)
-        return _reports(packed(ordered).mapInArrow(routed(work, ordered.columns, _PLACE), REPORT))
+        return _reports(packed(ordered).mapInArrow(routed(work), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
         """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.

@@ -38,7 +38,7 @@ def schema(collection: str = "public/items", key: Sequence[str] = ("id",), **col
 
 
 class LogBuilder:
-    """Appends commits to a change log. Every commit's events go to one segment per table.
+    """Appends commits to a change log. Every commit's events go to one segment per table, or to several.
 
     Args:
         root: Where the log is made.
@@ -47,7 +47,11 @@ class LogBuilder:
 
     def __init__(self, root: Path, *schemas: TableSchema, log_id: str = "log-1") -> None:
         self.root = root
-        self.schemas = {s.collection: s for s in schemas or (schema(),)}
+        self.schemas: dict[str, TableSchema] = {}
+        self.columns: dict[str, list[str]] = {}
+        """Of each table, all that it ever had."""
+        for of in schemas or (schema(),):
+            self.change_schema(of)
         self.introduced: set[str] = set()
         self.number = 0
         self.offset = 0
@@ -58,9 +62,16 @@ class LogBuilder:
 
     def change_schema(self, new: TableSchema) -> None:
         self.schemas[new.collection] = new
+        known = self.columns.setdefault(new.collection, [])
+        known += [column.name for column in new.columns if column.name not in known]
 
-    def commit(self, *events: Event) -> Commit:
-        """Writes one commit of these events, in this order."""
+    def commit(self, *events: Event, rows: int | None = None) -> Commit:
+        """Writes one commit of these events, in this order.
+
+        Args:
+            events: At least one.
+            rows: Most of a segment.
+        """
         first = self.offset
         by_table: dict[str, list[tuple[int, Event]]] = {}
         for event in events:
@@ -68,7 +79,12 @@ class LogBuilder:
             self.offset += 1
         self.events += [pair for pairs in by_table.values() for pair in pairs]
         time = EPOCH + timedelta(seconds=self.number)
-        segments = [self._segment(i, table, pairs, time) for i, (table, pairs) in enumerate(by_table.items())]
+        pieces = [
+            (table, pairs[start : start + (rows or len(pairs))])
+            for table, pairs in by_table.items()
+            for start in range(0, len(pairs), rows or len(pairs))
+        ]
+        segments = [self._segment(i, table, pairs, time) for i, (table, pairs) in enumerate(pieces)]
         used = {self.schemas[table].fingerprint: self.schemas[table] for table in by_table}
         commit = Commit(
             number=self.number,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.spark_sink.log_builder import Event
@@ -13,17 +13,27 @@ Row = dict[str, Any]
 COLUMNS = ("id", "name", "note")
 
 
-def replay(events: Iterable[tuple[int, Event]], key: str = "id", columns: tuple[str, ...] = COLUMNS) -> dict[Any, Row]:
-    """The rows by key after the events, each with the ``_offset`` of its last change."""
+def replay(
+    events: Iterable[tuple[int, Event]], key: str | Sequence[str] = "id", columns: Sequence[str] = COLUMNS
+) -> dict[Any, Row]:
+    """The rows by key after the events, each with the ``_offset`` of its last change.
+
+    Args:
+        events: With their offsets.
+        key: Name of the key's column, or names; then rows go by tuples.
+        columns: All that the table ever had.
+    """
     rows: dict[Any, Row] = {}
     for offset, event in sorted(events, key=lambda pair: pair[0]):
         if event.op == "t":
             rows.clear()
-        elif event.op == "d":
-            rows.pop(event.row[key], None)
+            continue
+        place = event.row[key] if isinstance(key, str) else tuple(event.row[name] for name in key)
+        if event.op == "d":
+            rows.pop(place, None)
         else:
-            before = rows.get(event.row[key], {})
-            rows[event.row[key]] = {
+            before = rows.get(place, {})
+            rows[place] = {
                 **{c: before.get(c) if c in event.unchanged else event.row.get(c) for c in columns},
                 "_offset": offset,
             }

@@ -1,0 +1,65 @@
+"""``python -m tests.spark_sink.pipeline.cluster_process MASTER EVENTS``: a driver of a cluster's executors.
+
+It says the port where executors find it. Then it reads the directories of a log and a warehouse from its input, a line
+of JSON for each run, and answers with a line. It fails if it reads a Parquet file itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow.parquet as pq
+
+from spark_sink.pipeline import apply, plan
+from spark_sink.pipeline.keep import keep
+from spark_sink.pipeline.settings import KeepSettings
+from spark_sink.tables.kept_tables import KeepRules
+
+
+def refuse(*arguments: Any, **more: Any) -> NoReturn:
+    raise AssertionError("the driver reads rows")
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    master, events = sys.argv[1:]
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": Path(events).as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.locality.wait": "0",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master(master).appName("tidemark tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    # Executors import their own.
+    for name in ("ParquetFile", "ParquetDataset", "read_table"):
+        setattr(pq, name, refuse)
+    apply._RANGE_BYTES = apply._RANGE_BYTES_AT_LEAST = 20_000
+    plan._SMALLEST_FILE = 5_000
+    sys.stdout.write(json.dumps(spark.sparkContext.getConf().get("spark.driver.port")) + "\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        log, warehouse = json.loads(line)
+        rules = KeepRules({"*": ["current", "history"]})
+        report = keep(KeepSettings(Path(log), Path(warehouse), rules, way="rewrite"), lambda: spark)
+        answer = [report.events, report.executors, [table.error for table in report.set_aside]]
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

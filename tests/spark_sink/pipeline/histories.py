@@ -1,0 +1,143 @@
+"""Random histories of tables, as a capture brings them: changes of the source's log, and chunks of backfills."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from spark_sink.changes.key_order import place
+from tests.spark_sink.log_builder import Event, schema
+
+_EPOCH = datetime(2026, 1, 1, 12, 30, 15, 123_456)
+
+VALUES: Mapping[str, Sequence[Any]] = {
+    "bigint": [-(2**63), -(2**40), *range(-20, 200), 2**40, 2**63 - 1],
+    "string": [
+        "", " ", "'", "''", '"', "\\", "\\'", "a", "a'b", "a\\b", "a`b", "ab", "B", "b%", "ß", "ü", "\ue000",
+        "\U0001f600", "\x00", "\n", *(f"row {number:02}" for number in range(80)),
+    ],
+    "decimal(12,2)": [Decimal(number) / 100 for number in (-(10**11), *range(-150, 1500, 13), 10**11)],
+    "date": [date(1, 1, 1), *(date(2026, 1, 1) + timedelta(days) for days in range(90)), date(9999, 12, 31)],
+    "timestamp": [(_EPOCH + timedelta(microseconds=step * 331)).replace(tzinfo=UTC) for step in range(-60, 60)],
+    "timestamp_ntz": [_EPOCH + timedelta(microseconds=step * 331) for step in range(-60, 60)],
+    "binary": [b"", b"\x00", b"'", b"\\", *(bytes([number, 255 - number]) for number in range(0, 256, 3)), b"\xff\xff"],
+    "boolean": [False, True],
+    "double": [-1e300, -0.5, *(number / 8 for number in range(1, 120)), 1e300],
+}  # fmt: skip
+"""Of each Spark type that a key's column has."""
+
+
+def random_keys(
+    chance: random.Random, types: Sequence[str], count: int, *, nulls: bool = False
+) -> list[tuple[Any, ...]]:
+    """Different keys in their order, as many as there are up to ``count``."""
+    pools = [[*VALUES[type_], *([None] if nulls else [])] for type_ in types]
+    drawn = {tuple(map(chance.choice, pools)) for _ in range(count)}
+    return sorted(drawn, key=place)
+
+
+class History:
+    """What happens to one table.
+
+    Args:
+        chance: Decides.
+        collection: Name of the table.
+        key: Names and types of the key's columns.
+        count: Of different keys, about.
+        nulls: Whether there may be nulls in the key.
+    """
+
+    def __init__(
+        self, chance: random.Random, collection: str, key: Mapping[str, str], count: int, *, nulls: bool = False
+    ) -> None:
+        self.collection = collection
+        self.key = dict(key)
+        self.columns = {"name": "string", "note": "string"}
+        self.keys = random_keys(chance, list(key.values()), count, nulls=nulls)
+        self._chance = chance
+        self._chunks: list[Sequence[tuple[Any, ...]]] = []
+        self._added = 0
+        self.schema = self._schema()
+
+    def transactions(self, count: int) -> list[list[Event]]:
+        """What is committed together at the source, or is one chunk of a backfill."""
+        return [event for _ in range(count) for event in self._next()]
+
+    def evolve(self) -> None:
+        """A column comes or goes; ``schema`` says it."""
+        droppable = [name for name in self.columns if name != "name"]
+        if droppable and self._chance.random() < 0.5:
+            del self.columns[self._chance.choice(droppable)]
+        else:
+            self._added += 1
+            self.columns[f"added {self._added}"] = self._chance.choice(["string", "bigint"])
+        self.schema = self._schema()
+
+    def _schema(self) -> Any:
+        return schema(self.collection, tuple(self.key), **self.key, **self.columns)
+
+    def _next(self) -> list[list[Event]]:
+        one, other = self._chance.choice(self.keys), self._chance.choice(self.keys)
+        match self._chance.choices("cupdmsrtbx", [4, 5, 5, 4, 2, 2, 2, 0.1, 1.5, 0.7])[0]:
+            case "c":
+                return [[self._whole("c", one)]]
+            case "u":
+                return [[self._whole("u", one)]]
+            case "p":
+                return [[self._partial(one)]]
+            case "d":
+                return [[self._delete(one)]]
+            case "m":  # the key changes
+                return [[self._delete(one), self._whole("c", other)]]
+            case "s":  # two keys are swapped
+                return [[self._delete(one), self._delete(other), self._whole("c", one), self._whole("c", other)]]
+            case "r":
+                return [[self._delete(one), self._whole("c", one), self._partial(one)]]
+            case "t":
+                return [[Event("t", table=self.collection)]]
+            case "b":
+                return self._chunk()
+            case _:
+                return self._rows(self._chance.choice(self._chunks)) if self._chunks else []
+
+    def _chunk(self) -> list[list[Event]]:
+        """Rows of a backfill, mostly in order, with changes of the log between them."""
+        start = self._chance.randrange(len(self.keys))
+        chunk = self.keys[start : start + self._chance.randrange(1, 80)]
+        if self._chance.random() < 0.25:
+            chunk = self._chance.sample(chunk, len(chunk))
+        self._chunks.append(chunk)
+        return self._rows(chunk)
+
+    def _rows(self, chunk: Sequence[tuple[Any, ...]]) -> list[list[Event]]:
+        between = 0.1 if self._chance.random() < 0.5 else 0.0
+        rows = []
+        for key in chunk:
+            rows.append([self._whole("c", key, snapshot=True)])
+            if self._chance.random() < between:
+                rows.append([self._chance.choice([self._partial, self._delete])(self._chance.choice(self.keys))])
+        return rows
+
+    def _whole(self, op: str, key: tuple[Any, ...], *, snapshot: bool = False) -> Event:
+        return Event(op, {**self._named(key), **self._values()}, snapshot=snapshot, table=self.collection)
+
+    def _partial(self, key: tuple[Any, ...]) -> Event:
+        names = sorted(self.columns)
+        lacking = tuple(self._chance.sample(names, self._chance.randrange(1, len(names) + 1)))
+        carried = {name: value for name, value in self._values().items() if name not in lacking}
+        return Event("u", {**self._named(key), **carried}, lacking, table=self.collection)
+
+    def _delete(self, key: tuple[Any, ...]) -> Event:
+        return Event("d", self._named(key), table=self.collection)
+
+    def _named(self, key: tuple[Any, ...]) -> dict[str, Any]:
+        return dict(zip(self.key, key, strict=True))
+
+    def _values(self) -> dict[str, Any]:
+        return {name: self._value(type_) for name, type_ in self.columns.items() if self._chance.random() < 0.9}
+
+    def _value(self, type_: str) -> Any:
+        return self._chance.randrange(10**9) if type_ == "bigint" else self._chance.randbytes(12).hex()

@@ -1,0 +1,74 @@
+"""When tables are folded, in simulated time."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_sink.pipeline.fold_clock import FoldClock
+from spark_sink.pipeline.settings import FoldRule
+
+TRIGGER = 1.0
+
+
+def folds(rule: FoldRule, costs: list[float], trigger: float = TRIGGER) -> list[tuple[float, float]]:
+    """Begin and end of each fold, of a table that always lacks something."""
+    clock = FoldClock(rule)
+    now = 0.0
+    done: list[tuple[float, float]] = []
+    for cost in costs:
+        folded_to = done[-1][0] if done else now
+        while not clock.is_due(now, folded_to):
+            now += trigger
+        done.append((now, now + cost))
+        now += cost
+        clock.folded(now, cost)
+        now += trigger
+    return done
+
+
+@given(
+    share=st.floats(0.05, 1.0),
+    costs=st.lists(st.floats(0.001, 200.0), min_size=2, max_size=30),
+)
+def test_folding_takes_at_most_its_share_and_comes_as_soon_as_that_allows(share: float, costs: list[float]) -> None:
+    done = folds(FoldRule(share=share), costs)
+
+    for (began, ended), (following, _) in itertools.pairwise(done):
+        period = following - began
+        assert ended - began <= share * period + 1e-6
+        assert period <= (ended - began) / share + 2 * TRIGGER + 1e-6
+
+
+@given(ceiling=st.floats(0, 500), costs=st.lists(st.floats(0.001, 200.0), min_size=2, max_size=30))
+def test_no_table_is_staler_than_the_ceiling_and_the_fold_itself(ceiling: float, costs: list[float]) -> None:
+    done = folds(FoldRule(share=0.1, max_staleness=ceiling), costs)
+
+    for (began, ended), (following, _) in itertools.pairwise(done):
+        assert following - began <= max(ceiling, ended - began) + 2 * TRIGGER + 1e-6
+
+
+@given(
+    rate=st.floats(1_000, 100_000),
+    cost_of_row=st.floats(1e-7, 1e-5),
+    share=st.floats(0.1, 0.9),
+    seconds=st.integers(10, 20_000),
+)
+def test_the_cost_of_a_backfill_is_linear(rate: float, cost_of_row: float, share: float, seconds: int) -> None:
+    """Though each fold writes the whole table anew, as it does where keys are random."""
+    clock = FoldClock(FoldRule(share=share))
+    now = folded = total = 0.0
+    while now < seconds:
+        if not clock.is_due(now, folded):
+            now += TRIGGER
+            continue
+        cost = now * rate * cost_of_row
+        folded = now
+        now += cost
+        total += cost
+        clock.folded(now, cost)
+        now += TRIGGER
+
+    assert total <= share * now + cost_of_row * rate * now

@@ -1,0 +1,126 @@
+"""Whatever happens to tables, whenever they are folded and by whichever way: they are what the events say."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_sink.changes.key_order import Place
+from spark_sink.changes.sources import SourceGroup
+from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.pipeline import apply, plan
+from spark_sink.pipeline import keep as keeping
+from spark_sink.pipeline.plan import Part, plan_part
+from spark_sink.pipeline.ranges import KeyRange, file_groups, key_ranges
+from spark_sink.tables.kept_tables import Target
+from tests.spark_sink.pipeline.histories import History
+from tests.spark_sink.pipeline.kept_lake import KeptLake
+
+if TYPE_CHECKING:
+    from spark_sink.pipeline.settings import Way
+
+logger = logging.getLogger(__name__)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = {
+    "a/numbers": {"id": "bigint"},
+    "a/texts": {"the.té'xt `": "string"},
+    "a/pairs": {"tenant": "string", "day": "date"},
+    "a/nullable": {"tenant": "string", "number": "decimal(12,2)"},
+    "a/times": {"flag": "boolean", "at": "timestamp"},
+    "a/unstated": {"measure": "double", "hash": "binary"},
+}
+
+ROUNDS: Sequence[tuple[Way | None, str]] = (
+    ("rewrite", "current"),
+    ("task", "history"),
+    (None, "current"),
+    (None, "current"),
+)
+
+
+class Seen:
+    """What was planned."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parts: list[Part] = []
+        self.ranges: list[list[KeyRange]] = []
+        self.sampled = 0
+
+        def planned(*arguments: Any) -> Part:
+            self.parts.append(plan_part(*arguments))
+            return self.parts[-1]
+
+        def cut(groups: Sequence[SourceGroup], sampled: Sequence[Place], *more: int) -> list[KeyRange]:
+            self.ranges.append(key_ranges(groups, sampled, *more))
+            self.sampled += bool(sampled)
+            return self.ranges[-1]
+
+        monkeypatch.setattr(keeping, "plan_part", planned)
+        monkeypatch.setattr(apply, "key_ranges", cut)
+
+
+def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
+    lake: KeptLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, __name__)
+    monkeypatch.setattr(plan, "TASK_BYTES", 12_000)
+    monkeypatch.setattr(plan, "TASK_FILES", 12_000)
+    monkeypatch.setattr(plan, "_SMALLEST_FILE", 3_000)
+    monkeypatch.setattr(apply, "_RANGE_BYTES", 8_000)
+    monkeypatch.setattr(apply, "_RANGE_BYTES_AT_LEAST", 4_000)
+    seen = Seen(monkeypatch)
+    seed = os.urandom(4).hex()
+    logger.info("random histories of seed %s", seed)  # shown where the test fails
+    chance = random.Random(seed)
+    histories = [History(chance, name, key, 250, nulls=name == "a/nullable") for name, key in KEYS.items()]
+    for history in histories:
+        lake.log.change_schema(history.schema)
+
+    for way, kind in ROUNDS:
+        for _ in range(chance.randrange(1, 4)):
+            commit(lake, histories, chance)
+        lake.keep_well("current", kind, way=way)
+        for history in histories:
+            lake.assert_current(history.collection)
+    lake.keep_well()
+    for history in histories:
+        lake.assert_true(history.collection)
+        assert_apart(lake, history)
+
+    assert sum(group.is_new for part in seen.parts for group in part.sources.groups) > 3
+    assert {part.way for part in seen.parts} == {"task", "rewrite"}
+    assert max(map(len, seen.ranges)) > 3
+    assert seen.sampled > 3
+
+
+def commit(lake: KeptLake, histories: Sequence[History], chance: random.Random) -> None:
+    """One commit of the log: transactions of all tables, which another of the source never cuts."""
+    mixed = []
+    for history in histories:
+        if chance.random() < 0.15:
+            history.evolve()
+            lake.log.change_schema(history.schema)
+        mixed.append(history.transactions(chance.randrange(5, 60)))
+    events = []
+    while mixed := [waiting for waiting in mixed if waiting]:
+        waiting = chance.choice(mixed)
+        for transaction in waiting[:10]:
+            events += transaction
+        del waiting[:10]
+    lake.log.commit(*events, rows=chance.choice([None, 40]))
+
+
+def assert_apart(lake: KeptLake, history: History) -> None:
+    """Folds keep the files of a table apart by a key of one column, as far as Delta can state it."""
+    target = Target(history.collection, "current")
+    table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+    if len(history.key) == 1:
+        groups = file_groups(table.bounds(history.key))
+        assert all(len(group.sources) == 1 for group in groups)

@@ -1,0 +1,223 @@
+"""A run: what it does, what it says, and when it has nothing to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from protocol.changelog import layout
+from protocol.errors import ChangeLogError, SparkError, TidemarkError
+from spark_sink.pipeline.keep import keep
+from spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
+from spark_sink.pipeline.settings import FoldRule
+from tests.spark_sink.lake import ITEMS
+from tests.spark_sink.log_builder import Event, create, schema
+from tests.spark_sink.pipeline.kept_lake import KeptLake, named
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class Heard:
+    """What a run says while it runs."""
+
+    def __init__(self, applied: Callable[[Applied], None] = lambda applied: None) -> None:
+        self.said: list[tuple[str, str, int]] = []
+        self._applied = applied
+
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        self.said += [("planned", part.kind, part.end) for part in parts]
+
+    def applied(self, applied: Applied) -> None:
+        self.said.append(("applied", applied.part.kind, applied.part.end))
+        self._applied(applied)
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        self.said.append((error.code, kind, 0))
+
+
+def no_session() -> SparkSession:
+    raise AssertionError("a session was asked for")
+
+
+def test_the_report_says_what_was_done_and_where_nothing_is_new_no_session_is_made(lake: KeptLake) -> None:
+    lake.log.commit(create(1), create(2), Event("d", {"id": 1}))
+    heard = Heard()
+
+    report = keep(lake.settings(), lambda: lake.session(), heard)
+
+    assert [(t.table, t.kind, t.way, t.events, t.rows, t.position, t.behind, t.error) for t in report.tables] == [
+        ("public.items", "current", "task", 3, 1, 3, 0, None),
+        ("public.items", "history", "task", 3, 3, 3, 0, None),
+    ]
+    assert (report.events, report.end_offset, report.set_aside) == (6, 3, ())
+    assert sum(report.executors.values()) == 6
+    assert report.cost.bytes_read and report.cost.bytes_written
+    assert sorted(heard.said) == sorted(
+        (what, kind, 3) for what in ("planned", "applied") for kind in ("current", "history")
+    )
+    lake.assert_true()
+
+    again = keep(lake.settings(), no_session, heard)
+
+    assert (again.events, again.executors, again.end_offset) == (0, {}, 3)
+    assert [table.rows for table in again.tables] == [1, 3]
+
+
+def test_a_lost_memory_costs_no_data_and_no_commit(lake: KeptLake) -> None:
+    for i in range(3):
+        lake.log.commit(create(i), create(i + 1, "b"), Event("d", {"id": 0}))
+    lake.keep_well()
+    before = lake.delta("current").version(), lake.delta("history").version()
+    shutil.rmtree(lake.warehouse / "_tidemark")
+
+    assert keep(lake.settings(), no_session).events == 0
+
+    assert (lake.delta("current").version(), lake.delta("history").version()) == before
+    lake.assert_true()
+
+
+def test_a_table_that_gets_no_events_holds_nothing_back(lake: KeptLake) -> None:
+    """Segments that it lacks nothing of are never looked at again."""
+    lake.log.change_schema(schema("public/others"))
+    lake.log.commit(create(1), create(1, table="public/others"))
+    lake.keep_well()
+    old = lake.log.commit(create(2))
+    report = lake.keep_well()
+    assert named(report, "public.others").position == 2
+    memory = json.loads((lake.warehouse / "_tidemark" / "log-1" / "tables.json").read_text())
+    assert memory["tables"]["public/others current"] == {"position": 2, "complete_to": 3, "set_aside": None}
+    (lake.log.root / old.segments[0].path).unlink()
+    lake.log.commit(create(3, table="public/others"))
+
+    lake.keep_well()
+
+    lake.assert_true("public/others")
+
+
+def test_what_a_truncate_undid_is_not_read(lake: KeptLake) -> None:
+    undone = lake.log.commit(create(1), create(2))
+    (lake.log.root / undone.segments[0].path).unlink()
+    lake.log.commit(create(3), Event("t"), create(4))
+
+    report = lake.keep_well("current")
+
+    assert named(report).rows == 1
+    lake.assert_current()
+    lake.log.commit(Event("t"))
+    assert named(lake.keep_well("current")).rows == 0
+    lake.log.commit(create(5), Event("t"))
+    assert named(lake.keep_well("current", way="rewrite")).rows == 0
+
+
+def test_it_follows_the_log_until_it_is_stopped(lake: KeptLake) -> None:
+    lake.log.commit(create(1))
+    stop, first, second = threading.Event(), threading.Event(), threading.Event()
+
+    def seen(applied: Applied) -> None:
+        {1: first, 2: second}[applied.part.end].set()
+
+    reports: list[MaterializeReport] = []
+    settings = lake.settings("current", available_now=False, fold=FoldRule(share=1.0, trigger=0.01))
+    running = threading.Thread(target=lambda: reports.append(keep(settings, lake.session, Heard(seen), stop)))
+    running.start()
+    try:
+        assert first.wait(60)
+        lake.log.commit(create(2))
+        assert second.wait(60)
+    finally:
+        stop.set()
+        running.join(60)
+
+    assert reports[0].tables[0].rows == 2
+    lake.assert_current()
+
+
+def test_a_table_is_folded_no_sooner_than_its_share_of_the_time_allows(lake: KeptLake) -> None:
+    """What it lacks meanwhile is in the report, and it is folded when it has become too stale."""
+    lake.log.commit(create(1))
+    stop, folded = threading.Event(), threading.Event()
+    heard = Heard(lambda applied: folded.set())
+    reports: list[MaterializeReport] = []
+
+    def run(fold: FoldRule) -> threading.Thread:
+        settings = lake.settings("current", available_now=False, fold=fold)
+        thread = threading.Thread(target=lambda: reports.append(keep(settings, lake.session, heard, stop)))
+        thread.start()
+        return thread
+
+    running = run(FoldRule(share=1e-6, trigger=0.01))
+    try:
+        assert folded.wait(60)
+        number = lake.log.commit(create(2), create(3)).number
+        stop.set()
+    finally:
+        stop.set()
+        running.join(60)
+    assert number == 1
+    (kept,) = reports[0].tables
+    assert (kept.position, kept.rows) == (1, 1)
+    stop.clear()
+    folded.clear()
+    running = run(FoldRule(share=1e-6, max_staleness=0.0, trigger=0.01))
+    try:
+        assert folded.wait(60)
+    finally:
+        stop.set()
+        running.join(60)
+    lake.assert_current()
+
+
+def test_wrong_calls_are_errors_before_anything_starts(lake: KeptLake) -> None:
+    with pytest.raises(ChangeLogError, match="TM-LOG-001"):
+        lake.log.root, missing = lake.warehouse / "none", lake.log.root
+        try:
+            lake.keep()
+        finally:
+            lake.log.root = missing
+    with pytest.raises(SparkError, match=r"TM-SPK-008.*scd2"):
+        lake.keep("scd2")
+    for wrong in ({"rebuild": ("public.none",)}, {"retry": ("public.none",)}):
+        with pytest.raises(SparkError, match=r"TM-SPK-004.*public\.none"):
+            lake.keep(**wrong)
+
+
+def test_a_damaged_commit_stops_the_run_and_costs_nothing(lake: KeptLake) -> None:
+    lake.log.commit(create(1))
+    lake.keep_well()
+    lake.log.commit(create(2))
+    commit = lake.log.root / layout.COMMITS / layout.commit_name(1)
+    whole = commit.read_bytes()
+    commit.write_bytes(whole[:-9])
+
+    with pytest.raises(ChangeLogError, match=r"TM-LOG-002: .*\.json is damaged"):
+        lake.keep()
+
+    commit.write_bytes(whole)
+    lake.keep_well()
+    lake.assert_true()
+
+
+def test_only_some_tables_are_kept_and_the_others_catch_up_later(lake: KeptLake) -> None:
+    names = ("public/items", "public/iron", "other/items")
+    for name in names:
+        lake.log.change_schema(schema(name))
+    lake.log.commit(*(create(1, table=name) for name in names))
+
+    report = lake.keep_well(only=("public.it*",))
+
+    assert {table.table for table in report.tables} == {"public.items"}
+    lake.log.commit(*(create(2, table=name) for name in names))
+    lake.keep_well("history")
+    lake.log.commit(create(3))
+    lake.keep_well()
+    for name in names:
+        lake.assert_true(name)
+    assert not (lake.warehouse / ITEMS / "current.replaced").exists()

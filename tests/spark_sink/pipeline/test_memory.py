@@ -1,0 +1,91 @@
+"""What a pipeline remembers is a hint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import ChangeLogError, SparkError
+from spark_sink.pipeline.memory import Memory, SetAside, TableMemory
+
+texts = st.text("ab'\"\\\n{}ü", max_size=8)
+
+memories = st.builds(
+    Memory,
+    tables=st.dictionaries(
+        texts,
+        st.builds(
+            TableMemory,
+            position=st.integers(0, 2**62),
+            complete_to=st.integers(0, 2**62),
+            set_aside=st.none()
+            | st.builds(
+                SetAside,
+                kind=st.just("SparkError"),
+                code=st.sampled_from(["TM-SPK-005", "TM-SPK-010", "TM-SPK-016"]),
+                message=texts,
+                remedy=texts,
+                since=st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+            ),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@given(memory=memories)
+def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, memory: Memory) -> None:
+    path = tmp_path_factory.mktemp("memory") / "log-1" / "tables.json"
+
+    memory.save(path)
+
+    assert Memory.load(path) == memory
+    assert [found.name for found in path.parent.iterdir()] == ["tables.json"]
+
+
+@given(memory=memories, keep=st.floats(0, 0.99), position=st.integers(0, 2**62))
+def test_of_a_file_that_was_cut_nothing_is_believed(
+    tmp_path_factory: pytest.TempPathFactory, memory: Memory, keep: float, position: int
+) -> None:
+    path = tmp_path_factory.mktemp("memory") / "tables.json"
+    memory.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * keep)])
+
+    assert Memory.load(path) == Memory()
+    assert Memory.load(path).complete_to("public/items current", position) == position
+
+
+@given(position=st.integers(0, 100), known=st.integers(0, 100), complete_to=st.integers(0, 100))
+def test_how_far_the_log_lacks_nothing_for_a_table_counts_for_the_position_that_it_had(
+    position: int, known: int, complete_to: int
+) -> None:
+    memory = Memory(tables={"t": TableMemory(position=known, complete_to=complete_to)})
+
+    assert memory.complete_to("t", position) == (max(position, complete_to) if position == known else position)
+
+
+def test_an_error_is_remembered_as_it_was() -> None:
+    error = ChangeLogError("TM-LOG-009", "a segment is missing")
+    remembered = SetAside.model_validate_json(SetAside.of(error).model_dump_json())
+
+    assert (type(remembered.error), str(remembered.error)) == (ChangeLogError, str(error))
+    assert remembered.since <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize(("code", "a_person"), [("TM-SPK-010", False), ("TM-SPK-013", False), ("TM-SPK-016", True)])
+def test_an_error_that_only_a_person_can_mend_is_not_tried_again(code: str, a_person: bool) -> None:
+    assert SetAside.of(SparkError(code, "what happened")).needs_a_person is a_person
+
+
+def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(SparkError, match=r"TM-SPK-015: .*tables\.json"):
+        Memory().save(tmp_path / "file" / "tables.json")
+    with pytest.raises(SparkError, match=r"TM-SPK-015: .*tables\.json"):
+        Memory.load(tmp_path / "file" / "tables.json")

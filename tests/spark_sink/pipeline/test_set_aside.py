@@ -1,0 +1,124 @@
+"""A table that cannot be kept up is set aside; all others go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from spark_sink.pipeline.keep import keep
+from tests.spark_sink.log_builder import Event, create, schema
+from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
+from tests.spark_sink.pipeline.test_keep import no_session
+
+pytestmark = pytest.mark.spark
+
+
+def change_type(lake: KeptLake, table: str) -> None:
+    lake.log.commit(create(1, table=table))
+    lake.log.change_schema(schema(table, id="bigint", name="double", note="string"))
+    lake.log.commit(Event("c", {"id": 2, "name": 0.5}, table=table))
+
+
+def change_key(lake: KeptLake, table: str) -> None:
+    lake.log.commit(create(1, table=table))
+    lake.log.change_schema(schema(table, key=("name",)))
+    lake.log.commit(create(2, "b", table=table))
+
+
+def clash_names(lake: KeptLake, table: str) -> None:
+    lake.log.change_schema(schema(table, id="bigint", note="string", Note="string"))
+    lake.log.commit(Event("c", {"id": 1}, table=table))
+
+
+def put_a_foreign_table(lake: KeptLake, table: str) -> None:
+    lake.log.commit(create(1, table=table))
+    write_deltalake(str(lake.warehouse / table / "current"), pa.table({"id": [1]}))
+
+
+def put_a_file(lake: KeptLake, table: str) -> None:
+    lake.log.commit(create(1, table=table))
+    (lake.warehouse / table).mkdir(parents=True)
+    (lake.warehouse / table / "current").write_text("")
+
+
+def remove_the_segment(lake: KeptLake, table: str) -> None:
+    (lake.log.root / lake.log.commit(create(1, table=table)).segments[0].path).unlink()
+
+
+def damage_the_segment(lake: KeptLake, table: str) -> None:
+    path = lake.log.root / lake.log.commit(*(create(id, table=table) for id in range(100))).segments[0].path
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+
+
+HARMS: dict[str, tuple[Callable[[KeptLake, str], None], str]] = {
+    "public/types": (change_type, r"TM-SPK-005: column name of public\.types"),
+    "public/keys": (change_key, r"TM-SPK-012: public\.keys has had the keys \(id\), \(name\)"),
+    "public/names": (clash_names, r"TM-SPK-011: public\.names has columns note and Note"),
+    "public/theirs": (put_a_foreign_table, r"TM-SPK-009: .*current"),
+    "public/file": (put_a_file, r"TM-SPK-015: .*file/current"),
+    "public/missing": (remove_the_segment, r"TM-LOG-009: .*\.parquet is missing"),
+    "public/damaged": (damage_the_segment, r"TM-LOG-009: .*\.parquet is damaged"),
+}
+
+
+@pytest.mark.parametrize("way", ["task", "rewrite"])
+def test_what_must_not_be_sets_one_table_aside_and_says_where(lake: KeptLake, way: str) -> None:
+    for table in ("public/well", *HARMS):
+        lake.log.change_schema(schema(table))
+    lake.log.commit(*(create(id, table="public/well") for id in range(3)))
+    for table, (harm, _) in HARMS.items():
+        harm(lake, table)
+
+    report = lake.keep("current", way=way)
+
+    found = {kept.table.replace(".", "/"): kept.error or "" for kept in report.tables}
+    assert not found.pop("public/well")
+    assert found.keys() == HARMS.keys()
+    for table, (_, says) in HARMS.items():
+        assert re.search(says, found[table]), found[table]
+    lake.assert_current("public/well")
+
+
+def test_seven_of_eight_go_on_and_the_eighth_when_it_is_retried(lake: KeptLake) -> None:
+    names = [f"public/t{number}" for number in range(8)]
+    for name in names:
+        lake.log.change_schema(schema(name))
+    lake.log.commit(*(create(1, table=name) for name in names[1:]))
+    put_a_file(lake, names[0])
+
+    for id in (2, 3):
+        lake.log.commit(*(create(id, table=name) for name in names))
+        assert errors_of(lake.keep("current")) == {"public.t0": "TM-SPK-015"}
+        for name in names[1:]:
+            lake.assert_current(name)
+    (lake.warehouse / names[0] / "current").unlink()
+    # Nobody has said that something was done: it is still set aside, and nothing is tried.
+    report = keep(lake.settings("current"), no_session)
+    assert errors_of(report) == {"public.t0": "TM-SPK-015"}
+
+    lake.keep_well("current", retry=("public.t0",))
+
+    for name in names:
+        lake.assert_current(name)
+    assert lake.keep_well("current").events == 0
+
+
+def test_a_segment_that_is_back_heals_the_table(lake: KeptLake) -> None:
+    first = lake.log.commit(create(1), create(2))
+    lake.keep_well()
+    path = lake.log.root / lake.log.commit(Event("d", {"id": 1}), create(3)).segments[0].path
+    content = path.read_bytes()
+    path.unlink()
+    assert {kept.error and kept.error[:10] for kept in lake.keep().tables} == {"TM-LOG-009"}
+    assert len(lake.rows("current")) == first.next_offset
+    path.write_bytes(content)
+
+    lake.keep_well(retry=("public.items",))
+
+    lake.assert_true()
