@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocol.changelog import Summary
+from protocol.changelog import Summary, TableSchema
+from protocol.error_codes import Policy
 from protocol.errors import SparkError, TidemarkError
 from spark_sink.pipeline.fold_clock import FoldClock
 from spark_sink.pipeline.memory import Memory, SetAside, TableMemory
@@ -16,10 +17,15 @@ from spark_sink.pipeline.report import Cost
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.pipeline.table_keeper import TableKeeper
 from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import Target
+from spark_sink.tables.kept_tables import Target, check_key
 
 _CONFLICTS = 5
 """So many times in a row another process may commit first, before the table is left to it."""
+
+_LONGEST_PAUSE = 60.0
+"""Seconds between two tries of a table whose trouble may pass by itself."""
+
+_SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-015", "TM-SPK-016", "TM-SPK-017"})
 
 
 @dataclass
@@ -33,6 +39,8 @@ class Ward:
         complete_to: It lacks nothing below this offset.
         error: Why it is set aside.
         conflicts: In a row.
+        failures: So often it was set aside in this run.
+        retry_at: When it is tried again; None when a person has to do something first.
         events: Applied by this run.
         way: Of the last part.
         cost: Of this run's work.
@@ -45,6 +53,8 @@ class Ward:
     complete_to: int = 0
     error: TidemarkError | None = None
     conflicts: int = 0
+    failures: int = 0
+    retry_at: float | None = None
     events: int = 0
     way: str = ""
     cost: Cost = field(default_factory=Cost)
@@ -78,24 +88,30 @@ class Care:
 
     def admit(self, summary: Summary) -> None:
         """Opens the tables of collections that are new in the log."""
-        for collection, totals in summary.totals.items():
+        for totals in summary.totals.values():
             # A table may begin to be kept at any time: its collection is new, or has another schema, a key perhaps.
             if totals.fingerprint in self._known:
                 continue
             self._known.add(totals.fingerprint)
-            try:
-                targets = self._settings.rules.targets(summary.schemas[totals.fingerprint])
-            except SparkError as error:
-                targets = []
-                refused = Target(collection, "current")
-                self._admit(refused, error)
-            for target in targets:
-                if self._is_asked_for(target) and target not in self.wards:
-                    self._admit(target, None)
+            schema = summary.schemas[totals.fingerprint]
+            for target in self._settings.rules.targets(schema):
+                if self._is_asked_for(target) and (target not in self.wards or self._was_refused(target)):
+                    self._admit(target, schema)
+
+    def revive(self) -> None:
+        """Tries tables again whose trouble may have passed by itself, each less often the longer it lasts."""
+        now = time.monotonic()
+        for ward in self.wards.values():
+            if ward.error is not None and ward.retry_at is not None and now >= ward.retry_at:
+                ward.error = ward.retry_at = None
+                self._open_again(ward)
 
     def set_aside(self, ward: Ward, error: TidemarkError) -> None:
-        """Keeps a table up no longer. What it holds stays as it is."""
+        """Keeps a table up no longer, or not for a while. What it holds stays as it is."""
         ward.error = error
+        ward.failures += 1
+        if error.entry.policy is Policy.RETRY:
+            ward.retry_at = time.monotonic() + min(2.0**ward.failures, _LONGEST_PAUSE)
         self._progress.set_aside(ward.target.table, ward.target.kind, error)
 
     def conflicted(self, ward: Ward, error: TidemarkError) -> None:
@@ -103,13 +119,8 @@ class Care:
         ward.conflicts += 1
         if ward.conflicts > _CONFLICTS:
             self.set_aside(ward, error)
-            return
-        try:
-            if ward.keeper is not None:
-                ward.keeper.table.refresh()
-                ward.complete_to = ward.keeper.position
-        except TidemarkError as damage:
-            self.set_aside(ward, damage)
+        else:
+            self._open_again(ward)
 
     def remember(self) -> None:
         """Writes down what the next run can use, if it is news."""
@@ -128,14 +139,29 @@ class Care:
             memory.save(self._path)
             self._saved = memory
 
-    def _admit(self, target: Target, refused: TidemarkError | None) -> None:
+    def _open_again(self, ward: Ward) -> None:
+        """Takes a table as it is now, whoever changed it."""
+        try:
+            if ward.keeper is None:
+                ward.keeper = TableKeeper(self._log, ward.target, self._settings.warehouse)
+            else:
+                ward.keeper.table.refresh()
+            ward.complete_to = ward.keeper.position
+        except TidemarkError as error:
+            self.set_aside(ward, error)
+
+    def _was_refused(self, target: Target) -> bool:
+        """Whether a table was not admitted for want of a key, which it may have now."""
+        error = self.wards[target].error
+        return error is not None and error.code == "TM-SPK-007"
+
+    def _admit(self, target: Target, schema: TableSchema) -> None:
         clock = FoldClock(self._settings.fold)
         ward = self.wards[target] = Ward(target, None, clock)
         known = self._memory.tables.get(target.name)
         rebuilt = target.table in self._settings.rebuild
         try:
-            if refused:
-                raise refused
+            check_key(target, schema)
             if rebuilt:
                 _move_away(target.path(self._settings.warehouse))
             ward.keeper = TableKeeper(self._log, target, self._settings.warehouse)
@@ -144,8 +170,10 @@ class Care:
             return
         ward.complete_to = self._memory.complete_to(target.name, ward.keeper.position)
         tried_again = rebuilt or target.table in self._settings.retry
-        if known and known.set_aside and known.set_aside.needs_a_person and not tried_again:
-            self.set_aside(ward, known.set_aside.error)
+        aside = known.set_aside if known else None
+        # What is wrong with a table itself was seen just now, were it still so.
+        if aside and aside.needs_a_person and aside.code not in _SEEN_AT_OPENING and not tried_again:
+            self.set_aside(ward, aside.error)
 
     def _is_asked_for(self, target: Target) -> bool:
         only = self._settings.only

@@ -85,6 +85,8 @@ class _Keeping:
     def _look(self) -> Pending:
         """Takes in what the log has got, and tables that are new in it."""
         self._care.admit(self._log.summary())
+        if not self._settings.available_now:
+            self._care.revive()
         pending, active = self._pending, self._care.active
         if pending is None or not all(pending.reaches_back(w.target.collection, w.complete_to) for w in active):
             pending = Pending(self._log, min((ward.complete_to for ward in active), default=self._log.end()))
@@ -158,7 +160,7 @@ class _Keeping:
             return
         now = time.monotonic()
         ward.clock.folded(now, seconds + now - began)
-        ward.conflicts = 0
+        ward.conflicts = ward.failures = 0
         ward.complete_to = part.end
         ward.events += part.described.events
         ward.way = part.way

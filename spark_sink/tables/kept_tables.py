@@ -66,10 +66,8 @@ class KeepRules:
     def targets(self, schema: TableSchema) -> list[Target]:
         """What is kept of one table.
 
-        A table without a key has no current state: where only a pattern asks for it, its history is kept instead.
-
-        Raises:
-            SparkError: ``TM-SPK-007`` when its own name asks for the current state and it has no key.
+        A table without a key has no current state: where only a pattern asks for it, its history is kept instead. Where
+        its own name asks for it, see ``check_key``.
         """
         table = dotted(schema.collection)
         matching = [pattern for pattern in self._rules if pattern == table or fnmatch.fnmatchcase(table, pattern)]
@@ -77,12 +75,20 @@ class KeepRules:
             return []
         pattern = max(matching, key=lambda p: (p == table, len(re.sub(r"\[[^]]*\]|[*?]", "", p))))
         kinds = self._rules[pattern]
-        if CURRENT in kinds and not schema.key:
-            if pattern == table:
-                raise SparkError("TM-SPK-007", f"{table} has no key, so there is no {CURRENT} table of it")
+        if CURRENT in kinds and not schema.key and pattern != table:
             logger.warning("%s has no key: its %s is kept, not its %s table (TM-SPK-007)", table, HISTORY, CURRENT)
             kinds = (HISTORY,)
         return [Target(schema.collection, kind) for kind in kinds]
+
+
+def check_key(target: Target, schema: TableSchema) -> None:
+    """Makes sure that a table can be kept.
+
+    Raises:
+        SparkError: ``TM-SPK-007`` for the current state of a table without a key.
+    """
+    if target.kind == CURRENT and not schema.key:
+        raise SparkError("TM-SPK-007", f"{target.table} has no key, so there is no {CURRENT} table of it")
 
 
 def _kinds(pattern: str, kinds: str | Sequence[str]) -> tuple[str, ...]:

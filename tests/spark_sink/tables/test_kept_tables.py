@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import SparkError
-from spark_sink.tables.kept_tables import KeepRules, Target
+from spark_sink.tables.kept_tables import KeepRules, Target, check_key
 from tests.spark_sink.log_builder import schema
 
 RULES = KeepRules(
@@ -49,8 +49,11 @@ def test_a_table_without_a_key_has_history_where_a_pattern_asks_for_current(capl
 
 
 def test_a_table_without_a_key_named_for_current_is_an_error() -> None:
+    current, history = KeepRules({"public.items": ["current", "history"]}).targets(schema(key=()))
+
+    check_key(history, schema(key=()))
     with pytest.raises(SparkError, match=r"TM-SPK-007.*public\.items"):
-        KeepRules({"public.items": "current"}).targets(schema(key=()))
+        check_key(current, schema(key=()))
 
 
 def test_a_table_is_at_schema_table_kind() -> None:
