@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,8 +32,8 @@ class Heard:
         self.said: list[tuple[str, str, int]] = []
         self._applied = applied
 
-    def planned(self, part: PlannedPart) -> None:
-        self.said.append(("planned", part.kind, part.end))
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        self.said += [("planned", part.kind, part.end) for part in parts]
 
     def applied(self, applied: Applied) -> None:
         self.said.append(("applied", applied.part.kind, applied.part.end))
