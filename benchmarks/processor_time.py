@@ -47,6 +47,12 @@ def spent(running: PostgresServer) -> Iterator[Spent]:
     result.server = _server_seconds(running) - server
 
 
+def tree_seconds(pid: int) -> float:
+    """Of a process, of those that it started and that run, of theirs, and of all of them that have ended."""
+    ticks = sum(_stat(pid)[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(tree_seconds(child) for child in _children(pid))
+
+
 def _children_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
@@ -56,9 +62,17 @@ def _server_seconds(running: PostgresServer) -> float:
     """Of the postmaster, of its processes that have ended, and of those that run."""
     postmaster = int((running.data / "postmaster.pid").read_text().split()[0])
     ticks = sum(_stat(postmaster)[11:15])
-    for children in Path(f"/proc/{postmaster}/task").glob("*/children"):
-        ticks += sum(sum(_stat(int(child))[11:13]) for child in children.read_text().split())
+    ticks += sum(sum(_stat(child)[11:13]) for child in _children(postmaster))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Processes that a process started and that run."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            yield from map(int, task.read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # The thread, or the process, has ended.
 
 
 def _stat(pid: int) -> list[int]:

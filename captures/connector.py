@@ -138,10 +138,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
 
 def _plan(database: Database, request: Validate) -> None:
     """Writes the plan of a backfill to stderr, without anything being written at the source."""
-    config = request.config
-    if "read_only" in database.endpoint_config.model_fields:
-        config = {**config, "read_only": True}
-    with contextlib.closing(database.open(config, request.bindings)) as source:
+    with contextlib.closing(database.open(request.config, request.bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)
     logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})
 

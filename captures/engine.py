@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from captures.backfills import Backfills, not_backfilled
 from captures.checkpoints import Checkpoints
-from captures.interface import LogBatch, LogStream, LostPosition, Source
+from captures.interface import LogBatch, LogStream, LostPosition, SessionEnded, Source
 from captures.outage import Attempt, Outages
 from captures.output import Output
 from captures.readers import ReaderPool
@@ -91,12 +91,15 @@ class Capture:
             TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
         """
         try:
-            self._position = self._source.start_position(self._state.cursor, self._state.source)
+            self._position = self._source.start_position(self._state.cursor, self._state.source, self._ended)
             self._identity = self._source.identity()
             self._log = self._source.open_log(self._position)
         except LostPosition as lost:
             self._lost = lost
             self._open_anew()
+        except SessionEnded:
+            self._requests.acknowledged()  # What came last on stdin may have been an error.
+            return
         readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
         try:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
@@ -192,7 +195,7 @@ class Capture:
         assert self._lost is not None
         if self._source.options.on_lost_position != "backfill":
             raise self._lost
-        position = self._source.start_over()
+        position = self._source.start_over(self._ended)
         self._log = self._source.open_log(position)
         self._identity = self._source.identity()
         self._position = position
@@ -219,6 +222,8 @@ class Capture:
 
     def _reconnect(self, error: SourceError) -> bool:
         """Waits for the source, answering stdin meanwhile; False when the session is over."""
+        # Nobody reads it until it is connected anew, and a server that shuts down would wait for whoever should.
+        self._log.close()
         while True:
             if isinstance(error, LostPosition) and self._lost is None:
                 self._lost = error
@@ -269,7 +274,7 @@ class Capture:
             self._durable = self._durable if durable is None else durable
             if self._steering.take(self._requests.commands()):
                 self._checkpoints.changed = True
-            if self._requests.closed and not self._stop_when_caught_up:
+            if self._ended():
                 return False
             if ended in ready:
                 break
@@ -339,8 +344,11 @@ class Capture:
             return False
         if self._stop_when_caught_up:
             return self._caught_up()
-        # Nobody acknowledges any more, so nothing of what would follow could ever be let go of at the source.
-        return self._requests.closed
+        return self._ended()
+
+    def _ended(self) -> bool:
+        """Nobody acknowledges any more, so nothing of what would follow could ever be let go of at the source."""
+        return self._requests.closed and not self._stop_when_caught_up
 
     def _caught_up(self) -> bool:
         if self._backfills.emptied or not self._backfills.scanned:

@@ -32,6 +32,15 @@ class LostPosition(SourceError):
     """
 
 
+class SessionEnded(Exception):
+    """What a source waited for is wanted no more, because the session is over."""
+
+
+def never() -> bool:
+    """The session goes on, whatever a source waits for."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
     """How tables are read; made from the configuration by ``captures.backfill_config``.
@@ -131,12 +140,13 @@ class LogStream(Protocol):
         """Opens the connection anew after a retryable error, and goes on where the log was left.
 
         Lines that were returned before are not returned again, also not those of a transaction that broke off in its
-        middle. Called again after it failed, and also when the connection was sound and another one broke. What was
-        acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when the log cannot
-        be gone on with.
+        middle. Called after ``close``, and again after it failed, also when the connection was sound and another one
+        broke. What was acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when
+        the log cannot be gone on with.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the connection, of which the source learns at once. Does nothing the second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,24 +311,29 @@ class Source(Protocol):
         Asked for after ``start_position``, and again when tables are read anew.
         """
 
-    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+    def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         """Where the log is read from.
+
+        Compares the position with the server first, then makes what is missing there, as far as the configuration lets
+        it. What it made is taken away again by ``close``, unless the log was opened in between.
 
         Args:
             cursor: The state's cursor, None for a new capture.
             identity: The state's ``identity()``.
+            ended: Whether the session is over: it may have to wait for others' transactions, for hours.
 
         Raises:
             LostPosition: The log no longer holds everything after ``cursor``.
+            SessionEnded: ``ended`` said so while it waited.
             SourceError: Anything else.
         """
 
-    def start_over(self) -> int:
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
         """Makes what a new capture starts from, where the configuration lets it, and returns its position.
 
         Called after ``LostPosition``, with the log closed or never opened. Everything that changes in the tables after
         this call is in the log from that position on, and ``identity()`` is the new one. Tables are not asked for anew:
-        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises SourceError.
+        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises as ``start_position``.
         """
 
     def reconnect(self) -> None:
@@ -394,7 +409,8 @@ class Database(Protocol):
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
         """Makes what the capture needs at the source; says what it did, nothing when there was nothing to do."""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> Source: ...
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
+        """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server."""
 
 
 DatabaseFactory = Callable[[], Database]

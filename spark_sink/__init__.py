@@ -4,11 +4,12 @@ Importing this imports neither Spark nor Arrow.
 
 ::
 
-    from spark_sink import read_changes, register
+    from spark_sink import read_changes, read_table, register
 
     register(spark)
     spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
     read_changes(spark, "shop.log", "public.orders")
+    read_table(spark, "shop.yaml", "public.orders")
 """
 
 from __future__ import annotations
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_sink.job import materialize
+    from spark_sink.live.read_table import read_table, read_tables
     from spark_sink.source.native_scan import read_changes
 
-__all__ = ["materialize", "read_changes", "register"]
+__all__ = ["materialize", "read_changes", "read_table", "read_tables", "register"]
 
-_ROOMS = {"materialize": "spark_sink.job", "read_changes": "spark_sink.source.native_scan"}
-"""Where the other names are; each is imported when it is asked for."""
+_ROOMS = {
+    "materialize": "spark_sink.job",
+    "read_changes": "spark_sink.source.native_scan",
+    "read_table": "spark_sink.live.read_table",
+    "read_tables": "spark_sink.live.read_table",
+}
+"""Where the other names are. Each is imported when it is asked for: this package is imported by every Spark application
+that looks for sources."""
 
 
 def __getattr__(name: str) -> Any:

@@ -67,8 +67,9 @@ class _Scan:
 class SelectChunkReader:
     """Reads chunks over one connection. See ``captures.reader_process.TableReader``."""
 
-    def __init__(self, config: EndpointConfig) -> None:
+    def __init__(self, config: EndpointConfig, *, only_reads: bool = False) -> None:
         self._config = config
+        self._only_reads = only_reads
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
         self._row_bytes: dict[int, float] = {}
         self._cancelled = False
@@ -121,7 +122,7 @@ class SelectChunkReader:
     def _connect(self) -> None:
         self._session = connect(self._config)
         with asking("preparing a chunk reader"):
-            self._fences = fence_taker(self._session, self._config)
+            self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
             limit = (
                 f"max_statement_time = {STATEMENT_SECONDS}"
                 if self._session.mariadb

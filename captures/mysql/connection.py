@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from zlib import crc32
 
+from captures.hang_up import HangUpWatch
 from captures.interface import LostPosition
 from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, Event
 from captures.mysql.gtid import MysqlGtids
@@ -73,6 +74,7 @@ class BinlogConnection:
         open_session: Connects.
         server_id: By which the server knows this replica; no other one may have it.
         position: Where to start. With GTIDs the server finds the place, otherwise the file and offset say it.
+        beside: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
 
     Attributes:
         checksums: Events end in a CRC32. The log says so in each file's format description.
@@ -83,7 +85,13 @@ class BinlogConnection:
         SourceError: As ``failure`` says, and those of ``open_session``.
     """
 
-    def __init__(self, open_session: Callable[[], Session], server_id: int, position: LogPosition) -> None:
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        server_id: int,
+        position: LogPosition,
+        beside: int | None = None,
+    ) -> None:
         self._server_id = server_id
         self._buffer = b""
         self._buffer_text = ""
@@ -102,6 +110,7 @@ class BinlogConnection:
                 self._dump(position)
             self._socket: Any = self._session.connection._sock
             self._socket.setblocking(False)
+            self._watch = None if beside is None else HangUpWatch(beside, self._socket.fileno())
         except BaseException:
             self._session.close()
             raise
@@ -266,6 +275,8 @@ class BinlogConnection:
             raise self._broken(f"nothing came from the server in {SILENCE_SECONDS} s, not even a heartbeat")
 
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
         self._session.close()
 
     def _broken(self, reason: str) -> SourceError:

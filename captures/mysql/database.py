@@ -13,7 +13,6 @@ from captures.mysql.catalog import read_tables
 from captures.mysql.columns import Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.mysql.document_schema import document_schema
-from captures.mysql.fence import create_watermark_table, has_gtids
 from captures.mysql.prerequisites import unmet
 from captures.mysql.session import Session, asking, connect
 from captures.mysql.source import MysqlSource
@@ -58,23 +57,12 @@ class MysqlDatabase:
         return [resource.path for resource in resources]
 
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
-        endpoint = parse_endpoint(config)
-        path = endpoint.watermark_path
-        if path is None or not bindings:
-            return ""
-        with _session(endpoint, "preparing the source") as session:
-            if session.mariadb or has_gtids(session):
-                return ""
-            if session.value(
-                "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path
-            ):
-                return ""
-            session.rows(create_watermark_table(path))
-        return f"created table {endpoint.watermark_table}"
+        """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
+        return ""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> MysqlSource:
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> MysqlSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
-        return MysqlSource(parse_endpoint(config), bindings, resources)
+        return MysqlSource(parse_endpoint(config), bindings, resources, only_reads=only_reads)
 
 
 @contextlib.contextmanager

@@ -163,13 +163,30 @@ class WatermarkFences:
         return [str(end_of_log(self._session))]
 
 
-def fence_taker(session: Session, config: EndpointConfig) -> FenceTaker:
-    """How snapshots are opened on this server.
+class UncertainSnapshots:
+    """Snapshots for a plan, which looks at no log: nothing is written for them, nor known of what they see."""
+
+    def __init__(self, session: Session) -> None:
+        session.rows("SET SESSION TRANSACTION READ ONLY")
+        self._session = session
+
+    def open(self) -> PositionFence:
+        self._session.rows(_SNAPSHOT)
+        return PositionFence(0, end_of_log(self._session))
+
+    def logged(self) -> list[str]:
+        return [str(end_of_log(self._session))]
+
+
+def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:
+    """How snapshots are opened on this server; with ``only_reads`` for a plan, for which nothing is written.
 
     Raises:
         SourceError: ``TM-MY-011`` MySQL without GTIDs, and no watermark table in the configuration.
         pymysql.Error: The server refuses, or the connection is lost.
     """
+    if only_reads:
+        return UncertainSnapshots(session)
     if session.mariadb:
         return MariadbFences(session)
     if has_gtids(session):
@@ -186,6 +203,17 @@ def fence_taker(session: Session, config: EndpointConfig) -> FenceTaker:
 def has_gtids(session: Session) -> bool:
     """Whether every transaction of a MySQL server has a GTID."""
     return session.variable("gtid_mode") == "ON"
+
+
+def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
+    """Makes the watermark table where it is needed and there is none; whether it did. Raises pymysql.Error."""
+    path = config.watermark_path
+    if path is None or session.mariadb or has_gtids(session):
+        return False
+    if session.value("SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path):
+        return False
+    session.rows(create_watermark_table(path))
+    return True
 
 
 def create_watermark_table(table: tuple[str, str]) -> str:

@@ -39,6 +39,7 @@ class BinlogLog:
         tables: The captured tables.
         emit_truncate: Whether TRUNCATE becomes documents.
         mariadb: The server is MariaDB: its GTIDs are others.
+        beside: The descriptor of a session with the server, asked for anew each time: see ``BinlogConnection``.
 
     Raises:
         SourceError: As ``BinlogConnection``.
@@ -53,8 +54,10 @@ class BinlogLog:
         *,
         emit_truncate: bool,
         mariadb: bool,
+        beside: Callable[[], int] | None = None,
     ) -> None:
         self._open_session = open_session
+        self._beside = beside
         self._server_id = server_id
         self._emit_truncate = emit_truncate
         self._gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
@@ -78,7 +81,8 @@ class BinlogLog:
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
-        connection = BinlogConnection(self._open_session, self._server_id, start)
+        beside = None if self._beside is None else self._beside()
+        connection = BinlogConnection(self._open_session, self._server_id, start, beside)
         self._events = connection.events()
         return connection
 

@@ -242,6 +242,14 @@ class Session:
         rows = self.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({marks})", *names)
         return {str(name).lower(): str(value) for name, value in rows}
 
+    @property
+    def descriptor(self) -> int:
+        """Of the connection's socket. Raises SourceError when it is closed."""
+        socket: Any = self.connection._sock
+        if socket is None:
+            raise SourceError("TM-MY-020", "the session with the server is closed")
+        return int(socket.fileno())
+
     def close(self) -> None:
         """Closes the connection, whatever state it is in."""
         if self.connection.open:

@@ -10,14 +10,14 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
-from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable
+from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, never
 from captures.mysql.bindings import MysqlBinding, bound_tables, folded
 from captures.mysql.catalog import is_versioned
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
 from captures.mysql.columns import Column, Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from captures.mysql.fence import ServerFence, end_of_log, fence_taker
+from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.history import continued, end_position, log_files, server_identity
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
@@ -71,14 +71,20 @@ class MysqlSource:
     """
 
     def __init__(
-        self, config: EndpointConfig, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]
+        self,
+        config: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        *,
+        only_reads: bool = False,
     ) -> None:
         self._config = config
+        self._only_reads = only_reads
         self._server_id = replica_id(config, resources)
         self._session = connect(config)
         try:
             with asking("opening the source"):
-                self._fences = fence_taker(self._session, config)
+                self._fences = fence_taker(self._session, config, only_reads=only_reads)
                 self._base = str(server_identity(self._session)["base"])
                 self._as_of = end_of_log(self._session)
                 self._bindings = self._bound(bindings, resources)
@@ -122,7 +128,7 @@ class MysqlSource:
         self._session.close()
         self._session = connect(self._config)
         with asking("preparing the session"):
-            self._fences = fence_taker(self._session, self._config)
+            self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
 
     def close(self) -> None:
         self._snapshots.close()
@@ -134,18 +140,24 @@ class MysqlSource:
         with asking("asking the server who it is"):
             return server_identity(self._session)
 
-    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+    def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         with asking("looking for where to read the log from"):
             if cursor is None:
                 self._start = end_position(self._session)
             else:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
+            self._prepare()
         return self._start.order
 
-    def start_over(self) -> int:
+    def _prepare(self) -> None:
+        if ensure_watermark_table(self._session, self._config):
+            logger.info("created table %s", self._config.watermark_table)
+
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._snapshots.close()  # Where they stand says nothing of another log.
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
+            self._prepare()
         return self._start.order
 
     def format_position(self, position: int) -> str:
@@ -168,6 +180,7 @@ class MysqlSource:
             self,
             emit_truncate=self._config.truncate == "emit",
             mariadb=self._session.mariadb,
+            beside=lambda: self._session.descriptor,
         )
         return self._log
 
@@ -199,7 +212,8 @@ class MysqlSource:
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return _ChunkReader(partial(SelectChunkReader, self._config), self._target, self._doubted, self._snapshots)
+        open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
+        return _ChunkReader(open_reader, self._target, self._doubted, self._snapshots)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""

@@ -16,7 +16,6 @@ from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpo
 from captures.postgres.document_schema import document_schema
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
-from captures.postgres.setup import ensure_publication, ensure_slot
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
 from protocol.logs import log_failure
@@ -58,18 +57,15 @@ class PostgresDatabase:
         return [resource.path for resource in resources]
 
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
-        endpoint = parse_endpoint(config)
-        resources = [parse_resource(binding.resource_config) for binding in bindings]
-        with _session(endpoint, "preparing the source") as session:
-            tables = [table for table in bound_tables(session, resources) if table is not None]
-            if not tables:
-                return ""
-            done = [ensure_publication(session, endpoint, tables), ensure_slot(session, endpoint)]
-        return "; ".join(filter(None, done))
+        """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
+        return ""
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding]) -> PostgresSource:
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> PostgresSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
-        return PostgresSource(parse_endpoint(config), bindings, resources)
+        endpoint = parse_endpoint(config)
+        if only_reads:
+            endpoint = endpoint.model_copy(update={"read_only": True})
+        return PostgresSource(endpoint, bindings, resources)
 
 
 @contextlib.contextmanager

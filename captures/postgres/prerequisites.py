@@ -11,9 +11,10 @@ from captures.hashes import no_salt
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.platform import platform_of
+from captures.postgres.position import read_slot
 from captures.postgres.server_prerequisites import server_failures, slot_failures
 from captures.postgres.session import in_recovery
-from captures.postgres.setup import lacking, publication_statement, table_identifier, unpublished
+from captures.postgres.setup import lacking, publication_lost, publication_statement, table_identifier, unpublished
 from captures.postgres.uncapturable import no_table, rows_come_as_another
 from protocol.errors import SourceError
 
@@ -116,6 +117,10 @@ def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Se
     yield from _refused_changes(session, config, tables)
     missing = unpublished(session, config.publication, tables)
     if missing == []:
+        return
+    # Where tables may be read anew, slot and publication are made anew when the capture opens.
+    if missing is None and config.on_lost_position == "fail" and read_slot(session, config.slot) is not None:
+        yield publication_lost(config, tables)
         return
     wanted = missing if missing is not None else tables
     if not config.create or config.read_only or in_recovery(session):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import select
 import struct
 import time
+from collections.abc import Callable
 
 import psycopg
 from psycopg import pq, sql
 
+from captures.hang_up import HangUpWatch
 from captures.interface import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.lsn import format_lsn
@@ -42,6 +44,8 @@ class ReplicationConnection:
     Args:
         position: Where to start; the server starts no earlier than the slot's confirmed position.
         flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
+        session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
+        unpublished: What to raise when the server cannot decode for want of the publication.
 
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
@@ -51,7 +55,16 @@ class ReplicationConnection:
         backend_pid: The walsender's process.
     """
 
-    def __init__(self, config: EndpointConfig, position: int, *, flushed: int) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig,
+        position: int,
+        *,
+        flushed: int,
+        session: int,
+        unpublished: Callable[[], LostPosition],
+    ) -> None:
+        self._lost_publication = unpublished
         self._slot = config.slot
         self._publication = config.publication
         self._unpublished = False
@@ -75,6 +88,7 @@ class ReplicationConnection:
             result = execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
             if result.status != pq.ExecStatus.COPY_BOTH:
                 raise self._refusal(result)
+            self._watch = HangUpWatch(session, self._connection.socket)
         except BaseException:
             self._connection.finish()
             raise
@@ -139,18 +153,13 @@ class ReplicationConnection:
         self._status_due = time.monotonic() + STATUS_SECONDS
 
     def check_published(self) -> None:
-        """Raises SourceError ``TM-PG-011`` when the server has begun to leave changes out.
+        """Raises LostPosition when the server has begun to leave changes out.
 
         Since version 18 a publication that is not there is only a warning in the stream; what nothing publishes is then
         passed over, and before it an error. The warning comes before the commit of the first change that is missing.
         """
         if self._unpublished:
-            raise SourceError(
-                "TM-PG-011",
-                f"slot {self._slot}: publication {self._publication} was dropped, or is younger than the log",
-                remedy="Make the publication again, drop the slot, and start a new change log: the slot's log does not "
-                "have the changes in between.",
-            )
+            raise self._lost_publication()
 
     def _noticed(self, notice: pq.abc.PGresult) -> None:
         # "skipped loading publication …": there is no other warning of this state in a stream.
@@ -168,6 +177,7 @@ class ReplicationConnection:
         )
 
     def close(self) -> None:
+        self._watch.close()
         self._connection.finish()
 
     def _flush(self) -> None:
@@ -185,9 +195,11 @@ class ReplicationConnection:
     def _refusal(self, result: pq.abc.PGresult) -> SourceError:
         state, text = refusal(result)
         text = text or error_text(self._connection)
+        if state == "42704" and "publication" in text:  # undefined_object
+            return self._lost_publication()
         code = {
             "55006": "TM-PG-014",  # object_in_use
-            "42704": "TM-PG-011" if "publication" in text else "TM-PG-012",  # undefined_object
+            "42704": "TM-PG-012",
             "55000": "TM-PG-005" if "wal_level" in text else "TM-PG-015",  # object_not_in_prerequisite_state
         }.get(state, "TM-PG-020")
         # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.

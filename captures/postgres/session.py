@@ -88,7 +88,9 @@ def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
 
 def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
     """The libpq connection string. It holds the password: never log it."""
-    settings = _REPLICATION_SETTINGS if replication else _SETTINGS
+    settings = dict(_REPLICATION_SETTINGS if replication else _SETTINGS)
+    # What must not write is refused to, also by the server.
+    settings["default_transaction_read_only"] = "on" if config.read_only else "off"
     return make_conninfo(
         host=config.host,
         port=config.port,

@@ -7,25 +7,36 @@ is not visible to a snapshot taken afterwards is in the slot's log.
 
 from __future__ import annotations
 
-import logging
-import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq, sql
 
+from captures.interface import LostPosition
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig
-from captures.postgres.session import connect_pq, error_text, in_recovery, query_failure, refusal
+from captures.postgres.session import in_recovery, refusal
+from captures.postgres.waiting import run_patiently
 from protocol.errors import SourceError
-
-logger = logging.getLogger(__name__)
 
 FAILOVER_VERSION = 170000
 """Since this one, logical slots can be copied to replicas."""
 
-PATIENCE_SECONDS = 5.0
-"""While a slot is being made, who holds it up is said this often."""
+_INSUFFICIENT_PRIVILEGE = "42501"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Something that was made at the server.
+
+    Attributes:
+        text: What, for people.
+        undo: The statement that takes it away; None where it may stay.
+    """
+
+    text: str
+    undo: sql.Composed | None
 
 
 def table_identifier(table: Table) -> sql.Identifier:
@@ -70,6 +81,23 @@ def publication_statement(publication: str, tables: Sequence[Table], *, exists: 
     )
 
 
+def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPosition:
+    """What to say where the publication was dropped: also where it is there again, the slot is of no more use.
+
+    The server decodes each change by the catalogs as they were at that moment. What was written while there was no
+    publication, and by transactions that were open when it was made again, stops every reader of the slot.
+    """
+    publish = publication_statement(config.publication, tables, exists=False).as_string(None)
+    return LostPosition(
+        "TM-PG-011",
+        f"publication {config.publication} was dropped, or is younger than replication slot {config.slot}: what was "
+        "changed while it was not there is in no log",
+        remedy=f"Run, as the tables' owner, unless it is there again: {publish}; Drop the slot, which still has those "
+        f"changes: {drop_slot(config).as_string(None)}; Then capture into a new change log, or set "
+        "`on_lost_position: backfill`: both read the tables again.",
+    )
+
+
 def lacking(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], *, exists: bool
 ) -> SourceError:
@@ -83,34 +111,41 @@ def lacking(
     )
 
 
-def ensure_publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> str:
-    """Makes the publication or adds to it what is missing; says what it did.
+def ensure_publication(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], ended: Callable[[], bool]
+) -> Made | None:
+    """Makes the publication or adds to it what is missing; what it did.
+
+    Args:
+        ended: Nobody wants it any more.
 
     Raises:
         SourceError: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
+        SessionEnded: ``ended`` said so.
     """
     missing = unpublished(session, config.publication, tables)
     if missing == []:
-        return ""
+        return None
     exists = missing is not None
     added = missing if missing is not None else tables
-    statement = publication_statement(config.publication, added, exists=exists)
-    text = statement.as_string(session)
     if not config.create or config.read_only or in_recovery(session):
         raise lacking(session, config, added, exists=exists)
-    try:
-        session.execute(statement)
-    except psycopg.errors.InsufficientPrivilege as error:
+    statement = publication_statement(config.publication, added, exists=exists)
+    what = f"publication {config.publication}"
+    result = run_patiently(session, config, statement, what, replication=False, ended=ended)
+    state, message = refusal(result)
+    if state == _INSUFFICIENT_PRIVILEGE:
         raise SourceError(
             "TM-PG-011",
-            f"{config.user} may not publish the tables: {error.diag.message_primary}",
-            remedy=f"Run, as the tables' owner: {text};",
-        ) from None
-    except psycopg.Error as error:
-        raise query_failure(error, f"publishing tables in {config.publication}") from None
+            f"{config.user} may not publish the tables: {message}",
+            remedy=f"Run, as the tables' owner: {statement.as_string(session)};",
+        )
+    if result is None or result.status != pq.ExecStatus.COMMAND_OK:
+        raise SourceError("TM-PG-019", f"publishing tables in {config.publication}: {message} (SQLSTATE {state})")
     if exists:
-        return f"added {len(added)} tables to publication {config.publication}"
-    return f"created publication {config.publication} for {len(added)} tables"
+        return Made(f"added {len(added)} tables to {what}", None)
+    undo = sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(config.publication))
+    return Made(f"created {what} for {len(added)} tables", undo)
 
 
 def slot_statement(session: psycopg.Connection, config: EndpointConfig) -> str:
@@ -128,18 +163,22 @@ def _takes_failover(session: psycopg.Connection) -> bool:
     return session.info.server_version >= FAILOVER_VERSION and not in_recovery(session)
 
 
-def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
-    """Makes the slot when it is not there; says what it did.
+def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made | None:
+    """Makes the slot when it is not there; what it did.
+
+    Args:
+        ended: Nobody wants it any more.
 
     Raises:
         SourceError: ``TM-PG-012`` absent and not to be made, ``TM-PG-013`` there for something else.
+        SessionEnded: ``ended`` said so.
     """
     slot = session.execute(
         "SELECT plugin, database FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
     ).fetchone()
     if slot is not None:
         check_slot_kind(config, *slot)
-        return ""
+        return None
     if not config.create:
         raise SourceError(
             "TM-PG-012",
@@ -147,22 +186,22 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig) -> str:
             remedy=f"Run: {slot_statement(session, config)};",
         )
     # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
-    replication = connect_pq(config, replication=True)
-    try:
-        options = "(SNAPSHOT 'nothing', FAILOVER true)" if _takes_failover(session) else "NOEXPORT_SNAPSHOT"
-        command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {}")
-        replication.send_query(command.format(sql.Identifier(config.slot), sql.SQL(options)).as_bytes(None))
-        while replication.is_busy():
-            if not select.select([replication.socket], [], [], PATIENCE_SECONDS)[0]:
-                _say_who_is_waited_for(session, config)
-                continue
-            replication.consume_input()
-        result = replication.get_result()
-        if result is None or result.status != pq.ExecStatus.TUPLES_OK:
-            raise _slot_refused(config, result, error_text(replication))
-    finally:
-        replication.finish()
-    return f"created replication slot {config.slot}"
+    options = "(SNAPSHOT 'nothing', FAILOVER true)" if _takes_failover(session) else "NOEXPORT_SNAPSHOT"
+    command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {}").format(
+        sql.Identifier(config.slot), sql.SQL(options)
+    )
+    what = f"replication slot {config.slot}"
+    result = run_patiently(session, config, command, what, replication=True, ended=ended)
+    if result is None or result.status != pq.ExecStatus.TUPLES_OK:
+        state, message = refusal(result)
+        code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
+        raise SourceError(code, f"making {what}: {message}")
+    return Made(f"created {what}", drop_slot(config))
+
+
+def drop_slot(config: EndpointConfig) -> sql.Composed:
+    """The statement that drops the slot."""
+    return sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(config.slot))
 
 
 def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None) -> None:
@@ -170,28 +209,3 @@ def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | 
     if plugin != "pgoutput" or database != config.database:
         kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
         raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
-
-
-def _say_who_is_waited_for(session: psycopg.Connection, config: EndpointConfig) -> None:
-    if in_recovery(session):
-        logger.warning(
-            "replication slot %s is made once the primary has written which transactions run there, which it does by "
-            "itself only while it is used; to have it at once, run there: SELECT pg_log_standby_snapshot();",
-            config.slot,
-        )
-        return
-    pids = session.execute(
-        "SELECT coalesce(string_agg(pid::text, ', ' ORDER BY xact_start), 'prepared ones')"
-        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()"
-    ).fetchone()
-    logger.warning(
-        "replication slot %s is made once the transactions that are running now have ended: those of processes %s",
-        config.slot,
-        pids[0] if pids else "unknown",
-    )
-
-
-def _slot_refused(config: EndpointConfig, result: pq.abc.PGresult | None, text: str) -> SourceError:
-    state, _ = refusal(result)
-    code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
-    return SourceError(code, f"making replication slot {config.slot}: {text}")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+import psycopg
+from psycopg import sql
+
 from backfill.keys import Key
-from captures.interface import Barrier, OpenedTable
+from captures.interface import Barrier, LostPosition, OpenedTable, never
 from captures.postgres.altered import WatchedReader
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.config import EndpointConfig, ResourceConfig
@@ -21,12 +25,23 @@ from captures.postgres.reader_endpoint import ReaderEndpoint
 from captures.postgres.replication import ReplicationConnection
 from captures.postgres.retention import Retention, replica_lag
 from captures.postgres.session import asking, connect, in_recovery
-from captures.postgres.setup import ensure_publication, ensure_slot, lacking, unpublished
+from captures.postgres.setup import (
+    Made,
+    drop_slot,
+    ensure_publication,
+    ensure_slot,
+    lacking,
+    publication_lost,
+    slot_statement,
+    unpublished,
+)
 from captures.postgres.snapshot import Snapshot, SnapshotFence
 from captures.postgres.uncapturable import rows_come_as_another
 from captures.reader_process import ReaderProcess
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
+
+logger = logging.getLogger(__name__)
 
 SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
@@ -52,6 +67,8 @@ class PostgresSource:
             self._session.close()
             raise
         self._log: ServerLog | None = None
+        self._undo: list[sql.Composed] = []
+        self._undecodable = False
         self._retention = Retention(config)
         self._stream: PgoutputLog | None = None
         self.tables: list[OpenedTable] = self.followed.opened
@@ -65,6 +82,7 @@ class PostgresSource:
         self._standby = in_recovery(self._session)
 
     def close(self) -> None:
+        self._take_back()
         self._session.close()
 
     # Positions.
@@ -74,18 +92,66 @@ class PostgresSource:
             self._log = read_server_log(self._config)
         return {**self._log.identity(self._config), "published": self.followed.published()}
 
-    def start_position(self, cursor: str | None, identity: JsonObject | None) -> int:
+    def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         if cursor is None:
             slot = self._usable_slot()
-            if slot is None:
-                raise SourceError("TM-PG-012", f"there is no replication slot {self._config.slot}")
-            position = slot.confirmed
-        else:
-            position = parse_lsn(cursor)
-            self._check(position, position, identity or {})
-            self.followed.published_before((identity or {}).get("published") or {})
+            if slot is not None:
+                self._check_publication_lasts()
+            self._publish(ended)
+            self._check_published()
+            return self._make_slot(ended)
+        position = parse_lsn(cursor)
+        self._check(position, position, identity or {})
+        self._check_publication_lasts()
+        self._publish(ended)
+        self.followed.published_before((identity or {}).get("published") or {})
         self._check_published()
         return position
+
+    def _publication_lost(self) -> LostPosition:
+        self._undecodable = True
+        return publication_lost(self._config, [binding.table for binding in self.followed.bindings])
+
+    def _check_publication_lasts(self) -> None:
+        """Raises LostPosition where there is a slot and no publication: one that is made now would be too young."""
+        with asking("looking for the publication"):
+            if self.followed.bindings and unpublished(self._session, self._config.publication, []) is None:
+                raise self._publication_lost()
+
+    def _publish(self, ended: Callable[[], bool]) -> None:
+        with asking("preparing the publication"):
+            tables = [binding.table for binding in self.followed.bindings]
+            if tables and self._note(ensure_publication(self._session, self._config, tables, ended)):
+                self.followed.published_anew()
+
+    def _make_slot(self, ended: Callable[[], bool]) -> int:
+        with asking("preparing the replication slot"):
+            self._note(ensure_slot(self._session, self._config, ended))
+        slot = self._usable_slot()
+        if slot is None:
+            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was dropped just now")
+        return slot.confirmed
+
+    def _note(self, made: Made | None) -> bool:
+        """Whether something was made. It is not left behind unless something comes of it."""
+        if made is None:
+            return False
+        logger.info("%s", made.text)
+        if made.undo is not None:
+            self._undo.append(made.undo)
+        return True
+
+    def _take_back(self) -> None:
+        while self._undo:
+            statement = self._undo.pop()
+            try:
+                self._session.execute(statement)
+            except psycopg.Error as error:
+                logger.warning(
+                    "what was made for this capture is left behind (%s); to remove it, run: %s;",
+                    " ".join(str(error).split()),
+                    statement.as_string(None),
+                )
 
     def _check_published(self) -> None:
         """Raises ``TM-PG-011`` where a table's changes are not in the log: that would not be noticed otherwise."""
@@ -97,19 +163,40 @@ class PostgresSource:
             for failure in rows_come_as_another(self._session, self._config.publication, tables):
                 raise failure
 
-    def start_over(self) -> int:
-        tables = [binding.table for binding in self.followed.bindings]
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
+        self._publish(ended)
         with asking("preparing the source anew"):
-            ensure_publication(self._session, self._config, tables)
             slot = read_slot(self._session, self._config.slot)
-            if slot is not None and slot.invalidated and self._config.create:
-                self._session.execute("SELECT pg_drop_replication_slot(%s)", [self._config.slot])
-            ensure_slot(self._session, self._config)
+            if slot is not None and (slot.invalidated or self._undecodable):
+                if self._config.create:
+                    self._drop_slot()
+                elif self._undecodable:
+                    raise self._to_be_made_by_hand()
             self.followed.published_anew()
         self._log = None
-        slot = self._usable_slot()
-        assert slot is not None
-        return slot.confirmed
+        self._undecodable = False
+        return self._make_slot(ended)
+
+    def _to_be_made_by_hand(self) -> SourceError:
+        again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self._session, self._config)};"
+        return SourceError(
+            "TM-PG-015",
+            f"replication slot {self._config.slot} is of no more use: it is older than its publication",
+            remedy=f"Run: {again}",
+        )
+
+    def _drop_slot(self) -> None:
+        """Waits for the walsender of our own broken stream, which may not have noticed yet."""
+        deadline = time.monotonic() + SLOT_WAIT_SECONDS
+        while True:
+            try:
+                self._session.execute(drop_slot(self._config))
+            except psycopg.errors.ObjectInUse:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.1)
+                continue
+            return
 
     def _usable_slot(self) -> Slot | None:
         slot = read_slot(self._session, self._config.slot)
@@ -165,16 +252,25 @@ class PostgresSource:
         self._stream = PgoutputLog(
             self._start_stream, position, self.followed, emit_truncate=self._config.truncate == "emit"
         )
+        self._undo.clear()
         return self._stream
 
     def _start_stream(self, start: StreamStart) -> ReplicationConnection:
         if start.replaces is not None:
             self._check(start.position, start.known, self.identity())
             self._end_walsender(start.replaces)
+        with asking("looking for the session beside the stream"):
+            descriptor = self._session.fileno()
         deadline = time.monotonic() + SLOT_WAIT_SECONDS
         while True:
             try:
-                return ReplicationConnection(self._config, start.position, flushed=start.flushed)
+                return ReplicationConnection(
+                    self._config,
+                    start.position,
+                    flushed=start.flushed,
+                    session=descriptor,
+                    unpublished=self._publication_lost,
+                )
             except SourceError as error:
                 if error.code != "TM-PG-014" or time.monotonic() >= deadline:
                     raise self._name_holder(error) from None

@@ -62,9 +62,10 @@ CODES = (
     ),
     ErrorCode(
         "TM-PG-011",
-        "The publication lacks tables or operations",
+        "The publication lacks tables or operations, or was dropped",
         Policy.MANUAL,
-        "Run the statement that the error gives as the owner of the tables.",
+        "Run the statements that the error gives, as the owner of the tables. After a publication was dropped the tables have "
+        "to be read again, which `on_lost_position: backfill` does by itself.",
     ),
     ErrorCode(
         "TM-PG-012",

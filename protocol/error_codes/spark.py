@@ -22,7 +22,7 @@ CODES = (
         "An option of the Spark source is missing or wrong",
         Policy.MANUAL,
         "Options: path, table, startingOffset (earliest, latest, an offset, a time), endingOffset, "
-        "maxEventsPerBatch, maxBytesPerBatch, minPartitions.",
+        "maxEventsPerBatch, maxBytesPerBatch, minPartitions; or state (events, current), asOf, warehouse.",
     ),
     ErrorCode(
         "TM-SPK-004",

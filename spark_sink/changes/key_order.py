@@ -91,6 +91,8 @@ def begins_key(rows: pa.Table, key: Sequence[str]) -> Any:
         column: Any = rows.column(name).combine_chunks()
         before, after = column.slice(0, len(column) - 1), column.slice(1)
         differ = pc.fill_null(pc.not_equal(after, before), pc.xor(pc.is_null(before), pc.is_null(after)))
+        if pa.types.is_floating(column.type):
+            differ = pc.and_not(differ, pc.fill_null(pc.and_(pc.is_nan(after), pc.is_nan(before)), False))
         begins = pc.or_(begins, differ)
     return pa.concat_arrays([pa.array([True] * min(rows.num_rows, 1), pa.bool_()), begins])
 

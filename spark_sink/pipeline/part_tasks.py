@@ -25,6 +25,7 @@ from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.file_writer import FileWriter
+from spark_sink.source.arrow_handover import unpacked
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 
@@ -121,19 +122,20 @@ def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.Recor
 def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of a job whose partitions hold the events of one assignment each, sorted by key and offset.
 
-    Its rows are the table's columns, those of ``EVENT_META``, and the assignment's number. The first row of a partition
-    is no event: it says the number only.
+    Its rows are packed: the table's columns, those of ``EVENT_META``, and the assignment's number. The first row of a
+    partition is no event: it says the number only.
 
     Args:
-        work: The assignments.
+        work: The assignments, all of one part.
     """
+    names = [*work[0].columns, *EVENT_META, "number"]
 
     def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first = next((batch for batch in rows if batch.num_rows), None)
-        if first is None:
-            return
-        number = first.column(-1)[0].as_py()
-        yield _reported(_perform(work[number], _events_of(number, first, rows, work[number].columns)))
+        batches = (unpacked(batch, names) for batch in rows if batch.num_rows)
+        first = next(batches, None)
+        if first is not None:
+            number = first.column(-1)[0].as_py()
+            yield _reported(_perform(work[number], _events_of(number, first, batches, work[number].columns)))
 
     return run
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from spark_sink.changes.key_order import Place, place
 from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
 from spark_sink.pipeline.routing import route
+from spark_sink.source.arrow_handover import packed
 from spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
@@ -91,10 +92,8 @@ class SparkJobs:
         partitioned = placed.unionAll(marks).repartition(count, F.get(salts, F.col(_PLACE)))
         order = [F.col(quoted(name)).asc_nulls_first() for name in key]
         ordered = partitioned.sortWithinPartitions(*order, F.col("_offset").asc_nulls_first())
-        # mapInArrow looks columns up by their names as they are, which fails where one has a dot in it.
-        numbered = ordered.toDF(*(f"c{number}" for number in range(len(ordered.columns))))
         self._describe(description)
-        return _reports(numbered.mapInArrow(routed(work), REPORT))
+        return _reports(packed(ordered).mapInArrow(routed(work), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
         """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.

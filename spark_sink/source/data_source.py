@@ -26,6 +26,9 @@ class TidemarkSource(DataSource):
     Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. When they change
     under a running stream, it stops with an error. A schema given to the reader pins them instead, and prunes: columns
     that are not in it are not read.
+
+    With ``state`` as ``current`` (batch only) it is the table's rows instead of its events, as ``read_table`` gives
+    them. Options then: ``asOf`` (an offset or a time), ``warehouse`` (where ``materialize`` keeps tables).
     """
 
     inferred: InferredSchema | None = None
@@ -42,19 +45,32 @@ class TidemarkSource(DataSource):
         from spark_sink.tables.column_types import ddl
 
         options = self._options()
+        if options.state:
+            from spark_sink.live.state_reader import state_columns
+
+            return ddl(state_columns(options))
         table, log = options.required_table(), FollowedLog(options.path)
         self.inferred = InferredSchema.of(log, table, resolve_offset("endingOffset", options.ending, log))
         return ddl(self.inferred.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        options = self._options()
+        if options.state:
+            from spark_sink.live.state_reader import StateReader
+
+            return StateReader(options, _columns(schema))
         from spark_sink.source.batch_reader import BatchReader
 
-        return BatchReader(self._options(), _columns(schema), self.inferred)
+        return BatchReader(options, _columns(schema), self.inferred)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from protocol.errors import SparkError
         from spark_sink.source.stream_reader import StreamReader
 
-        return StreamReader(self._options(), _columns(schema), self.inferred)
+        options = self._options()
+        if options.state:
+            raise SparkError("TM-SPK-003", "option state is current, which is a batch: a stream has events")
+        return StreamReader(options, _columns(schema), self.inferred)
 
     def _options(self) -> SourceOptions:
         from spark_sink.source.options import SourceOptions

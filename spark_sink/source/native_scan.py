@@ -129,10 +129,22 @@ def segments_frame(
             groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
     for (fingerprint, whole), paths in groups.items():
         bounds = None if whole else (start, end)
-        step = _FILES_A_SCAN if len(paths) <= _FILES_A_SCAN * _SCANS else len(paths)
-        for i in range(0, len(paths), step):
-            frames.append(_native(spark, paths[i : i + step], stored[fingerprint], columns, bounds))
+        frames.append(_native(spark, paths, stored[fingerprint], columns, bounds))
     return reduce(lambda a, b: a.union(b), frames) if frames else spark.createDataFrame([], ddl(columns))
+
+
+def parquet_files(spark: SparkSession, paths: Sequence[Path], columns: Columns) -> DataFrame:
+    """Parquet files as they lie. Nothing is inferred: no footer is read, and a column that a file lacks is null.
+
+    Args:
+        spark: The session.
+        paths: Absolute; at least one.
+        columns: To read, of the types that the files have.
+    """
+    step = _FILES_A_SCAN if len(paths) <= _FILES_A_SCAN * _SCANS else len(paths)
+    reader = spark.read.schema(ddl(columns)).options(**_READER)
+    scans = [reader.parquet(*map(_location, paths[i : i + step])) for i in range(0, len(paths), step)]
+    return reduce(lambda a, b: a.union(b), scans)
 
 
 def _check_file(root: Path, segment: Segment) -> None:
@@ -179,7 +191,7 @@ def _native(
     wanted = {name: spark_type for name, spark_type in stored.items() if name in columns}
     if bounds or not wanted:
         wanted.setdefault("_offset", META_COLUMNS["_offset"])
-    frame = spark.read.schema(ddl(wanted)).options(**_READER).parquet(*map(_location, paths))
+    frame = parquet_files(spark, paths, wanted)
     if bounds:
         frame = frame.where((F.col("_offset") >= bounds[0]) & (F.col("_offset") < bounds[1]))
     return frame.select(

@@ -24,7 +24,13 @@ NAMES = (
     "maxBytesPerBatch",
     "minPartitions",
     "failOnDataLoss",
+    "state",
+    "asOf",
+    "warehouse",
 )
+
+_OF_EVENTS = ("startingOffset", "endingOffset")
+_OF_STATE = ("asOf", "warehouse")
 
 ALIASES = {
     "startingOffsets": "startingOffset",
@@ -53,6 +59,9 @@ class SourceOptions:
         ending: As ``starting``; an exclusive end.
         limits: Of one batch of a stream.
         partitions: How many a batch has at least, as far as it has segments.
+        state: Whether to read the table's rows, not its events.
+        as_of: With ``state``: an offset or a time; None for now.
+        warehouse: With ``state``: where tables are kept, absolute; None to read the log alone.
     """
 
     path: Path
@@ -61,6 +70,9 @@ class SourceOptions:
     ending: str
     limits: Limits
     partitions: int
+    state: bool = False
+    as_of: str | None = None
+    warehouse: Path | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -72,6 +84,10 @@ class SourceOptions:
         given = _named(options)
         if "path" not in given:
             raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
+        state = given.get("state", "events").lower() == "current"
+        for name in _OF_EVENTS if state else _OF_STATE:
+            if name in given:
+                raise SparkError("TM-SPK-003", f"option {name} goes with state={'events' if state else 'current'} only")
         return cls(
             path=log_path(given["path"]),
             table=given.get("table", ""),
@@ -81,6 +97,9 @@ class SourceOptions:
                 _positive(given, "maxEventsPerBatch") or EVENTS_PER_BATCH, _positive(given, "maxBytesPerBatch")
             ),
             partitions=_positive(given, "minPartitions") or 1,
+            state=state,
+            as_of=given.get("asOf"),
+            warehouse=Path(given["warehouse"].removeprefix("file://")).absolute() if "warehouse" in given else None,
         )
 
     def required_table(self) -> str:
@@ -177,6 +196,11 @@ def _nothing_lost(option: str, value: str) -> None:
         )
 
 
+def _events_or_current(option: str, value: str) -> None:
+    if value.lower() not in ("events", "current"):
+        raise SparkError("TM-SPK-003", f"option {option} is {value!r}: not events or current")
+
+
 _CHECKS: dict[str, Callable[[str, str], None]] = {
     "startingOffset": _not_json,
     "startingOffsets": _not_json,
@@ -185,6 +209,7 @@ _CHECKS: dict[str, Callable[[str, str], None]] = {
     "endingOffsets": _not_json,
     "endingTimestamp": _a_time,
     "failOnDataLoss": _nothing_lost,
+    "state": _events_or_current,
 }
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import queue
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from captures.connector import answer
-from captures.interface import DatabaseFactory
+from captures.interface import Database, DatabaseFactory
 from captures.mysql.database import MysqlDatabase
 from captures.postgres.database import PostgresDatabase
 from protocol.codec import decode_request, split_captured
-from protocol.messages import Applied
+from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
 
 Message = dict[str, Any]
@@ -96,6 +98,8 @@ class Session:
         self.logs: list[Message] = []
         self._pending: list[tuple[str, int, Json]] = []
         self._unacknowledged = 0
+        self._taking = threading.Event()
+        self._taking.set()
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_logs)]
         for thread in self._threads:
@@ -142,6 +146,22 @@ class Session:
         self.process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
+    def hold(self) -> None:
+        """Reads no more of what the connector writes, until ``let_go``."""
+        self._taking.clear()
+
+    def let_go(self) -> None:
+        """The end of ``hold``."""
+        self._taking.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether the pipe from the connector takes no more."""
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        held = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+        return held >= fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
+
     @property
     def pending(self) -> int:
         """Documents and schemas after the last checkpoint."""
@@ -174,6 +194,7 @@ class Session:
         assert self.process.stdin is not None
         self.process.kill()
         self.process.wait(timeout=10)
+        self.let_go()
         for thread in self._threads:
             thread.join(timeout=10)
         with _ignoring_broken_pipe():
@@ -209,6 +230,7 @@ class Session:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            self._taking.wait()
             if line.endswith(b"\n"):  # Whoever ends the process from outside may leave its last line cut.
                 self._lines.put(line)
         self._lines.put(None)
@@ -242,15 +264,23 @@ def session(
         opened.close()
 
 
-def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> str:
-    """Makes what the capture needs at the source (slot and publication), and returns what the connector says it did.
+def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> None:
+    """Makes what the capture needs at the source (slot and publication), as its first session does.
 
     In this process: for most tests this comes before what they are about, and a process takes a while to start.
     """
+    database = DATABASES[command[-1]]()
     request = {"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}}
-    applied = answer(DATABASES[command[-1]](), decode_request(json.dumps(request).encode()))
-    assert isinstance(applied, Applied)
-    return applied.action_description
+    decoded = decode_request(json.dumps(request).encode())
+    assert isinstance(decoded, Apply)
+    answer(database, decoded)
+    begin(database, decoded.capture)
+
+
+def begin(database: Database, capture: CaptureSpec) -> None:
+    """Opens a new capture, and ends it before it has said anything."""
+    with closing(database.open(capture.config, capture.bindings)) as source:
+        source.open_log(source.start_position(None, None)).close()
 
 
 Rows = dict[tuple[Any, ...], Json]

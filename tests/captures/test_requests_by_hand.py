@@ -48,10 +48,6 @@ def test_every_unary_request(database: Database) -> None:
 
     request = {"apply": {"capture": {"config": config, "bindings": bound}, "version": "1"}}
     status, messages, _ = unary(request)
-    assert status == 0
-    assert "created publication" in messages[0]["applied"]["actionDescription"]
-    assert "created replication slot" in messages[0]["applied"]["actionDescription"]
-    status, messages, _ = unary(request)
     assert (status, messages) == (0, [{"applied": {"actionDescription": ""}}])
 
 

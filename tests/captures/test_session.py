@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from captures.postgres.lsn import parse_lsn
-from tests.captures.session import Json, Session, apply, session, unary
+from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
@@ -121,11 +120,11 @@ def test_a_missing_privilege_to_publish_is_an_error_with_the_statement(database:
     prepare(database, USERS, f"CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x'", f"GRANT SELECT ON users TO {role}")
     try:
         config = endpoint(database, user=role, password="x")
-        request = {"apply": {"capture": {"name": "test", "config": config, "bindings": BOUND}}}
-        status, messages, logs = unary(request)
-        assert (status, messages) == (1, [])
-        assert logs[-1]["fields"]["code"] == "TM-PG-011"
-        assert 'CREATE PUBLICATION "tidemark" FOR TABLE ONLY "public"."users"' in logs[-1]["fields"]["remedy"]
+        with session(config, BOUND) as capture:
+            assert capture.finish() == 1
+            last = capture.logs[-1]["fields"]
+        assert last["code"] == "TM-PG-011"
+        assert 'CREATE PUBLICATION "tidemark" FOR TABLE ONLY "public"."users"' in last["remedy"]
     finally:
         with database.connect() as connection, connection.transaction():
             connection.execute(f"REVOKE ALL ON users FROM {role}")
@@ -151,32 +150,5 @@ def test_the_source_is_not_written_to_when_read_only(database: Database) -> None
     config = endpoint(database)
     apply(config, BOUND)
     with session({**config, "read_only": True, "backfill": {"chunk_rows": 200}}, BOUND, stop=True) as capture:
-        assert capture.finish() == 0
-        assert capture.rows() == table_rows(database)
-
-
-def test_making_a_slot_says_which_transactions_it_waits_for(database: Database) -> None:
-    prepare(database, USERS)
-    config = endpoint(database)
-    with database.connect(autocommit=False) as writer:
-        writer.execute("INSERT INTO users VALUES (1, 'in a long transaction')")
-        pid = writer.info.backend_pid
-        request = {"apply": {"capture": {"name": "test", "config": config, "bindings": BOUND}}}
-        with ThreadPoolExecutor(1) as threads:
-            applying = threads.submit(unary, request)
-            with database.connect() as admin:
-                making = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
-                wait_until(lambda: admin.execute(making, [config["slot"]]).fetchone() is not None, 20, "a slot begins")
-                # The connector asks who holds it up, on its other session, whenever it has waited for some time.
-                asked = (
-                    "SELECT FROM pg_stat_activity WHERE query LIKE '%string_agg(pid::text%' AND pid <> pg_backend_pid()"
-                )
-                wait_until(lambda: admin.execute(asked).fetchone() is not None, 20, "it asks who holds it up")
-            assert not applying.done()
-            writer.commit()
-            status, _, logs = applying.result(timeout=30)
-    assert status == 0
-    assert any(str(pid) in line["message"] for line in logs if line["level"] == "warning")
-    with session(config, BOUND, stop=True) as capture:
         assert capture.finish() == 0
         assert capture.rows() == table_rows(database)

@@ -145,9 +145,9 @@ class Engine(ABC):
         """One request: exit status, messages, log lines."""
         return connector.unary(request, command=self.command)
 
-    def apply(self, bound: list[Json], **config: Any) -> str:
-        """Makes at the source what the capture needs, and returns what the connector says it did."""
-        return connector.apply(self.config(**config), bound, command=self.command)
+    def apply(self, bound: list[Json], **config: Any) -> None:
+        """Makes at the source what the capture needs, as its first session does."""
+        connector.apply(self.config(**config), bound, command=self.command)
 
     def capture(
         self, bound: list[Json], state: Json | None = None, *, stop: bool = False, **config: Any

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.captures.session import Json
 from tests.conformance.engine import Engine
@@ -48,7 +49,11 @@ class PostgresEngine(Engine):
         return {**self._database.config(), "slot": self._slot, **more}
 
     def publish(self, bound: list[Json]) -> None:
-        self.apply(bound)
+        published = "SELECT FROM pg_publication_tables WHERE pubname = 'tidemark' AND tablename = %s"
+        with self._database.connect() as admin:
+            for table in (binding["resourceConfig"]["table"] for binding in bound):
+                if admin.execute(published, [table]).fetchone() is None:
+                    admin.execute(sql.SQL("ALTER PUBLICATION tidemark ADD TABLE {}").format(sql.Identifier(table)))
 
     def lose_log(self) -> None:
         with self._database.connect() as admin:

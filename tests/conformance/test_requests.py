@@ -45,8 +45,10 @@ def test_discover_validate_and_apply(engine: Engine) -> None:
     bound = engine.bindings("users")
     status, messages, logs = engine.unary({"validate": {"config": engine.config(), "bindings": bound}})
     assert (status, messages) == (0, [{"validated": {"bindings": [{"resourcePath": [engine.schema, "users"]}]}}]), logs
-    engine.apply(bound)
-    assert engine.apply(bound) == "", "the second time there is nothing to do"
+    capture = {"name": "test", "config": engine.config(), "bindings": bound}
+    for _ in range(2):
+        status, messages, logs = engine.unary({"apply": {"capture": capture, "version": "1"}})
+        assert (status, messages) == (0, [{"applied": {"actionDescription": ""}}]), logs
 
 
 def test_wrong_password_host_and_user(engine: Engine) -> None:

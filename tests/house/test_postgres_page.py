@@ -10,7 +10,8 @@ import pytest
 from captures.postgres.config import parse_endpoint
 from captures.postgres.database import PostgresDatabase
 from captures.postgres.session import connect_pq, execute_within
-from protocol.messages import Binding
+from protocol.messages import Binding, CaptureSpec
+from tests.captures.session import begin
 from tests.house.files import ROOT, blocks
 from tests.servers.postgres import Database
 
@@ -39,8 +40,10 @@ def test_the_set_up_is_all_that_a_capture_needs(database: Database, role: str) -
     connector = PostgresDatabase()
     assert [found.recommended_name for found in connector.discover(config)] == ["public/orders"]
     assert connector.validate(config, bindings) == [["public", "orders"]]
-    assert "created replication slot" in connector.apply(config, bindings)
-    assert connector.apply(config, bindings) == ""
+    begin(connector, CaptureSpec(config=config, bindings=bindings))
+    with database.connect() as owner:
+        slots = owner.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s", [database.name])
+        assert slots.fetchall() == [(database.name,)]
 
 
 def test_a_slot_that_was_made_by_hand_can_be_let_go_along_with_a_failover(database: Database) -> None:

@@ -149,7 +149,12 @@ def test_a_server_without_gtids(without_gtids: Database) -> None:
     run(database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_600")
     config = {**database.config(), "watermark_table": "shop.marks", "backfill": {"chunk_rows": 50}}
     bound = bindings("shop.t")
-    run(database, "CREATE TABLE marks (id INT PRIMARY KEY, n BIGINT NOT NULL)")
+    elsewhere = {"cursor": "binlog.000001:4;", "source": {"product": "mysql", "server": "another", "base": "binlog"}}
+    with session(config, bound, elsewhere, command=COMMAND) as refused:
+        assert refused.finish() == 1
+        assert refused.logs[-1]["fields"]["code"] == "TM-MY-016"
+    with database.connect() as connection, connection.cursor() as cursor:
+        assert not cursor.execute("SHOW TABLES LIKE 'marks'"), "nothing is made where the capture cannot go on"
     with session(config, bound, command=COMMAND) as first:
         first.until(lambda s: len(s.documents) >= 100)
         run(database, "UPDATE t SET v = 1 WHERE id % 7 = 0", "DELETE FROM t WHERE id % 11 = 0")

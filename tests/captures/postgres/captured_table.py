@@ -20,7 +20,8 @@ from captures.postgres.scan_target import ScanTarget
 from captures.postgres.session import connect
 from captures.requests import Wakeup
 from protocol.codec import split_captured
-from protocol.messages import Binding, JsonObject
+from protocol.messages import Binding, CaptureSpec, JsonObject
+from tests.captures.session import begin
 from tests.servers.postgres import Database
 
 
@@ -80,7 +81,7 @@ def captured(
     bound = Binding(resource_config={"schema": schema, "table": table, **resource}, state_key=table)
     if not slot:
         PostgresDatabase().validate(endpoint, [bound])
-        PostgresDatabase().apply(endpoint, [bound])
+        begin(PostgresDatabase(), CaptureSpec(config=endpoint, bindings=[bound]))
     parsed, options = parse_endpoint(endpoint), parse_resource(bound.resource_config)
     with connect(parsed) as session:
         (found,) = bound_tables(session, [options])

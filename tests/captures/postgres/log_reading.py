@@ -17,7 +17,8 @@ from captures.postgres.source import PostgresSource
 from protocol.codec import split_captured
 from protocol.error_codes import Policy
 from protocol.errors import SourceError
-from protocol.messages import Binding
+from protocol.messages import Binding, CaptureSpec
+from tests.captures.session import begin
 from tests.captures.source_tables import end_of_log
 from tests.servers.postgres import Database
 
@@ -40,7 +41,7 @@ def capturing(database: Database, *tables: str, **config: Any) -> Iterator[LogRe
     """Applies a capture of these tables, opens it, and reads its log from the slot's position on."""
     bound = [binding(table) for table in tables]
     settings = {**database.config(), "slot": database.name[-60:], **config}
-    PostgresDatabase().apply(settings, bound)
+    begin(PostgresDatabase(), CaptureSpec(config=settings, bindings=bound))
     resources = [parse_resource(one.resource_config) for one in bound]
     with closing(PostgresSource(parse_endpoint(settings), bound, resources)) as source:
         source.identity()

@@ -15,8 +15,9 @@ from captures.postgres.lsn import format_lsn, parse_lsn
 from captures.postgres.position import ServerLog, check_log
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from protocol.messages import CaptureSpec, JsonObject
 from tests.captures.postgres.log_reading import binding
+from tests.captures.session import begin
 from tests.captures.source_tables import USERS, end_of_log, prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
@@ -34,7 +35,8 @@ def opened(database: Postgres, name: str, **config: Any) -> Iterator[PostgresSou
 
 def applied(database: Database, **config: Any) -> tuple[str, JsonObject]:
     """Where a capture of users stands that has just begun: cursor and identity."""
-    PostgresDatabase().apply({**database.config(), "slot": database.name[-60:], **config}, [binding("users")])
+    settings = {**database.config(), "slot": database.name[-60:], **config}
+    begin(PostgresDatabase(), CaptureSpec(config=settings, bindings=[binding("users")]))
     with opened(database, database.name) as source:
         return source.format_position(end_of_log(database)), source.identity()
 

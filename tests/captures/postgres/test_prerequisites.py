@@ -17,8 +17,9 @@ from captures.postgres.prerequisites import unmet
 from captures.postgres.session import connect
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
+from protocol.messages import CaptureSpec
 from tests.captures.postgres.log_reading import binding
-from tests.captures.session import Json, Session, apply, bindings, session, unary
+from tests.captures.session import Json, Session, apply, begin, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
@@ -103,9 +104,9 @@ def test_least_privilege(any_database: Database) -> None:
     try:
         config = endpoint(any_database, user=name, password="x", backfill={"chunk_rows": 300})
         assert PostgresDatabase().validate(config, [binding("users")]) == [["public", "users"]]
-        assert "created replication slot" in apply(config, BOUND)
         with session(config, BOUND) as capture:
             capture.until(Session.done)
+            assert any("created replication slot" in line["message"] for line in capture.logs)
             prepare(any_database, "UPDATE users SET name = 'changed' WHERE id < 10")
             capture.until(lambda c: len(c.documents) >= 1009)
             assert capture.rows() == table_rows(any_database)
@@ -124,8 +125,11 @@ def test_an_owner_adds_its_tables_to_the_publication(database: Database, role: s
         admin.execute("CREATE TABLE own.one (id int PRIMARY KEY)")
         admin.execute("CREATE TABLE own.two (id int PRIMARY KEY)")
     config = endpoint(database, user=role, password="x")
-    assert "for 1 tables" in apply(config, bindings("own.one"))
-    assert "added 1 tables" in apply(config, bindings("own.one", "own.two"))
+    with session(config, bindings("own.one")) as first:
+        first.until(Session.done)
+        assert any("for 1 tables" in line["message"] for line in first.logs)
+    with session(config, bindings("own.one", "own.two"), first.state) as second:
+        second.until(lambda c: any("added 1 tables" in line["message"] for line in c.logs))
 
 
 def test_generated_columns_that_would_end_all_updates(database: Database) -> None:
@@ -199,10 +203,10 @@ def test_a_table_that_is_published_no_more_is_found_when_the_capture_opens(datab
     prepare(database, USERS, "CREATE TABLE other (id int PRIMARY KEY)")
     config = endpoint(database)
     bound = [binding("users"), binding("other")]
-    PostgresDatabase().apply(config, bound)
+    begin(PostgresDatabase(), CaptureSpec(config=config, bindings=bound))
     resources = [parse_resource(one.resource_config) for one in bound]
     prepare(database, "ALTER PUBLICATION tidemark DROP TABLE other")
-    source = PostgresSource(parse_endpoint(config), bound, resources)
+    source = PostgresSource(parse_endpoint({**config, "create": False}), bound, resources)
     try:
         with pytest.raises(SourceError, match=r"TM-PG-011.*public\.other") as raised:
             source.start_position(None, None)

@@ -1,0 +1,88 @@
+"""Reads files of the base as Arrow record batches, where Spark's own reader is not at hand: in a Python data source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from protocol.errors import SparkError
+from spark_sink.changes.key_order import has_key_of
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+_ROWS = 131_072
+"""Rows of a record batch: the tail's keys are looked up once for each."""
+
+
+def rows_without(paths: Iterable[str], columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
+    """The rows of files whose key is none of some keys.
+
+    Args:
+        paths: Of the files.
+        columns: To read, the key's among them where there are keys; null where a file has none.
+        keys: To leave out, with the key's columns only; None to leave out nothing.
+
+    Raises:
+        SparkError: ``TM-SPK-015`` for a file that is missing or damaged.
+    """
+    schema = arrow_schema(columns)
+    for path in paths:
+        with _opened(path) as parquet:
+            for batch in parquet.iter_batches(_ROWS, columns=_stored(parquet, schema), use_threads=False):
+                rows = _conform(pa.Table.from_batches([batch]), schema)
+                if keys is not None and keys.num_rows:
+                    rows = rows.filter(pc.invert(has_key_of(rows, keys, keys.column_names)))
+                yield from rows.to_batches()
+
+
+def rows_with(paths: Iterable[str], columns: Columns, keys: pa.Table) -> pa.Table:
+    """The rows of files whose key is one of some keys. Of a row group without any, only the key is read.
+
+    Raises:
+        SparkError: ``TM-SPK-015`` for a file that is missing or damaged.
+    """
+    schema = arrow_schema(columns)
+    key_schema = pa.schema([schema.field(name) for name in keys.column_names])
+    found = [schema.empty_table()]
+    for path in paths:
+        with _opened(path) as parquet:
+            names = _stored(parquet, schema)
+            for group in range(parquet.num_row_groups):
+                there = _conform(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
+                hit = has_key_of(there, keys, keys.column_names)
+                if pc.any(hit).as_py():
+                    rows = parquet.read_row_group(group, names, use_threads=False)
+                    found.append(_conform(rows.filter(hit), schema))
+    return pa.concat_tables(found)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(path) as parquet:
+            yield parquet
+    except FileNotFoundError:
+        raise SparkError(
+            "TM-SPK-015", f"{path} is missing: a newer version of the table has replaced it. Read the table again"
+        ) from None
+    except (pa.ArrowException, OSError) as error:
+        raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def _stored(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    there = set(parquet.schema_arrow.names)
+    return [name for name in schema.names if name in there]
+
+
+def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    there = set(rows.column_names)
+    return pa.table(
+        [
+            rows[field.name].cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )

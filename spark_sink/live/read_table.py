@@ -1,0 +1,191 @@
+"""The live view as a DataFrame. Spark reads the base natively, so columns are pruned there and filters reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocol.capture_file import read_capture_file
+from spark_sink.live.net_rows import REDUCED_META, stream_net_rows
+from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
+from spark_sink.source.arrow_handover import packed, unpacked
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.log_path import log_path
+from spark_sink.source.native_scan import parquet_files, segments_frame
+from spark_sink.tables.column_types import arrow_schema, ddl, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_KEY = "__tidemark_key_"
+
+
+def read_table(
+    spark: SparkSession, path_or_file: Path | str, table: str, as_of: AsOf = None, warehouse: Path | str | None = None
+) -> DataFrame:
+    """The state of a table as of the log's last commit, or as of an offset or a time.
+
+    The kept ``current`` table, where there is one, with the rest of the log laid over it. Columns are the table's own,
+    and ``_offset`` and ``_commit_ts`` of the row's last change.
+
+    The DataFrame is a plan over files that never change: collected again, it gives the same rows. They stay until
+    ``materialize`` has folded the log further and vacuumed what it replaced, which it does not do to files that were
+    in use a short while ago; make a new DataFrame for each report, and do not keep one for days.
+
+    Args:
+        spark: A session, classic or Connect. A Connect client has to reach log and warehouse.
+        path_or_file: The change log's directory, or a capture file that names log and warehouse.
+        table: ``schema.table``.
+        as_of: An offset: events below it count, and no others. Or a time (UTC when it has no zone), text in ISO 8601 or
+            a ``datetime``: what had reached the log before then.
+        warehouse: Where tables are kept; by default that of the capture file. Without one the log alone is read.
+
+    Raises:
+        SparkError: ``TM-SPK-003`` when ``as_of`` is neither, ``TM-SPK-004`` for an unknown table, ``TM-SPK-005`` for a
+            column whose type changed beyond casting, ``TM-SPK-006`` for an offset beyond the end of the log,
+            ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another log, ``TM-SPK-012``
+            where the key changed, ``TM-SPK-015`` for a table that is damaged.
+        ChangeLogError: When there is no log, or it is damaged.
+        UsageError: For a capture file with mistakes.
+    """
+    return read_tables(spark, path_or_file, [table], as_of, warehouse)[table]
+
+
+def read_tables(
+    spark: SparkSession,
+    path_or_file: Path | str,
+    tables: Iterable[str],
+    as_of: AsOf = None,
+    warehouse: Path | str | None = None,
+) -> dict[str, DataFrame]:
+    """Several tables as of one common offset, by the names that were asked for. All else as ``read_table``."""
+    log, place = _places(path_or_file, warehouse)
+    end = end_of(log, as_of)
+    return {table: live_frame(spark, table_view(log, table, end, place)) for table in dict.fromkeys(tables)}
+
+
+def _places(path_or_file: Path | str, warehouse: Path | str | None) -> tuple[FollowedLog, Path | None]:
+    """The log and the warehouse that are meant."""
+    place = Path(warehouse) if warehouse is not None else None
+    path = Path(path_or_file)
+    if not path.is_file():
+        return FollowedLog(log_path(path_or_file)), place
+    capture = read_capture_file(path)
+    if place is None and capture.spark is not None:
+        place = capture.folder / capture.spark.warehouse
+    return FollowedLog(capture.log_path), place
+
+
+def live_frame(spark: SparkSession, view: TableView) -> DataFrame:
+    """A view as a plan."""
+    overlay = view.overlay
+    frames = [_base(spark, view, overlay.untouched)] if overlay.untouched or not view.segments else []
+    if overlay.touched:
+        keys = _changed_keys(spark, view)
+        frames.append(_base(spark, view, overlay.touched).join(keys, _same_key(view), "left_anti"))
+    if view.segments:
+        frames.append(_tail_rows(spark, view))
+    return reduce(lambda a, b: a.union(b), frames)
+
+
+def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) -> DataFrame:
+    """Rows of some of the base's files."""
+    if not files:
+        return spark.createDataFrame([], ddl(view.columns))
+    if view.base.version is not None:
+        return _by_engine(spark, view)
+    return parquet_files(spark, [Path(file.path) for file in files], view.columns)
+
+
+def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
+    """Rows of a base that is more than its Parquet files, read by Delta Lake for Spark."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("delta").option("versionAsOf", str(view.base.version))
+    try:
+        frame = reader.load(view.base.files[0].path)
+        there = set(frame.columns)
+    except (Py4JJavaError, PySparkException) as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error) or view.base.error is None:
+            raise
+        raise view.base.error from error
+    return frame.select(
+        *(
+            (F.col(quoted(name)) if name in there else F.lit(None).cast(type_)).alias(name)
+            for name, type_ in view.columns.items()
+        )
+    )
+
+
+def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:
+    """The keys of the tail, renamed, so that they can be told from the base's."""
+    from pyspark.sql import functions as F
+
+    if view.has_small_tail:
+        return F.broadcast(_frame_of_keys(spark, view, view.tail_keys.changed))
+    return _renamed(view, segments_frame(spark, view.log, view.segments, view.key_columns, view.start, view.end))
+
+
+def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
+    """The rows that the tail leaves."""
+    columns = {**view.columns, **REDUCED_META}
+    events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
+    old = _rows_to_inherit_from(spark, view)
+    if old is not None:
+        events = events.union(old)
+    keys = [quoted(name) for name in view.key]
+    if not view.has_small_tail:
+        events = events.repartition(*keys)
+    else:
+        # One task for all of them; but not one for the base's files too.
+        events = events.repartition(1) if old is not None else events.coalesce(1)
+    reduce_events = partial(_mapped, key=view.key, columns=dict(view.columns), names=list(columns))
+    return packed(events.sortWithinPartitions(*keys, "_offset")).mapInArrow(reduce_events, ddl(view.columns))
+
+
+def _mapped(
+    batches: Iterator[pa.RecordBatch], key: Sequence[str], columns: dict[str, str], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    return stream_net_rows((unpacked(batch, names) for batch in batches), key, columns)
+
+
+def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | None:
+    """The base's rows of keys whose changes did not carry every column, as events."""
+    from pyspark.sql import functions as F
+
+    if not view.overlay.inherited:
+        return None
+    if view.has_small_tail:
+        keys = F.broadcast(_frame_of_keys(spark, view, view.tail_keys.lacking))
+    else:
+        columns = {**view.key_columns, "_unchanged": REDUCED_META["_unchanged"]}
+        events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
+        keys = _renamed(view, events.where(F.size("_unchanged") > 0))
+    rows = _base(spark, view, view.overlay.inherited).join(keys, _same_key(view), "left_semi")
+    unchanged = F.lit(None).cast(REDUCED_META["_unchanged"])
+    return rows.select(*map(quoted, view.columns), F.lit("c").alias("_op"), unchanged.alias("_unchanged"))
+
+
+def _frame_of_keys(spark: SparkSession, view: TableView, keys: pa.Table) -> DataFrame:
+    return _renamed(view, spark.createDataFrame(keys.cast(arrow_schema(view.key_columns)), ddl(view.key_columns)))
+
+
+def _renamed(view: TableView, keys: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return keys.select(*(F.col(quoted(name)).alias(f"{_KEY}{i}") for i, name in enumerate(view.key)))
+
+
+def _same_key(view: TableView) -> Column:
+    """Null-safe, since a key may have nulls in it where no primary key forbids them."""
+    from pyspark.sql import functions as F
+
+    equal = [F.col(quoted(name)).eqNullSafe(F.col(f"{_KEY}{i}")) for i, name in enumerate(view.key)]
+    return reduce(lambda a, b: a & b, equal)

@@ -1,0 +1,173 @@
+"""What the tasks of ``state=current`` read: groups of the base's files, and ranges of the tail's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+
+from spark_sink.changes.sources import as_events
+from spark_sink.live.base_reader import rows_with, rows_without
+from spark_sink.live.net_rows import REDUCED_META, lacks_columns, net_rows
+from spark_sink.live.table_view import BoundedFile, TableView, distinct
+from spark_sink.source.segment_reader import SegmentFile, read_segments
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+BASE_BYTES = 32 * 1024 * 1024
+"""Of the base's files in one partition."""
+
+TAIL_BYTES = 128 * 1024 * 1024
+"""Of the tail's events in one partition, in memory. Each of them reads the whole tail to find its own events."""
+
+_SAMPLED = 16
+"""Segments from which keys are drawn to cut a large tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The tail of a log, as a task reads it: events with offsets in ``[start, end)``."""
+
+    root: Path
+    files: tuple[SegmentFile, ...]
+    start: int
+    end: int
+    key: Columns
+
+    def read(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        return read_segments(self.root, self.files, columns, self.start, self.end)
+
+
+@dataclass
+class BasePartition(InputPartition):
+    """Some of the base's files, without the rows whose keys are in the tail; ``tail`` is None where none can be."""
+
+    columns: Columns
+    paths: tuple[str, ...]
+    tail: Tail | None
+
+
+@dataclass
+class TailPartition(InputPartition):
+    """The rows that the tail leaves of keys whose ``column`` is in ``[low, high)``. A null is below everything.
+
+    Attributes:
+        columns: Of the rows.
+        paths: Files of the base that may have rows from which changes inherit.
+        tail: All of it.
+        column: One of the key.
+        low: None where there is no bound.
+        high: None where there is no bound.
+    """
+
+    columns: Columns
+    paths: tuple[str, ...]
+    tail: Tail
+    column: str
+    low: Any = None
+    high: Any = None
+
+
+def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
+    """Partitions for the columns of a view that have these names.
+
+    Raises:
+        SparkError: ``TM-SPK-018`` for a base that is more than its Parquet files.
+        ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
+    """
+    if view.base.error:
+        raise view.base.error
+    # Without any column a batch would have no rows.
+    columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
+    overlay = view.overlay
+    partitions: list[InputPartition] = [BasePartition(columns, paths, None) for paths in _packed(overlay.untouched)]
+    if view.segments:
+        files = tuple(map(SegmentFile.of, view.segments))
+        tail = Tail(view.log.root.absolute(), files, view.start, view.end, view.key_columns)
+        partitions += [BasePartition(columns, paths, tail) for paths in _packed(overlay.touched)]
+        inherited = tuple(file.path for file in overlay.inherited)
+        column, cuts = _cuts(view, tail)
+        for low, high in zip([None, *cuts], [*cuts, None], strict=True):
+            partitions.append(TailPartition(columns, inherited, tail, column, low, high))
+    return partitions
+
+
+def read_state(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, with its columns. Spark makes an empty partition of its own where there is none."""
+    if isinstance(partition, BasePartition):
+        yield from _base_rows(partition)
+    elif isinstance(partition, TailPartition):
+        yield from _tail_rows(partition)
+
+
+def _base_rows(partition: BasePartition) -> Iterator[pa.RecordBatch]:
+    if partition.tail is None:
+        yield from rows_without(partition.paths, partition.columns, None)
+        return
+    key = partition.tail.key
+    events = pa.Table.from_batches(partition.tail.read(key), arrow_schema(key))
+    for batch in rows_without(partition.paths, {**partition.columns, **key}, distinct(events, list(key))):
+        yield batch.select(list(partition.columns))
+
+
+def _tail_rows(partition: TailPartition) -> Iterator[pa.RecordBatch]:
+    key = partition.tail.key
+    columns = {**partition.columns, **key}
+    stored = {**columns, **REDUCED_META}
+    events = pa.Table.from_batches(
+        (_within(batch, partition) for batch in partition.tail.read(stored)), arrow_schema(stored)
+    )
+    if partition.paths and (lacking := lacks_columns(events)).num_rows:
+        old = rows_with(partition.paths, columns, distinct(lacking, list(key)))
+        events = pa.concat_tables([as_events(old), events])
+    yield from net_rows(events, list(key), columns).select(list(partition.columns)).combine_chunks().to_batches()
+
+
+def _within(batch: pa.RecordBatch, partition: TailPartition) -> pa.RecordBatch:
+    """The events of a partition's range."""
+    values: Any = batch.column(partition.column)
+    keeps: Any = pa.repeat(pa.scalar(True), batch.num_rows)
+    if partition.low is not None:
+        keeps = pc.fill_null(pc.greater_equal(values, pa.scalar(partition.low, values.type)), False)
+    if partition.high is not None:
+        below = pc.fill_null(pc.less(values, pa.scalar(partition.high, values.type)), True)
+        keeps = pc.and_(keeps, below)
+    return batch.filter(keeps)
+
+
+def _cuts(view: TableView, tail: Tail) -> tuple[str, list[Any]]:
+    """A column of the key and the values at which to cut the tail, so that the pieces are of about the same size.
+
+    Keys drawn from some segments tell. A hash would need none of this, but Arrow has none.
+    """
+    pieces = -(-sum(segment.uncompressed for segment in view.segments) // TAIL_BYTES)
+    if pieces <= 1:
+        return view.key[0], []
+    drawn = [tail.files[i * len(tail.files) // _SAMPLED] for i in range(_SAMPLED)]
+    batches = [
+        next(read_segments(tail.root, [file], tail.key, tail.start, tail.end), None) for file in dict.fromkeys(drawn)
+    ]
+    sample = pa.Table.from_batches([batch for batch in batches if batch is not None], arrow_schema(tail.key))
+    column = max(view.key, key=lambda name: len(sample[name].unique()))
+    values = sample[column].drop_null()
+    ordered = values.take(pc.sort_indices(values))
+    cuts = [ordered[i * len(ordered) // pieces].as_py() for i in range(1, pieces)] if len(ordered) else []
+    return column, list(dict.fromkeys(cuts))
+
+
+def _packed(files: Iterable[BoundedFile]) -> Iterator[tuple[str, ...]]:
+    """Paths of files, a partition's worth at a time."""
+    run: list[str] = []
+    size = 0
+    for file in files:
+        if run and size + file.size > BASE_BYTES:
+            yield tuple(run)
+            run, size = [], 0
+        run.append(file.path)
+        size += file.size
+    if run:
+        yield tuple(run)

@@ -1,0 +1,305 @@
+"""What a live view is made of: a version of the kept table, and the tail of the log over it. The driver's part, from
+metadata alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from protocol.changelog import Segment, Summary, TableSchema
+from protocol.changelog.models import META_COLUMNS
+from protocol.errors import SparkError
+from spark_sink.formats.data_files import KeyBounds
+from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys, KeyReach
+from spark_sink.live.net_rows import lacks_columns
+from spark_sink.pipeline.ranges import native
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.options import resolve_offset
+from spark_sink.source.segment_reader import SegmentFile, read_segments
+from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.kept_tables import CURRENT, Target
+from spark_sink.tables.table_columns import dotted, find_collection, own_columns, with_new_columns
+
+logger = logging.getLogger(__name__)
+
+ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
+"""Of the key's last change, as a ``current`` table has them."""
+
+MOST_KEYS_READ = 100_000
+"""Events of a tail whose keys the driver reads, to know exactly which files they are in."""
+
+AsOf = int | str | datetime | None
+"""An offset (exclusive), an ISO 8601 time (UTC when it has no zone), or now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedFile:
+    """A Parquet file of the base.
+
+    Attributes:
+        path: Absolute.
+        size: Bytes.
+        bounds: Of the keys in it.
+    """
+
+    path: str
+    size: int
+    bounds: KeyBounds
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A version of the kept table.
+
+    Attributes:
+        files: That hold its rows.
+        version: Of the table, where another engine has given it a feature that only an engine for the format can read;
+            its directory then counts as the one file. Else None.
+        error: That says so.
+    """
+
+    files: tuple[BoundedFile, ...] = ()
+    version: int | None = None
+    error: SparkError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TailKeys:
+    """The keys of a small tail.
+
+    Attributes:
+        changed: All of them, each once.
+        lacking: Those with an event that did not carry every column, each once.
+    """
+
+    changed: pa.Table
+    lacking: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What the tail does to the base's files.
+
+    Attributes:
+        untouched: No key of the tail can be in these.
+        touched: Rows of these may have changed.
+        inherited: Those of the touched ones with rows that changes may take a column from.
+    """
+
+    untouched: tuple[BoundedFile, ...]
+    touched: tuple[BoundedFile, ...]
+    inherited: tuple[BoundedFile, ...]
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One table at one offset.
+
+    Attributes:
+        log: The change log.
+        collection: Of the table.
+        key: Names of the key's columns.
+        columns: Of a row: the table's own, then ``ROW_META``.
+        base: The kept table; without files when there is none, or nothing of it is left.
+        segments: Of the tail, in offset order.
+        start: The tail's events have offsets in ``[start, end)``. There is no TRUNCATE among them.
+        end: The offset of the view.
+    """
+
+    log: FollowedLog
+    collection: str
+    key: tuple[str, ...]
+    columns: Columns
+    base: Base
+    segments: tuple[Segment, ...]
+    start: int
+    end: int
+
+    @property
+    def key_columns(self) -> dict[str, str]:
+        return {name: self.columns[name] for name in self.key}
+
+    @property
+    def has_small_tail(self) -> bool:
+        """Whether the tail's keys are looked at in the driver, and its events reduced by one task."""
+        return sum(segment.rows for segment in self.segments) <= MOST_KEYS_READ
+
+    @cached_property
+    def tail_keys(self) -> TailKeys:
+        """The keys that a small tail changes.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
+        """
+        columns = {**self.key_columns, "_unchanged": META_COLUMNS["_unchanged"]}
+        batches = read_segments(self.log.root, map(SegmentFile.of, self.segments), columns, self.start, self.end)
+        events = pa.Table.from_batches(batches, arrow_schema(columns))
+        return TailKeys(distinct(events, self.key), distinct(lacks_columns(events), self.key))
+
+    @cached_property
+    def overlay(self) -> Overlay:
+        """What the tail does to the base's files.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
+        """
+        if not self.base.files:
+            return Overlay((), (), ())
+        changed: KeyReach
+        if self.has_small_tail:
+            changed, lacking = _reach(self.tail_keys.changed), _reach(self.tail_keys.lacking)
+        else:
+            changed = lacking = ChangedBoxes([self._box(segment) for segment in self.segments])
+        touched = tuple(file for file in self.base.files if changed.may_hit(file.bounds))
+        hit = {file.path for file in touched}
+        return Overlay(
+            untouched=tuple(file for file in self.base.files if file.path not in hit),
+            touched=touched,
+            inherited=tuple(file for file in touched if lacking.may_hit(file.bounds)),
+        )
+
+    def _box(self, segment: Segment) -> KeyBounds:
+        """The bounds of a segment's keys, in the order of ``key``; unknown where its columns had other types."""
+        schema = self.log.schema(segment.fingerprint)
+        stored = own_columns(schema)
+        if segment.key_min is None or segment.key_max is None:
+            return KeyBounds(None, None)
+        if any(stored[name] != type_ for name, type_ in self.key_columns.items()):
+            return KeyBounds(None, None)
+        ends = (dict(zip(schema.key, values, strict=True)) for values in (segment.key_min, segment.key_max))
+        return KeyBounds(*(tuple(native(stored[name], end[name]) for name in self.key) for end in ends))
+
+
+def end_of(log: FollowedLog, as_of: AsOf) -> int:
+    """The offset that ``as_of`` means; that after the newest event for None.
+
+    Raises:
+        SparkError: ``TM-SPK-003`` for what is neither an offset nor a time, ``TM-SPK-006`` for an offset beyond the end
+            of the log.
+    """
+    if as_of is None:
+        return log.end()
+    return resolve_offset("asOf", as_of.isoformat() if isinstance(as_of, datetime) else str(as_of), log)
+
+
+def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -> TableView:
+    """A table as of an offset.
+
+    Args:
+        log: The change log.
+        table: ``schema.table``.
+        end: All events below it count, and no others.
+        warehouse: Where tables are kept; None for a view of the log alone.
+
+    Raises:
+        SparkError: ``TM-SPK-004`` for a table that the log does not have, ``TM-SPK-005`` for a column whose type
+            changed beyond casting, ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another
+            log, ``TM-SPK-012`` where the key changed, ``TM-SPK-015`` for a damaged table, ``TM-SPK-017`` for a copy of
+            another table.
+        ChangeLogError: For a log that is damaged.
+    """
+    summary = log.summary(min(log.commit_with_offset(max(end - 1, 0)), log.latest()))
+    collection = find_collection(log, summary, table)
+    key = _key(summary, collection)
+    kept = _kept(log, Target(collection, CURRENT), end, warehouse)
+    start = kept.position if kept else 0
+    segments = [s for s in log.segments(collection, start, end)]
+    newest = summary.schemas[summary.totals[collection].fingerprint]
+    there = {n: t for n, t in kept.columns.items() if n not in ROW_META} if kept else own_columns(newest)
+    columns = {**with_new_columns(there, _schemas(log, segments)), **ROW_META}
+    truncated = _last_truncate(log, segments, start, end)
+    if truncated is not None:
+        kept, start = None, truncated + 1
+    return TableView(
+        log=log,
+        collection=collection,
+        key=key,
+        columns=columns,
+        base=_base(kept, {name: columns[name] for name in key}) if kept else Base(),
+        segments=tuple(s for s in segments if s.last_offset >= start),
+        start=start,
+        end=end,
+    )
+
+
+def _key(summary: Summary, collection: str) -> tuple[str, ...]:
+    keys = {frozenset(s.key): tuple(s.key) for s in summary.schemas.values() if s.collection == collection and s.key}
+    if len(keys) > 1:
+        listed = "), (".join(", ".join(key) for key in keys.values())
+        raise SparkError("TM-SPK-012", f"{dotted(collection)} has had the keys ({listed})")
+    key = summary.schemas[summary.totals[collection].fingerprint].key
+    if not key:
+        raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
+    return tuple(key)
+
+
+def _kept(log: FollowedLog, target: Target, end: int, warehouse: Path | None) -> PositionedTable | None:
+    """The newest version of the kept table whose data is from before an offset, and still there."""
+    if warehouse is None:
+        return None
+    try:
+        table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
+    except SparkError as error:
+        if error.code != "TM-SPK-016":
+            raise
+        # Rows that others changed are no state of the source. The log still has all of it.
+        logger.warning("%s; %s is read from the log alone", error, target.table)
+        return None
+    if not table.exists:
+        return None
+    if table.position <= end:
+        return table
+    older = next((version for version in table.versions() if version.position <= end), None)
+    return table.at(older.version) if older else None
+
+
+def _base(kept: PositionedTable, key: Columns) -> Base:
+    root = kept.path.absolute()
+    try:
+        listed = kept.bounds(key)
+    except SparkError as error:
+        if error.code != "TM-SPK-018":
+            raise
+        whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
+        return Base((whole,), kept.version, error)
+    return Base(tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed))
+
+
+def _schemas(log: FollowedLog, segments: Sequence[Segment]) -> list[TableSchema]:
+    return [log.schema(fingerprint) for fingerprint in dict.fromkeys(segment.fingerprint for segment in segments)]
+
+
+def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, end: int) -> int | None:
+    """The offset of the last ``t`` in ``[start, end)``."""
+    for segment in reversed(segments):
+        if segment.truncated_at is None or segment.truncated_at < start:
+            continue
+        if segment.truncated_at < end:
+            return segment.truncated_at
+        # The view ends inside this segment, before its last one.
+        columns = {name: META_COLUMNS[name] for name in ("_op", "_offset")}
+        found = None
+        for batch in read_segments(log.root, [SegmentFile.of(segment)], columns, start, end):
+            offsets = batch.column("_offset").filter(pc.equal(batch.column("_op"), pa.scalar("t")))
+            found = offsets[-1].as_py() if len(offsets) else found
+        if found is not None:
+            return int(found)
+    return None
+
+
+def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The keys of rows, each once."""
+    return rows.group_by(list(key), use_threads=False).aggregate([])
+
+
+def _reach(keys: pa.Table) -> KeyReach:
+    return ChangedKeys(zip(*(column.to_pylist() for column in keys.columns), strict=True))
