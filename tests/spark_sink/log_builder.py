@@ -49,7 +49,7 @@ class LogBuilder:
         self.root = root
         self.schemas: dict[str, TableSchema] = {}
         self.columns: dict[str, list[str]] = {}
-        """Of each table, all that it ever had."""
+        """Of each table, all that events of it ever had."""
         for of in schemas or (schema(),):
             self.change_schema(of)
         self.introduced: set[str] = set()
@@ -62,8 +62,6 @@ class LogBuilder:
 
     def change_schema(self, new: TableSchema) -> None:
         self.schemas[new.collection] = new
-        known = self.columns.setdefault(new.collection, [])
-        known += [column.name for column in new.columns if column.name not in known]
 
     def commit(self, *events: Event, rows: int | None = None) -> Commit:
         """Writes one commit of these events, in this order.
@@ -96,6 +94,9 @@ class LogBuilder:
             segments=segments,
         )
         self.introduced |= used.keys()
+        for of in used.values():
+            known = self.columns.setdefault(of.collection, [])
+            known += [column.name for column in of.columns if column.name not in known]
         unfinished = self.root / "unfinished"
         unfinished.write_text(commit.model_dump_json())
         unfinished.rename(self.root / layout.COMMITS / layout.commit_name(self.number))

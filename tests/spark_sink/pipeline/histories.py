@@ -66,6 +66,10 @@ class History:
         """What is committed together at the source, or is one chunk of a backfill."""
         return [event for _ in range(count) for event in self._next()]
 
+    def first_load(self) -> list[Event]:
+        """A backfill of all keys in their order, with changes of the log between."""
+        return [event for transaction in self._rows(self.keys) for event in transaction]
+
     def evolve(self) -> None:
         """A column comes or goes; ``schema`` says it."""
         droppable = [name for name in self.columns if name != "name"]

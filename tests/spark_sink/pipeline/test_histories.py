@@ -76,12 +76,14 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     monkeypatch.setattr(apply, "_RANGE_BYTES", 8_000)
     monkeypatch.setattr(apply, "_RANGE_BYTES_AT_LEAST", 4_000)
     seen = Seen(monkeypatch)
-    seed = os.urandom(4).hex()
-    logger.info("random histories of seed %s", seed)  # shown where the test fails
+    seed = os.environ.get("SEED") or os.urandom(4).hex()
+    logger.info("random histories of SEED=%s", seed)  # shown where the test fails
     chance = random.Random(seed)
     histories = [History(chance, name, key, 250, nulls=name == "a/nullable") for name, key in KEYS.items()]
     for history in histories:
         lake.log.change_schema(history.schema)
+    loaded = [event for history in histories for event in history.first_load()]
+    lake.log.commit(*loaded, rows=60)
 
     for way, kind in ROUNDS:
         for _ in range(chance.randrange(1, 4)):
@@ -94,10 +96,10 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
         lake.assert_true(history.collection)
         assert_apart(lake, history)
 
-    assert sum(group.is_new for part in seen.parts for group in part.sources.groups) > 3
+    assert sum(group.is_new for part in seen.parts for group in part.sources.groups) > 0
     assert {part.way for part in seen.parts} == {"task", "rewrite"}
-    assert max(map(len, seen.ranges)) > 3
-    assert seen.sampled > 3
+    assert max(map(len, seen.ranges)) > 2
+    assert seen.sampled
 
 
 def commit(lake: KeptLake, histories: Sequence[History], chance: random.Random) -> None:
