@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import SparkError, TidemarkError
-from spark_sink.pipeline import care as care_module
 from spark_sink.pipeline.care import Care
 from spark_sink.pipeline.progress import LoggedProgress
 from spark_sink.pipeline.settings import KeepSettings
@@ -26,7 +25,7 @@ def test_trouble_that_may_pass_is_tried_again_ever_later(log: LogBuilder, monkey
     care = cared_for(log, {"*": "current"})
     (ward,) = care.active
     now = 100.0
-    monkeypatch.setattr(care_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("spark_sink.pipeline.care.time.monotonic", lambda: now)
     pauses = []
     for _ in range(8):
         care.set_aside(ward, SparkError("TM-SPK-013", "an executor was lost"))
@@ -43,7 +42,7 @@ def test_what_a_person_must_do_is_not_tried_again(log: LogBuilder, monkeypatch: 
     log.commit(create(1))
     care = cared_for(log, {"*": "current"})
     care.set_aside(care.active[0], SparkError("TM-SPK-005", "a column changed"))
-    monkeypatch.setattr(care_module.time, "monotonic", lambda: 1e9)
+    monkeypatch.setattr("spark_sink.pipeline.care.time.monotonic", lambda: 1e9)
     care.revive()
     assert not care.active
 
@@ -68,5 +67,5 @@ def test_a_table_without_a_key_is_refused_until_it_has_one(log: LogBuilder) -> N
 
 def test_tables_to_rebuild_must_be_there(log: LogBuilder, tmp_path: Path) -> None:
     log.commit(create(1))
-    with pytest.raises(TidemarkError, match="TM-SPK-004.*public.nowhere"):
+    with pytest.raises(TidemarkError, match=r"TM-SPK-004.*public\.nowhere"):
         cared_for(log, {"*": "current"}, retry=("public.nowhere",))
