@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from protocol.changelog import Segment, Summary, TableSchema
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
+from spark_sink.changes.stated_keys import native
 from spark_sink.formats.data_files import KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys, KeyReach
 from spark_sink.live.net_rows import lacks_columns
-from spark_sink.pipeline.ranges import native
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.options import resolve_offset
 from spark_sink.source.segment_reader import SegmentFile, read_segments

@@ -8,34 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from protocol.changelog import Segment
 from spark_sink.changes.key_order import Place, place, reaches
 from spark_sink.changes.sources import BackfilledRun, BaseFile, Source, SourceGroup
+from spark_sink.changes.stated_keys import native, stated_place
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.source.segment_reader import SegmentFile
-
-
-def native(type_: str, value: bool | int | str) -> Any:
-    """A key's value, as a change log states it, as Arrow gives it to Python."""
-    if isinstance(value, str):
-        if type_ == "binary":
-            return bytes.fromhex(value)
-        if type_ == "date":
-            return date.fromisoformat(value)
-        if type_ in ("timestamp", "timestamp_ntz"):
-            return datetime.fromisoformat(value)
-        if type_.startswith("decimal"):
-            return Decimal(value)
-    return value
-
-
-def stated_place(types: Sequence[str], values: Sequence[bool | int | str]) -> Place:
-    """Where a key that a change log states stands in the order."""
-    return place([native(type_, value) for type_, value in zip(types, values, strict=True)])
 
 
 def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, Place]:
