@@ -7,12 +7,11 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.capture_file import read_capture_file
 from spark_sink.live.net_rows import REDUCED_META, stream_net_rows
 from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
 from spark_sink.source.arrow_handover import packed, unpacked
 from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.log_path import log_path
+from spark_sink.source.log_path import log_and_warehouse
 from spark_sink.source.native_scan import parquet_files, segments_frame
 from spark_sink.tables.column_types import arrow_schema, ddl, quoted
 
@@ -64,21 +63,12 @@ def read_tables(
     warehouse: Path | str | None = None,
 ) -> dict[str, DataFrame]:
     """Several tables as of one common offset, by the names that were asked for. All else as ``read_table``."""
-    log, place = _places(path_or_file, warehouse)
+    root, place = log_and_warehouse(path_or_file)
+    if warehouse is not None:
+        place = Path(warehouse)
+    log = FollowedLog(root)
     end = end_of(log, as_of)
     return {table: live_frame(spark, table_view(log, table, end, place)) for table in dict.fromkeys(tables)}
-
-
-def _places(path_or_file: Path | str, warehouse: Path | str | None) -> tuple[FollowedLog, Path | None]:
-    """The log and the warehouse that are meant."""
-    place = Path(warehouse) if warehouse is not None else None
-    path = Path(path_or_file)
-    if not path.is_file():
-        return FollowedLog(log_path(path_or_file)), place
-    capture = read_capture_file(path)
-    if place is None and capture.spark is not None:
-        place = capture.folder / capture.spark.warehouse
-    return FollowedLog(capture.log_path), place
 
 
 def live_frame(spark: SparkSession, view: TableView) -> DataFrame:

@@ -23,3 +23,23 @@ def log_path(path_or_file: str | Path) -> Path:
     if "://" in text:
         raise SparkError("TM-SPK-003", f"option path is {text}: this version reads change logs in directories only")
     return Path(text).absolute()
+
+
+def log_and_warehouse(path_or_file: str | Path) -> tuple[Path, Path | None]:
+    """The directories of the change log and of the kept tables that a log's path, or a capture file, names.
+
+    Returns:
+        None for the warehouse where only the log is named.
+
+    Raises:
+        SparkError: As ``log_path``.
+        UsageError: ``TM-CFG-…`` for a capture file that is wrong.
+    """
+    path = Path(path_or_file)
+    if not path.is_file():
+        return log_path(path_or_file), None
+    from protocol.capture_file import read_capture_file
+
+    capture = read_capture_file(path)
+    warehouse = (capture.folder / capture.spark.warehouse).absolute() if capture.spark else None
+    return capture.log_path.absolute(), warehouse

@@ -18,7 +18,7 @@ from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.inferred_schema import InferredSchema
-from spark_sink.source.log_path import log_path
+from spark_sink.source.log_path import log_and_warehouse
 from spark_sink.source.options import resolve_range
 from spark_sink.source.partitions import packed
 from spark_sink.source.segment_reader import SegmentFile, read_segments
@@ -70,7 +70,7 @@ def read_changes(
 
     Args:
         spark: The session, classic or Connect.
-        path_or_file: Of the change log.
+        path_or_file: Of the change log; or the capture file.
         table: ``schema.table``, as in the source.
         start: The first event: an offset, a time (UTC when it has no zone), ``earliest`` or ``latest``. Default:
             earliest.
@@ -82,7 +82,7 @@ def read_changes(
             offset beyond the end of the log.
         ChangeLogError: When there is no log, or it is damaged.
     """
-    log = FollowedLog(log_path(path_or_file))
+    log = FollowedLog(log_and_warehouse(path_or_file)[0])
     first, last = resolve_range(log, start=_text(start, "earliest"), end=_text(end, "latest"))
     columns = InferredSchema.of(log, table, last).columns
     segments = list(log.segments(find_collection(log, log.summary(), table), first, last))
