@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import AbstractContextManager
@@ -28,14 +30,15 @@ class Driver(AbstractContextManager["Driver"]):
         command = [sys.executable, "-m", "tests.spark_sink.pipeline.driver_process"]
         self._process = subprocess.Popen(
             [*command, str(parameters.port), parameters.auth_token],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._process:
-            self._process.kill()
+            # The run that it waits for is in its group.
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def __enter__(self) -> Self:
         return self
