@@ -12,7 +12,11 @@ from protocol.messages import Json, JsonObject
 
 FORMAT_VERSION = 2
 
-MOST_RUNS = 64
+LONGEST_RUN = 16_384
+"""Rows of a run at most. Chunks of several ranges often ascend from one to the next, and a run over both would seem to
+hold all the keys between them; so only a short one does. A reader of a long run can share its work out, too."""
+
+MOST_RUNS = 128
 """Runs that a segment states. A backfill in key order has one for each range that it reads at a time; where there are
 more the order is of no use to a reader, and the commit, which everyone reads whole, would grow with it."""
 
@@ -133,9 +137,10 @@ class Segment(Model):
         key_min: For each column of the key by itself, its smallest value in all rows but ``t``. None when that is not
             stated: there is no key, a null in it, a value that no ``KeyValue`` states, or no row.
         key_max: The largest values likewise. It is None when ``key_min`` is.
-        runs: The backfilled rows in the order of their offsets, cut wherever a key is not greater than the one before.
-            Each of them belongs to the run whose offsets enclose its own. Empty when there are no backfilled rows; None
-            when that is not stated: there would be more than ``MOST_RUNS``, or a key of theirs cannot be stated.
+        runs: The backfilled rows in the order of their offsets, cut wherever a key is not greater than the one before,
+            and after ``LONGEST_RUN`` rows. Each of them belongs to the run whose offsets enclose its own. Empty when
+            there are no backfilled rows; None when that is not stated: there would be more than ``MOST_RUNS``, or a key
+            of theirs cannot be stated.
     """
 
     collection: str

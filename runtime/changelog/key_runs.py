@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.models import MOST_RUNS, Run
+from protocol.changelog.models import LONGEST_RUN, MOST_RUNS, Run
 from runtime.changelog.stated_keys import stated_rows
 
 
@@ -45,14 +45,17 @@ class KeyRuns:
             self._starts.append(0)
             self._firsts.append(rows.slice(0, 1).take([0]))
         breaks = self._breaks(joined)
-        if len(breaks):
-            if len(self._starts) + len(breaks) > MOST_RUNS:
+        if len(self._starts) + len(breaks) > MOST_RUNS:
+            self._give_up()
+            return
+        starts = self._new_starts(breaks, begun, self._rows + rows.num_rows)
+        if starts:
+            if len(self._starts) + len(starts) > MOST_RUNS:
                 self._give_up()
                 return
-            starts: Any = pc.add(breaks, 1)
-            self._starts += (begun + start for start in starts.to_pylist())
-            self._firsts.append(joined.take(starts))
-            self._lasts.append(joined.take(breaks))
+            self._starts += starts
+            self._firsts.append(joined.take([start - begun for start in starts]))
+            self._lasts.append(joined.take([start - begun - 1 for start in starts]))
         # Taken from its slice: the slice alone would keep the whole row group in memory.
         self._newest = rows.slice(rows.num_rows - 1).take([0])
         self._rows += rows.num_rows
@@ -76,6 +79,18 @@ class KeyRuns:
                 first_offsets, last_offsets, sizes, first_keys, last_keys, strict=True
             )
         ]
+
+    def _new_starts(self, breaks: pa.Array[Any], begun: int, end: int) -> list[int]:
+        """Where runs begin among new rows: behind a break, and where one has as many rows as it may have."""
+        starts: list[int] = []
+        start = self._starts[-1]
+        natural: list[Any] = breaks.to_pylist()
+        for after in [*(begun + place + 1 for place in natural), end]:
+            starts += range(start + LONGEST_RUN, after, LONGEST_RUN)
+            if after < end:
+                starts.append(after)
+                start = after
+        return starts
 
     def _breaks(self, rows: pa.Table) -> pa.Array[Any]:
         """Indices of the rows whose successor's key is not greater."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from protocol.changelog import KeyValue, Run, TableSchema
 from protocol.changelog.key_values import is_stated
-from protocol.changelog.models import LONGEST_KEY_VALUE, MOST_RUNS
+from protocol.changelog.models import LONGEST_KEY_VALUE, LONGEST_RUN, MOST_RUNS
 
 Row = Mapping[str, Any]
 Key = tuple[Any, ...]
@@ -61,7 +61,7 @@ def _runs(schema: TableSchema, rows: Sequence[Row]) -> list[Run] | None:
         key = tuple(row.get(name) for name in schema.key)
         if not key or None in key or _types(schema) is None:
             return None
-        if runs and runs[-1][-1][0] < key:
+        if runs and runs[-1][-1][0] < key and len(runs[-1]) < LONGEST_RUN:
             runs[-1].append((key, row["_offset"]))
         else:
             runs.append([(key, row["_offset"])])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,15 @@ def check(made: Case) -> Segment:
 @example(case(["string"], [("a",), ("é" * 128 + "x",), ("z",)], 3))
 def test_a_segment_says_what_its_rows_are(made: Case) -> None:
     check(made)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(), st.integers(1, 7))
+def test_a_run_has_so_many_rows_and_no_more(made: Case, longest: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        for module in ("runtime.changelog.key_runs", "tests.protocol.segment_facts"):
+            patched.setattr(f"{module}.LONGEST_RUN", longest)
+        check(made)
 
 
 def test_so_many_runs_are_stated_and_no_more() -> None:
