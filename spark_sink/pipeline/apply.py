@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from protocol.changelog import Segment
 from protocol.errors import TidemarkError
-from spark_sink.changes.key_order import Place
+from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
 from spark_sink.pipeline.part_tasks import EVENT_META, Assignment, TaskReport
 from spark_sink.pipeline.plan import Part
 from spark_sink.pipeline.ranges import KeyRange, key_ranges
 from spark_sink.pipeline.report import Cost
+from spark_sink.pipeline.routing import route
 from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
@@ -144,21 +145,28 @@ class Applier:
         from pyspark.sql import functions as F
 
         columns = {**part.state.columns, **EVENT_META, "_snapshot": "boolean"}
-        in_runs = part.sources.in_runs
-        whole = [segment for segment in part.segments if segment.path not in in_runs]
-        partly = [s for s in part.segments if s.path in in_runs and s.rows > s.snapshot_rows]
-        frames = []
+        copied = part.sources.copied
+        whole: list[Segment] = []
+        logged: list[Segment] = []
+        mixed: list[Segment] = []
         count = size = 0
-        if whole:
-            frames.append(segments_frame(self._jobs.spark, self._log, whole, columns, part.start, part.end))
-            count += sum(segment.rows for segment in whole)
-            size += sum(segment.uncompressed for segment in whole)
-        if partly:
-            frame = segments_frame(self._jobs.spark, self._log, partly, columns, part.start, part.end)
-            frames.append(frame.where(~F.col("_snapshot")))
-            rows = [segment.rows - segment.snapshot_rows for segment in partly]
-            count += sum(rows)
-            size += sum(s.uncompressed * logged // s.rows for s, logged in zip(partly, rows, strict=True))
+        for segment in part.segments:
+            rows = segment.rows - sum(rows for *_, rows in copied.get(segment.path, ()))
+            if rows:
+                count += rows
+                size += segment.uncompressed * rows // segment.rows
+                is_logged = rows == segment.rows - segment.snapshot_rows
+                (whole if rows == segment.rows else logged if is_logged else mixed).append(segment)
+        frames = []
+        for segments in (whole, logged, mixed):
+            if segments:
+                frame = segments_frame(self._jobs.spark, self._log, segments, columns, part.start, part.end)
+                if segments is logged:
+                    frame = frame.where(~F.col("_snapshot"))
+                if segments is mixed:
+                    spans = [span for segment in mixed for span in copied[segment.path]]
+                    frame = frame.where(~(F.col("_snapshot") & F.expr(_within(spans))))
+                frames.append(frame)
         if not frames:
             return None, 0, 0
         names = [quoted(name) for name in columns if name != "_snapshot"]
@@ -192,6 +200,18 @@ class Applier:
             low=keys.low,
             high=keys.high,
         )
+
+
+def _within(spans: Iterable[tuple[int, int, int]]) -> str:
+    """Whether an offset is in one of the spans, which do not overlap, as SQL."""
+    edges: list[int] = []
+    for first, last, _ in sorted(spans):
+        if edges and edges[-1] == first:
+            edges[-1] = last + 1
+        else:
+            edges += (first, last + 1)
+    # Between the first edge and the second, the third and the fourth, and so on.
+    return f"({route(['_offset'], ['bigint'], [place([edge]) for edge in edges])} % 2 = 1)"
 
 
 def _bundled(work: Sequence[Assignment], sizes: Sequence[int], most: int) -> list[list[Assignment]]:

@@ -100,7 +100,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
     size = sum(segment.uncompressed for segment in counted)
     way, reason, hit = _way(state, counted, files, types, size, forced)
     # One task alone takes backfilled rows as events: it has them in memory anyway.
-    found = sources(files, counted if way == "rewrite" else (), types, start) if state.key else Sources((), frozenset())
+    found = sources(files, counted if way == "rewrite" else (), types, start) if state.key else Sources((), {})
     return Part(
         target=target,
         state=state,

@@ -6,6 +6,7 @@ state. A segment whose runs overlap anything else gives its rows as events inste
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,12 +50,12 @@ class Sources:
 
     Attributes:
         groups: In key order.
-        in_runs: Paths of the segments whose backfilled rows are all in runs of the groups; the backfilled rows of
-            every other segment are events.
+        copied: By segment, the runs of it that are sources, as first and last offset and number of rows. Backfilled
+            rows of other runs are events.
     """
 
     groups: tuple[SourceGroup, ...]
-    in_runs: frozenset[str]
+    copied: Mapping[str, tuple[tuple[int, int, int], ...]]
 
 
 def sources(
@@ -69,28 +70,32 @@ def sources(
         start: The smallest offset that counts.
     """
     groups = file_groups(files)
-    listed: list[tuple[Place, Place, str, BackfilledRun]] = []
-    refused: set[str] = set()
-    for segment in segments:
-        runs = [] if segment.first_offset < start else segment.runs
-        if segment.snapshot_rows and not runs:
-            refused.add(segment.path)
-        for run in runs or ():
-            source = BackfilledRun(
-                SegmentFile.of(segment),
-                run.first_offset,
-                run.last_offset,
-                run.rows,
-                segment.size * run.rows // segment.rows,
-            )
-            listed.append((stated_place(types, run.first), stated_place(types, run.last), segment.path, source))
-    listed.sort(key=lambda found: found[0])
-    refused |= _overlapping(listed, groups)
-    new = [SourceGroup(first, last, (source,)) for first, last, path, source in listed if path not in refused]
-    return Sources(
-        tuple(sorted([*groups, *new], key=lambda group: group.low)),
-        frozenset(segment.path for segment in segments if segment.path not in refused),
-    )
+    runs = [
+        SourceGroup(
+            stated_place(types, run.first),
+            stated_place(types, run.last),
+            (
+                BackfilledRun(
+                    SegmentFile.of(segment),
+                    run.first_offset,
+                    run.last_offset,
+                    run.rows,
+                    segment.size * run.rows // segment.rows,
+                ),
+            ),
+        )
+        for segment in segments
+        if segment.first_offset >= start
+        for run in segment.runs or ()
+    ]
+    apart = _apart(runs, groups)
+    copied: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    for group in apart:
+        for run in group.sources:
+            assert isinstance(run, BackfilledRun)
+            taken = copied.get(run.segment.path, ())
+            copied[run.segment.path] = (*taken, (run.first_offset, run.last_offset, run.rows))
+    return Sources(tuple(sorted([*groups, *apart], key=lambda group: group.low)), copied)
 
 
 def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup]:
@@ -116,19 +121,21 @@ def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup
     return groups
 
 
-def _overlapping(runs: Sequence[tuple[Place, Place, str, BackfilledRun]], groups: Sequence[SourceGroup]) -> set[str]:
-    """The segments, of runs in order, that hold one that overlaps a group, or a run of a segment that does not."""
-    refused: set[str] = set()
-    last_of_runs: Place | None = None
-    index = 0
-    for first, last, path, _ in runs:
-        while index < len(groups) and not reaches(groups[index].high, first):
-            index += 1
-        if (index < len(groups) and groups[index].low <= last) or (last_of_runs is not None and first <= last_of_runs):
-            refused.add(path)
-        if path not in refused:
-            last_of_runs = last if last_of_runs is None else max(last_of_runs, last)
-    return refused
+def _apart(runs: Sequence[SourceGroup], groups: Sequence[SourceGroup]) -> list[SourceGroup]:
+    """As many runs as can be, of which none overlaps a group or another run.
+
+    The one that ends first is the best to take, since it leaves most room: so a run over the keys between two ranges of
+    a backfill is left out, and not all those that lie between its ends.
+    """
+    found: list[SourceGroup] = []
+    for run in sorted(runs, key=lambda run: run.high):
+        low = run.low
+        # Groups are apart and in order: the first that reaches to the run is the only one to look at.
+        index = bisect_left(groups, True, key=lambda group: reaches(group.high, low))
+        is_free = index == len(groups) or groups[index].low > run.high
+        if is_free and (not found or low > found[-1].high):
+            found.append(run)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,12 +125,14 @@ def test_sources_are_apart_and_nothing_is_lost_or_taken_twice(seed: int, files: 
     runs = [(s.segment.path, s.first_offset, s.rows) for s in taken if isinstance(s, BackfilledRun)]
     assert len(set(runs)) == len(runs)
     by_path = {segment.path: segment for segment in listed}
-    assert {path for path, *_ in runs} <= found.in_runs <= by_path.keys()
-    for path in found.in_runs:
-        segment = by_path[path]
-        # All its backfilled rows, or none where it has none.
-        assert sum(rows for other, _, rows in runs if other == path) == segment.snapshot_rows
-        assert not segment.snapshot_rows or segment.first_offset >= start
+    assert {path for path, *_ in runs} == found.copied.keys() <= by_path.keys()
+    for path, spans in found.copied.items():
+        assert sorted(spans) == sorted(
+            (run.first_offset, run.last_offset, run.rows)
+            for run in by_path[path].runs or ()
+            if (path, run.first_offset, run.rows) in runs
+        )
+        assert by_path[path].first_offset >= start
     assert all(
         group.is_new == (len(group.sources) == 1 and isinstance(group.sources[0], BackfilledRun))
         for group in found.groups
@@ -158,7 +160,7 @@ def test_backfilled_rows_in_key_order_are_all_sources(seed: int) -> None:
 
     found = sources([], segments, TYPES, 0)
 
-    assert found.in_runs == {segment.path for segment in segments}
+    assert found.copied.keys() == {segment.path for segment in segments}
     assert len(found.groups) == len(segments)
 
 
