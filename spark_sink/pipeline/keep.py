@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONFLICT = "TM-SPK-010"
+_SPARK_FAILED = "TM-SPK-013"
 
 
 def keep(
@@ -45,7 +46,8 @@ def keep(
 
     Raises:
         ChangeLogError: There is no log, or a commit of it is missing or damaged.
-        SparkError: The warehouse cannot be written. What is wrong with one table is in the report instead.
+        SparkError: The warehouse cannot be written, or the session has ended (``TM-SPK-013``). What is wrong with one
+            table is in the report instead.
     """
     return _Keeping(settings, session, progress or LoggedProgress(), stop or threading.Event()).run()
 
@@ -60,7 +62,8 @@ class _Keeping:
         self._stop = stop
         self._log = FollowedLog(settings.log)
         self._care = Care(settings, self._log, progress)
-        self._applier = Applier(SparkJobs(session), self._log, settings.warehouse)
+        self._jobs = SparkJobs(session)
+        self._applier = Applier(self._jobs, self._log, settings.warehouse)
         self._maintenance = Maintenance(self._applier, self._log)
         self._pending: Pending | None = None
         self._executors: dict[str, int] = {}
@@ -175,12 +178,19 @@ class _Keeping:
             self._failed(ward, error)
 
     def _failed(self, ward: Ward, error: TidemarkError) -> None:
+        if error.code == _SPARK_FAILED and not self._jobs.is_alive():
+            raise error
         if error.code == _CONFLICT:
             self._care.conflicted(ward, error)
         else:
             self._care.set_aside(ward, error)
 
     def _report(self, pending: Pending) -> MaterializeReport:
+        opened = [ward for ward in self._care.wards.values() if ward.keeper is not None]
+        if not all(pending.reaches_back(ward.target.collection, ward.complete_to) for ward in opened):
+            # Tables that are set aside may be far behind.
+            pending = Pending(self._log, min(ward.complete_to for ward in opened))
+            pending.follow()
         tables = [self._kept(ward, pending) for ward in self._care.wards.values()]
         return MaterializeReport(
             tables=tuple(sorted(tables, key=lambda kept: (kept.table, kept.kind))),

@@ -11,6 +11,7 @@ from spark_sink.changes.key_order import Place, place
 from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
 from spark_sink.pipeline.routing import route
 from spark_sink.source.arrow_handover import packed
+from spark_sink.spark_failures import spark_exceptions
 from spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ class SparkJobs:
         if self._opened is None:
             self._opened = self._session()
         return self._opened
+
+    def is_alive(self) -> bool:
+        """Whether the session still takes jobs."""
+        try:
+            return bool(self.spark.range(1).collect())
+        except spark_exceptions():
+            return False
 
     @property
     def parallelism(self) -> int:

@@ -105,7 +105,7 @@ def test_without_its_checkpoint_it_reads_the_same_again(sink: Sink, log: LogBuil
 
 @admission
 def test_bytes_limit_batches(sink: Sink, log: LogBuilder) -> None:
-    size = max(log.commit(create(i)).segments[0].size for i in range(4))
+    size = max(log.commit(create(i)).segments[0].uncompressed for i in range(4))
 
     sink.run(log, maxBytesPerBatch=2 * size)
 
