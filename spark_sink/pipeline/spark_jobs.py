@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from protocol.errors import SparkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
 from spark_sink.pipeline.routing import route
@@ -39,14 +40,20 @@ class SparkJobs:
 
     @property
     def spark(self) -> SparkSession:
+        """The session. Raises ``TM-SPK-013`` when it has ended."""
         if self._opened is None:
             self._opened = self._session()
+        connect = ".connect." in type(self._opened).__module__
+        if not connect and self._opened.sparkContext._jsc is None:
+            raise SparkError("TM-SPK-013", "the Spark session has ended")
         return self._opened
 
     def is_alive(self) -> bool:
         """Whether the session still takes jobs."""
         try:
             return bool(self.spark.range(1).collect())
+        except SparkError:
+            return False
         except spark_exceptions():
             return False
 
