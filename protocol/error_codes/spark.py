@@ -90,13 +90,6 @@ CODES = (
         "next run goes on from there.",
     ),
     ErrorCode(
-        "TM-SPK-014",
-        "materialize needs a classic Spark session",
-        Policy.MANUAL,
-        "Run it where the driver runs (spark-submit, a local session), not through Spark Connect. The tidemark "
-        "source works on both.",
-    ),
-    ErrorCode(
         "TM-SPK-015",
         "A Delta table cannot be read or written",
         Policy.MANUAL,

@@ -25,7 +25,7 @@ _CONFLICTS = 5
 _LONGEST_PAUSE = 60.0
 """Seconds between two tries of a table whose trouble may pass by itself."""
 
-_SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-015", "TM-SPK-016", "TM-SPK-017"})
+_SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
 
 
 @dataclass

@@ -36,13 +36,16 @@ def test_plan_progress_and_result_are_lines_with_whole_names() -> None:
     output = TextOutput(out, errors)
     output.planned([PART])
     output.applied(APPLIED)
+    output.set_aside("public.b", "current", SparkError("TM-SPK-012", "the key changed"))
     output.result(REPORT)
     plan, done, table, aside, total, heading, _ = out.getvalue().splitlines()
     assert plan == f"plan  {LONG} current  task (one small file): 10 events, 1.23 MB, 2 files of the table"
     assert done == f"done  {LONG} current  10 events up to offset 15, 1.2 s (0.8 CPU-s, 1 kB read, 20 kB written)"
     assert table.startswith(f"kept  {LONG} current  2 rows at offset 15; 10 events in 1.2 s")
     assert aside.startswith("aside public.b current")
-    assert aside.endswith("  no table at offset 15, 5 events and 77 s behind, in /lake/x")
+    assert aside.endswith(
+        "  no table at offset 15, 5 events and 77 s behind, in /lake/x: TM-SPK-012: the key changed"
+    )
     assert total.startswith("10 events applied, the log up to offset 20, in 3.3 s (0.8 CPU-s")
     assert heading == f"rows of {LONG} current:"
     assert errors.getvalue() == (
@@ -56,6 +59,7 @@ def test_json_is_one_object_and_progress_is_on_stderr() -> None:
     output = JsonOutput(out, errors)
     output.planned([PART])
     output.applied(APPLIED)
+    output.set_aside("public.b", "current", SparkError("TM-SPK-012", "the key changed"))
     output.result(REPORT)
     report = json.loads(out.getvalue())
     assert (report["events"], report["end_offset"], report["cost"]["cpu_seconds"]) == (10, 20, 0.8)

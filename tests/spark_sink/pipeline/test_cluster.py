@@ -44,8 +44,8 @@ def test_executors_do_all_the_work_and_one_of_them_may_be_killed(tmp_path: Path)
             applied, executors, errors = answer(driver)
             assert (applied, errors) == (2 * log.offset, [])
             assert len(executors) == 2
-            # Tables of all events read each once; and those of keys all that is not a row of a run twice or more.
-            assert sum(executors.values()) == 2 * log.offset
+            # Every event once for each table; and again the rows of a run that two ranges of keys share.
+            assert 2 * log.offset <= sum(executors.values()) < 2.1 * log.offset
             lake.assert_true(ORDERED)
             lake.assert_true(RANDOM)
             assert ends_by_executor(events).keys() == {"0", "1"}
