@@ -43,6 +43,7 @@ class BackfilledRun:
         last_offset: Of the last row. Rows of the source's log may lie between.
         rows: How many.
         size: Bytes of the segment that are these rows', about.
+        index: Of the run in its segment; of the last one, where several that follow one another are taken as one.
     """
 
     segment: SegmentFile
@@ -50,6 +51,7 @@ class BackfilledRun:
     last_offset: int
     rows: int
     size: int
+    index: int = 0
 
 
 Source = BaseFile | BackfilledRun

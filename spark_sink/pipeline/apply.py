@@ -14,7 +14,7 @@ from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
 from spark_sink.pipeline.part_tasks import EVENT_META, Assignment, TaskReport
 from spark_sink.pipeline.plan import Part
-from spark_sink.pipeline.ranges import KeyRange, key_ranges
+from spark_sink.pipeline.ranges import KeyRange, joined_runs, key_ranges
 from spark_sink.pipeline.report import Cost
 from spark_sink.pipeline.routing import route
 from spark_sink.pipeline.spark_jobs import SparkJobs
@@ -194,7 +194,7 @@ class Applier:
             columns=part.state.columns,
             key=part.state.key,
             target=part.file_bytes,
-            groups=keys.groups,
+            groups=joined_runs(keys.groups),
             start=part.start,
             end=part.end,
             low=keys.low,

@@ -44,6 +44,10 @@ def farther(one: Place, other: Place) -> Place:
     return max(one, other)
 
 
+_JOINED_ROWS = 131_072
+"""Of runs that are read as one: they are in memory at once where events change them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What a part is merged with.
@@ -81,12 +85,13 @@ def sources(
                     run.last_offset,
                     run.rows,
                     segment.size * run.rows // segment.rows,
+                    index,
                 ),
             ),
         )
         for segment in segments
         if segment.first_offset >= start
-        for run in segment.runs or ()
+        for index, run in enumerate(segment.runs or ())
     ]
     apart = _apart(runs, groups)
     copied: dict[str, tuple[tuple[int, int, int], ...]] = {}
@@ -136,6 +141,35 @@ def _apart(runs: Sequence[SourceGroup], groups: Sequence[SourceGroup]) -> list[S
         if is_free and (not found or low > found[-1].high):
             found.append(run)
     return found
+
+
+def joined_runs(groups: Iterable[SourceGroup]) -> tuple[SourceGroup, ...]:
+    """The same groups, runs that follow one another in key order and in their segment as one.
+
+    A segment is read by row groups, which are longer than runs: run by run, each would be read several times.
+    """
+    joined: list[SourceGroup] = []
+    for group in groups:
+        run = group.sources[0]
+        before = joined[-1].sources[0] if joined else None
+        if (
+            isinstance(run, BackfilledRun)
+            and isinstance(before, BackfilledRun)
+            and (run.segment.path, run.index) == (before.segment.path, before.index + 1)
+            and before.rows + run.rows <= _JOINED_ROWS
+        ):
+            both = BackfilledRun(
+                run.segment,
+                before.first_offset,
+                run.last_offset,
+                before.rows + run.rows,
+                before.size + run.size,
+                run.index,
+            )
+            joined[-1] = SourceGroup(joined[-1].low, group.high, (both,))
+        else:
+            joined.append(group)
+    return tuple(joined)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,7 @@ def test_plan_progress_and_result_are_lines_with_whole_names() -> None:
     assert done == f"done  {LONG} current  10 events up to offset 15, 1.2 s (0.8 CPU-s, 1 kB read, 20 kB written)"
     assert table.startswith(f"kept  {LONG} current  2 rows at offset 15; 10 events in 1.2 s")
     assert aside.startswith("aside public.b current")
-    assert aside.endswith(
-        "  no table at offset 15, 5 events and 77 s behind, in /lake/x: TM-SPK-012: the key changed"
-    )
+    assert aside.endswith("  no table at offset 15, 5 events and 77 s behind, in /lake/x: TM-SPK-012: the key changed")
     assert total.startswith("10 events applied, the log up to offset 20, in 3.3 s (0.8 CPU-s")
     assert heading == f"rows of {LONG} current:"
     assert errors.getvalue() == (

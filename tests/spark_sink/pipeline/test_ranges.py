@@ -16,7 +16,7 @@ from protocol.changelog import KeyValue, Run, Segment
 from spark_sink.changes.key_order import Place, place, reaches
 from spark_sink.changes.sources import BackfilledRun, BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
-from spark_sink.pipeline.ranges import file_groups, key_ranges, possibly_hit, sources
+from spark_sink.pipeline.ranges import file_groups, joined_runs, key_ranges, possibly_hit, sources
 
 Key = tuple[int | None, ...]
 
@@ -120,6 +120,17 @@ def test_sources_are_apart_and_nothing_is_lost_or_taken_twice(seed: int, files: 
     found = sources(table.files, listed, TYPES, start)
 
     assert_apart(found.groups, table.keys)
+    joined = joined_runs(found.groups)
+    assert sum(source.rows for group in joined for source in group.sources) == sum(
+        source.rows for group in found.groups for source in group.sources
+    )
+    for group in joined:
+        for source in group.sources:
+            if isinstance(source, BackfilledRun):
+                of_segment = next(segment for segment in listed if segment.path == source.segment.path).runs or []
+                between = [r for r in of_segment if source.first_offset <= r.first_offset <= source.last_offset]
+                assert sum(run.rows for run in between) == source.rows
+                assert (group.low, group.high) == (place(between[0].first), place(between[-1].last))
     taken = [source for group in found.groups for source in group.sources]
     assert sorted(s.path for s in taken if isinstance(s, BaseFile)) == sorted(table.keys)
     runs = [(s.segment.path, s.first_offset, s.rows) for s in taken if isinstance(s, BackfilledRun)]
