@@ -36,6 +36,7 @@ class StatusFile:
         self._figures = Figures()
         self._lock = threading.Lock()
         self._written_at = -EVERY_SECONDS
+        self._later: threading.Timer | None = None
         self._begun = False
         self._told = False
 
@@ -73,8 +74,17 @@ class StatusFile:
         self._display.__exit__(kind, error, trace)
 
     def _write(self, *, now: bool) -> None:
-        if not now and time.monotonic() < self._written_at + EVERY_SECONDS:
+        wait = self._written_at + EVERY_SECONDS - time.monotonic()
+        if not now and wait > 0:
+            # The last news before a silence must not be lost: the next may be half a minute away.
+            if self._later is None:
+                self._later = threading.Timer(wait, self._write_later)
+                self._later.daemon = True
+                self._later.start()
             return
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self._begun = True
         self._written_at = time.monotonic()
         content = {"pid": os.getpid(), "time": datetime.now(UTC).isoformat(), **self._figures.as_fields()}
@@ -87,6 +97,11 @@ class StatusFile:
             if not self._told:
                 self._told = True
                 self._display.notice("warning", f"{self._path} cannot be written: {error.strerror}", code="TM-LOG-008")
+
+    def _write_later(self) -> None:
+        with self._lock:
+            if self._later is threading.current_thread():
+                self._write(now=True)
 
 
 def read_status(root: Path) -> dict[str, Any] | None:

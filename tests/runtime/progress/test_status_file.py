@@ -1,0 +1,39 @@
+"""The status file of a running capture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from protocol.logs import LogLine
+from runtime.progress.figures import Figures
+from runtime.progress.lines import LineDisplay
+from runtime.progress.status_file import StatusFile, read_status
+from tests.servers.deadline import wait_until
+
+
+def status(state: str) -> LogLine:
+    fields = {"tables": {"public.t": {"rows_done": 1, "state": state}}, "caught_up": False}
+    return LogLine(level="info", message="backfilling", event_type="connectorStatus", fields=fields)
+
+
+def written(root: Path) -> dict[str, Any]:
+    table: dict[str, Any] = (read_status(root) or {}).get("tables", {}).get("public.t", {})
+    return table
+
+
+def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
+    with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
+        display.log(status("scanning"))
+        assert written(tmp_path)["state"] == "scanning"
+        display.log(status("scanning"))
+        display.log(status("paused"))
+        assert written(tmp_path)["state"] == "scanning"
+        wait_until(lambda: written(tmp_path)["state"] == "paused", 10, "the file has what came last")
+
+
+def test_the_end_is_written_at_once(tmp_path: Path) -> None:
+    with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
+        display.log(status("scanning"))
+        display.log(status("done"))
+    assert written(tmp_path)["state"] == "done"
