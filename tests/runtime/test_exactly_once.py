@@ -6,8 +6,8 @@ import os
 import random
 import signal
 import subprocess
-from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,15 @@ from tests.servers.deadline import wait_until
 
 ROWS = 150_000
 
+KILLS = 5
+
+
+def rows_up_to(last: int) -> dict[str, Any]:
+    return {"stream": {"rows": last, "each": 7}}
+
 
 def stream(folder: CaptureFolder) -> None:
-    folder.script([OPENED, {"stream": {"rows": ROWS, "each": 7}}])
+    folder.script([OPENED, rows_up_to(ROWS)])
 
 
 def assert_whole(folder: CaptureFolder) -> None:
@@ -30,18 +36,20 @@ def assert_whole(folder: CaptureFolder) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_connector_killed_again_and_again(folder: CaptureFolder, seed: int) -> None:
     chance = random.Random(seed)
-    stream(folder)
+    share = ROWS // (KILLS + 1)
+    # Each session stays when its share is out: it is killed within the share or after it, and never too late.
+    shares = [rows_up_to(share * number) for number in range(1, KILLS + 1)]
+    folder.script(*([OPENED, step, {"await_eof": True}] for step in shares), [OPENED, rows_up_to(ROWS)])
     with folder.start("capture", "capture.yaml", "--until-caught-up") as runtime:
-        for sessions in range(1, 6):
-            if ended_before(runtime, folder, sessions, chance.randrange(1, ROWS // 12)):
-                break
+        for sessions in range(1, KILLS + 1):
+            assert not ended_before(runtime, folder, sessions, chance.randrange(1, share // 2)), folder.stderr
             pid = folder.connector_pid()
             assert pid is not None
-            with suppress(ProcessLookupError):  # it was done in this moment
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         assert runtime.wait(60) == 0, folder.stderr
-    assert len(folder.requests("open")) > 1
-    assert_whole(folder)
+    assert len(folder.requests("open")) == KILLS + 1
+    assert folder.ids() == list(range(1, ROWS + 1))
+    assert folder.log.summary().state["cursor"] == ROWS
 
 
 @pytest.mark.parametrize("seed", range(2))
