@@ -28,6 +28,9 @@ from protocol.state import merge_patch
 Message = dict[str, Any]
 Json = dict[str, Any]
 
+DOCUMENTS = 1000
+"""That a session takes at most before it looks at what is waited for."""
+
 COMMAND = [sys.executable, "-m", "connectors.postgres"]
 DATABASES: dict[str, DatabaseFactory] = {"connectors.postgres": PostgresDatabase, "connectors.mysql": MysqlDatabase}
 
@@ -106,17 +109,27 @@ class Session:
             thread.start()
 
     def until(self, condition: Callable[[Session], Any], seconds: float = 30, *, acknowledge: bool = True) -> None:
-        """Takes messages until ``condition`` holds; fails when the process ends or the time is over first."""
+        """Takes messages until ``condition`` holds; fails when the process ends or the time is over first.
+
+        The condition is looked at after what is no document, after many documents, and in every silence: documents
+        count from their checkpoint on, and some conditions compare whole tables.
+        """
         deadline = time.monotonic() + seconds
         while not condition(self):
-            try:
-                line = self._lines.get(timeout=max(0.0, min(0.05, deadline - time.monotonic())))
-            except queue.Empty:
-                assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.last_words()}"
-                continue
-            if line is None:
-                raise ConnectorEnded(f"the connector ended: {self.last_words()}")
-            self._take(line, acknowledge=acknowledge)
+            for _ in range(DOCUMENTS):
+                if not self._take_next(deadline, seconds, acknowledge):
+                    break
+
+    def _take_next(self, deadline: float, seconds: float, acknowledge: bool) -> bool:
+        """Takes the next message, if one comes at once. Whether it was a document."""
+        assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.last_words()}"
+        try:
+            line = self._lines.get(timeout=0.05)
+        except queue.Empty:
+            return False
+        if line is None:
+            raise ConnectorEnded(f"the connector ended: {self.last_words()}")
+        return self._take(line, acknowledge=acknowledge)
 
     def skim(self, last: bytes, seconds: float = 60) -> Skimmed:
         """Takes messages up to the document that holds ``last``, and keeps none of the documents before it."""
@@ -203,11 +216,12 @@ class Session:
             assert stream is not None
             stream.close()
 
-    def _take(self, line: bytes, *, acknowledge: bool) -> None:
+    def _take(self, line: bytes, *, acknowledge: bool) -> bool:
+        """Takes a message. Whether it was a document."""
         cut = split_captured(line)
         if cut is not None:
             self._pending.append(("doc", cut[0], json.loads(cut[1])))
-            return
+            return True
         message = json.loads(line)
         if "sourcedSchema" in message:
             body = message["sourcedSchema"]
@@ -226,6 +240,7 @@ class Session:
                 self.acknowledge()
         else:
             assert message == {"opened": {"explicitAcknowledgements": True}}, message
+        return False
 
     def _read(self) -> None:
         assert self.process.stdout is not None
