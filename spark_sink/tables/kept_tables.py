@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from protocol.changelog import TableSchema
 from protocol.errors import SparkError
@@ -43,12 +42,21 @@ class Target:
         return f"{self.collection} {self.kind}"
 
     def path(self, warehouse: Path) -> Path:
-        """``warehouse/<schema>/<table>/<kind>``; what no file system or URL likes is percent-encoded."""
-        folders = [
-            part.replace(".", "%2E") if part in (".", "..") else quote(part, safe=" $&()+,;=@")
-            for part in self.collection.split("/")
-        ]
-        return warehouse.joinpath(*folders, self.kind)
+        """``warehouse/<schema>/<table>/<kind>``; of other characters than ``_folder`` keeps, each byte as ``~XX``."""
+        return warehouse.joinpath(*map(_folder, self.collection.split("/")), self.kind)
+
+
+def _folder(name: str) -> str:
+    """A name as that of a folder.
+
+    Letters of every language stay; what a URL, a pattern or some file system takes otherwise does not. There are no
+    percent signs in it: delta-rs decodes them once too often.
+    """
+    return re.sub(r"^\.{1,2}$|[^\w $&()+,;=@.-]", lambda found: _escaped(found[0]), name)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"~{byte:02X}" for byte in text.encode())
 
 
 class KeepRules:

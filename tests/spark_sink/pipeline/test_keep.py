@@ -12,6 +12,7 @@ import pytest
 
 from protocol.changelog import layout
 from protocol.errors import ChangeLogError, SparkError, TidemarkError
+from spark_sink.live.read_table import read_table
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
 from spark_sink.pipeline.settings import FoldRule
@@ -45,6 +46,32 @@ class Heard:
 
 def no_session() -> SparkSession:
     raise AssertionError("a session was asked for")
+
+
+def test_tables_of_any_name_are_kept(spark: SparkSession, lake: KeptLake) -> None:
+    names = [
+        "größe",
+        "表",
+        "a:b",
+        "100%25",
+        "x[1-2]{a,b}*?",
+        "back\\slash",
+        "a^b|c",
+        "tab\t",
+        "ü#?&,",
+        "..",
+        "~",
+        "'\"`",
+    ]
+    for name in names:
+        lake.log.change_schema(schema(f"public/{name}"))
+    lake.log.commit(*(create(1, name, table=f"public/{name}") for name in names))
+    lake.keep_well("current")
+    lake.log.commit(*(create(2, name, table=f"public/{name}") for name in names))
+    for name in names:
+        rows = read_table(spark, lake.log.root, f"public.{name}", warehouse=lake.warehouse).collect()
+        assert sorted((row["id"], row["name"]) for row in rows) == [(1, name), (2, name)]
+    lake.keep_well("current")
 
 
 def test_the_report_says_what_was_done_and_where_nothing_is_new_no_session_is_made(lake: KeptLake) -> None:

@@ -61,4 +61,11 @@ def test_a_table_is_at_schema_table_kind() -> None:
 
 
 def test_no_name_leads_out_of_the_warehouse() -> None:
-    assert Target("../..", "history").path(Path("lake")) == Path("lake/%2E%2E/%2E%2E/history")
+    assert Target("../..", "history").path(Path("lake")) == Path("lake/~2E~2E/~2E~2E/history")
+
+
+def test_names_stay_apart_as_folders() -> None:
+    names = ["größe", "a:b", "a~3Ab", "a~b", "a%3Ab", "a/b", "tab\t", "back\\slash", "A"]
+    folders = [Target(f"public/{name}", "current").path(Path("lake")) for name in names]
+    assert folders[:2] == [Path("lake/public/größe/current"), Path("lake/public/a~3Ab/current")]
+    assert len(set(folders)) == len(names)
