@@ -18,10 +18,10 @@ test bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test check bench images constraints python java
+.PHONY: help setup demo test test-again check bench images constraints python java
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(INSTALLED) ## Make .venv with everything in it, at the tested versions
 
@@ -30,6 +30,14 @@ demo: java setup ## Capture a live Postgres into Spark tables, and prove them eq
 
 test: java setup check ## Run the checks, then all tests (ARGS="-k window" for some of them)
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
+
+test-again: setup ## Run the tests that failed last by themselves, where they are three at most
+	@$(VENV)/bin/python -c 'import json, pathlib, sys; \
+		cache = pathlib.Path(".pytest_cache/v/cache/lastfailed"); \
+		failed = json.loads(cache.read_text()) if cache.exists() else []; \
+		print("failed beside other tests:", *failed or ["none"], sep="\n  "); \
+		sys.exit(not 0 < len(failed) <= 3)'
+	$(RUN) pytest --last-failed --last-failed-no-failures none
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
