@@ -13,7 +13,7 @@ from backfill.range_scan import RangeScan
 from captures.backoff import Backoff
 from captures.balance import Balance
 from captures.holding import Holding
-from captures.interface import Barrier, ChunkRequest, LogBatch, Source
+from captures.interface import Barrier, ChunkRequest, LogBatch, Source, TableAway, UnfitValues
 from captures.readers import ChunkFailure, ReaderPool
 from captures.state import CaptureState
 from captures.table_backfill import Flight, TableBackfill, opened, pages_of
@@ -48,6 +48,7 @@ class Backfills:
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
+        unfit: Tables that chunks found not to be as they can be captured.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -65,34 +66,40 @@ class Backfills:
         self.hidden_until = state.hidden_until
         barrier = cache(source.barrier)
         self.tables = [
-            opened(table, state.binding(table.state_key), source.options, barrier) for table in source.tables
+            opened(table, state.binding(table.state_key), source.options, barrier, clock()) for table in source.tables
         ]
+        self.unfit: dict[int, SourceError] = {}
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
         if not self.done:
             readers.ahead()
 
     @property
     def unfinished(self) -> list[TableBackfill]:
-        return [b for b in self.tables if not b.done]
+        return [b for b in self.tables if not b.done and not b.left_out]
 
     @property
     def done(self) -> bool:
-        return all(b.done for b in self.tables)
+        return not self.unfinished
 
     @property
     def finished(self) -> bool:
         """All is done that can be."""
-        return all(b.done or b.failed is not None for b in self.tables)
+        return all(b.failed is not None for b in self.unfinished)
 
     @property
     def scanned(self) -> bool:
         """As ``finished``, but for rows that are to be read again by their keys."""
-        return all(b.ranges.scanned or b.failed is not None for b in self.tables)
+        return all(b.ranges.scanned or b.failed is not None for b in self.unfinished)
 
     @property
     def failed(self) -> list[TableBackfill]:
         """Those that are left alone."""
-        return [b for b in self.tables if b.failed is not None]
+        return [b for b in self.tables if b.failed is not None and not b.left_out]
+
+    @property
+    def set_aside(self) -> list[TableBackfill]:
+        """Those of which nothing is captured."""
+        return [b for b in self.tables if b.left_out]
 
     @property
     def waiting(self) -> bool:
@@ -103,7 +110,7 @@ class Backfills:
 
     def tracked(self) -> frozenset[int]:
         """The bindings whose touched keys the log must record."""
-        return frozenset(b.table.binding for b in self.tables if not b.done)
+        return frozenset(b.table.binding for b in self.unfinished)
 
     def observe(self, batch: LogBatch) -> None:
         """Takes note of what the log touched."""
@@ -119,7 +126,8 @@ class Backfills:
             touched_tables = {str(binding): keys for binding, keys in transaction.touched.items()}
             self.hidden.add(transaction.txn, touched_tables, tracked)
             for binding, key in transaction.incomplete:
-                self.tables[binding].ranges.request_reread(key)
+                if not self.tables[binding].left_out:
+                    self.tables[binding].ranges.request_reread(key)
         for binding in batch.changed:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
 
@@ -310,6 +318,9 @@ class Backfills:
             return
         if flight is None:
             return
+        if isinstance(error, TableAway | UnfitValues):
+            self.unfit[backfill.table.binding] = error
+            passes = True
         wait = backfill.backoff.failed()
         backfill.error = error
         backfill.size.failed()
@@ -345,6 +356,14 @@ class Backfills:
         )
         backfill.failed = backfill.error = error
         backfill.put_off_all(0.0)
+
+
+def not_captured(aside: Iterable[TableBackfill], failed: Iterable[TableBackfill]) -> SourceError:
+    """The error that a capture ends with which was to end when all is captured, and some tables are set aside."""
+    listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
+    what = f"tables are set aside: {'; '.join(listed)}"
+    others = [not_backfilled([each]).message for each in failed]
+    return SourceError("TM-CAP-007", "; ".join([what, *others]))
 
 
 def not_backfilled(failed: Iterable[TableBackfill]) -> SourceError:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from captures.backfills import Backfills, not_backfilled
+from captures.asides import Asides
+from captures.backfills import Backfills, not_backfilled, not_captured
 from captures.checkpoints import Checkpoints
 from captures.interface import LogBatch, LogStream, LostPosition, SessionEnded, Source
 from captures.outage import Attempt, Outages
@@ -91,6 +92,7 @@ class Capture:
             TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
         """
         try:
+            self._leave_out()
             self._position = self._source.start_position(self._state.cursor, self._state.source, self._ended)
             self._identity = self._source.identity()
             self._log = self._source.open_log(self._position)
@@ -103,6 +105,7 @@ class Capture:
         readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
         try:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
+            self._asides = Asides(self._source, self._backfills.tables, self._clock)
             self._steering = Steering(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if self._lost is not None:
@@ -123,8 +126,12 @@ class Capture:
                 if not self._reconnect(error):
                     return
         self._acknowledge()  # What came last on stdin may have been an error.
-        if self._stop_when_caught_up and (failed := self._backfills.failed):
-            raise not_backfilled(failed)
+        if self._stop_when_caught_up:
+            aside, failed = self._backfills.set_aside, self._backfills.failed
+            if aside:
+                raise not_captured(aside, failed)
+            if failed:
+                raise not_backfilled(failed)
 
     def _turn(self) -> None:
         """Reads some of the log, and does what has become possible.
@@ -141,6 +148,7 @@ class Capture:
             self._checkpoints.changed = True
         self._backfills.collect()
         if log.between_transactions:
+            self._look_after_tables()
             self._empty_tables()
             self._backfills.consult()
             if self._backfills.emit_ready(self._position, self._write_rows):
@@ -159,21 +167,51 @@ class Capture:
         self._position = self._log.position
         self._backfills.observe(batch)
         self._backfills.emptied |= batch.restarted
+        if batch.away or batch.set_aside or batch.passed:
+            since = self._source.format_position(self._position)
+            self._asides.away(batch.away, since)
+            self._asides.set_aside(batch.set_aside, since)
+            self._asides.passed(batch.passed)
 
     def _write_rows(self, rows: bytes) -> None:
         self._checkpoints.write([rows], len(rows))
 
     # Beginnings.
 
-    def _announce(self) -> None:
+    def _leave_out(self) -> None:
+        """Tells the source of tables that cannot be captured, or could not in the last session."""
         for table in self._source.tables:
-            line = encode(SourcedSchema(binding=table.binding, document_schema=table.document_schema))
-            self._checkpoints.write([line], len(line))
+            stored = self._state.binding(table.state_key) or {}
+            if table.unfit is not None or "aside" in stored:
+                self._source.leave_out(table.binding, stored.get("identity", ""))
+
+    def _announce(self) -> None:
+        self._asides.begin(self._source.format_position(self._position))
+        self._announce_schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
         self._empty_tables()
         self._checkpoint()
 
+    def _announce_schemas(self, bindings: Iterable[int]) -> None:
+        for binding in bindings:
+            schema = self._source.tables[binding].document_schema
+            line = encode(SourcedSchema(binding=binding, document_schema=schema))
+            self._checkpoints.write([line], len(line))
+
+    def _look_after_tables(self) -> None:
+        """Sets tables aside, and takes back those that can be captured again."""
+        unfit, self._backfills.unfit = self._backfills.unfit, {}
+        if unfit:
+            self._asides.away(unfit, self._source.format_position(self._position))
+        if self._backfills.set_aside or not self._asides.settled:
+            back = self._asides.attend(self._position)
+            self._announce_schemas(back)
+            self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
+        if self._asides.changed():
+            self._checkpoints.changed = True
+
     def _empty_tables(self) -> None:
         """Empties tables downstream whose backfills begin anew, and begins them."""
+        self._backfills.emptied -= self._asides.withheld(self._backfills.emptied)
         emptied = self._backfills.emptied
         if not emptied:
             return
@@ -217,6 +255,7 @@ class Capture:
         self._checkpoints.forget_positions()
         self._backfills.forget_hidden()
         self._backfills.emptied |= {table.binding for table in readable}
+        self._asides.passed(table.binding for table in self._source.tables)
 
     # The source goes away.
 
@@ -351,7 +390,7 @@ class Capture:
         return self._requests.closed and not self._stop_when_caught_up
 
     def _caught_up(self) -> bool:
-        if self._backfills.emptied or not self._backfills.scanned:
+        if self._backfills.emptied or not self._backfills.scanned or not self._asides.settled:
             self._stop_at = None
             return False
         # Rows that the log makes us read again may go on coming for as long as somebody writes: that does not move the

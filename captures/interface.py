@@ -32,6 +32,18 @@ class LostPosition(SourceError):
     """
 
 
+class TableAway(SourceError):
+    """A table is not there, or not as it can be captured. It has a moment to come back, then it is set aside."""
+
+
+class UnfitValues(SourceError):
+    """A table has values that cannot be captured as it is configured: it is set aside at once.
+
+    To look at the table does not tell whether it can be captured again: another ``OpenedTable.policy`` does, or a
+    command. It is emptied and read again then.
+    """
+
+
 class SessionEnded(Exception):
     """What a source waited for is wanted no more, because the session is over."""
 
@@ -96,6 +108,9 @@ class LogBatch:
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
             known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
             ends in. ``Source.tables`` has them as they are now.
+        away: Tables that cannot be captured as they are now, and why. Their log is followed all the same.
+        set_aside: Tables of which the log can tell no more, and why. The stream has left them out already.
+        passed: Bindings that are left out, of which there were changes.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -104,6 +119,15 @@ class LogBatch:
     drained: bool = False
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
+    away: dict[int, SourceError] = field(default_factory=dict)
+    set_aside: dict[int, SourceError] = field(default_factory=dict)
+    passed: set[int] = field(default_factory=set)
+
+    @property
+    def says_something(self) -> bool:
+        """What it has counts as returned, so it must be, also when the read failed after it."""
+        found = self.changed or self.restarted or self.away or self.set_aside or self.passed
+        return bool(self.lines or self.transactions or found)
 
 
 class LogStream(Protocol):
@@ -280,6 +304,8 @@ class OpenedTable:
         priority: Tables of higher priority are read first.
         estimated_rows: What the server believes, None when it does not know.
         estimated_bytes: What the table takes on the server's disk, None when it does not know.
+        unfit: Why it cannot be captured. Then the rest says what the configuration does, and nothing of the table.
+        policy: What the configuration says of values that cannot be captured: another text with another policy.
     """
 
     binding: int
@@ -292,6 +318,19 @@ class OpenedTable:
     priority: int
     estimated_rows: int | None
     estimated_bytes: int | None = None
+    unfit: SourceError | None = None
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Regained:
+    """A table that was left out, and is captured again.
+
+    Attributes:
+        same: It is the table that it was, and whatever changed in it meanwhile was in the log.
+    """
+
+    same: bool
 
 
 class Source(Protocol):
@@ -304,6 +343,33 @@ class Source(Protocol):
     tables: list[OpenedTable]
     options: BackfillOptions
     heartbeat_seconds: float
+
+    # Tables that are set aside: see captures.asides.
+
+    def leave_out(self, binding: int, identity: str) -> None:
+        """Captures nothing more of a table, until it is regained: its log is passed over, and nothing is made for it.
+
+        Called before ``start_position`` for a table that was left out in an earlier session, or that is ``unfit``, and
+        at any time when the log is open. Does nothing the second time.
+
+        Args:
+            identity: ``OpenedTable.identity`` as it was; empty for a table that never was captured.
+        """
+
+    def unfit(self, binding: int) -> SourceError | None:
+        """Why a table cannot be captured as it is now; None where it can."""
+
+    def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
+        """Captures a table again that was left out: ``tables`` has it as it is now, and the log's next transaction.
+
+        Called between transactions, with the log read to ``position``, now and then.
+
+        Args:
+            asked: Somebody wants it, so what the configuration lets be made for it is made.
+
+        Returns:
+            Why it cannot be captured; or None, as long as the log was not read to where the table is what it is now.
+        """
 
     def identity(self) -> JsonObject:
         """What tells this server and its log from any other; kept in the state.

@@ -15,6 +15,10 @@
          "paused": true,                       by command
          "priority": [5, 0],                   by command, and the configured one that it takes the place of
          "failed": {"code": "TM-…", "text": …}, why the table was left alone
+         "aside": {"code": "TM-…", "text": …,  why nothing of it is captured; the rest is as it was then
+                   "since": "0/1950A28",       from there on
+                   "passed": true,             changes of it were passed over: it is to be read again
+                   "policy": "…"},             of its values, where it is they that could not be captured
          "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
 """
 
@@ -31,6 +35,16 @@ from protocol.messages import ConnectorState, JsonObject
 from protocol.state import difference, merge_patch
 
 
+class _StoredAside(BaseModel):
+    model_config = ConfigDict(strict=True)
+    code: str
+    text: str
+    since: str
+    remedy: str | None = None
+    passed: bool | None = None
+    policy: str | None = None
+
+
 class _StoredBinding(BaseModel):
     model_config = ConfigDict(strict=True)
     identity: str | None = None
@@ -40,6 +54,7 @@ class _StoredBinding(BaseModel):
     paused: bool | None = None
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     failed: JsonObject | None = None
+    aside: _StoredAside | None = None
     scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
 
 

@@ -20,7 +20,7 @@ STATUS_SECONDS = 1.0
 QUIET_SECONDS = 30.0
 """While nothing does."""
 
-_HALTED = ("paused", "failed")
+_HALTED = ("paused", "failed", "set_aside")
 
 
 class StatusReports:
@@ -95,7 +95,8 @@ class StatusReports:
 def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
     rows, estimated = backfill.ranges.rows, backfill.table.estimated_rows
     speed.note(now, rows)
-    done = backfill.done
+    done = backfill.done and not backfill.left_out
+    error = backfill.error if backfill.aside is None else backfill.aside.error
     left = None
     if not done and backfill.state not in _HALTED and estimated is not None and estimated > rows:
         left = _rounded(speed.seconds_for(estimated - rows))
@@ -107,7 +108,7 @@ def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
         bytes_done=backfill.bytes,
         rows_per_second=0.0 if done else round(speed.per_second, 1),
         seconds_left=left,
-        error=None if backfill.error is None else str(backfill.error),
+        error=None if error is None else str(error),
     )
 
 
@@ -132,13 +133,13 @@ def _in_words(progress: Progress) -> str:
         return f"waiting for the source for {progress.away_seconds:.0f} s"
     states = [table.state for table in progress.tables.values()]
     words = []
-    if left := len(states) - states.count("done") - states.count("failed") - states.count("paused"):
+    if left := len(states) - states.count("done") - sum(map(states.count, _HALTED)):
         words.append(f"backfilling {left} of {len(states)} tables")
         if progress.held is not None:
             words.append(f"held back: {progress.held}")
-    for state in ("paused", "failed"):
+    for state in _HALTED:
         if count := states.count(state):
-            words.append(f"{count} {state}")
+            words.append(f"{count} {state.replace('_', ' ')}")
     return ", ".join(words) or "following the log"
 
 

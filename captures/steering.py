@@ -75,11 +75,14 @@ class Steering:
             backfill.paused = True
 
     def _resume(self, command: Control, tables: list[TableBackfill]) -> None:
-        if not any(backfill.paused or backfill.failed for backfill in tables):
-            raise _wrong("neither paused nor failed")
+        if not any(backfill.paused or backfill.failed or backfill.aside for backfill in tables):
+            raise _wrong("neither paused nor failed nor set aside")
         for backfill in tables:
             backfill.paused = False
-            backfill.take_up()
+            if backfill.aside is not None:
+                backfill.aside.ask()
+            else:
+                backfill.take_up()
 
     def _priority(self, command: Control, tables: list[TableBackfill]) -> None:
         if command.priority is None:
@@ -95,6 +98,10 @@ class Steering:
         if not readable or (command.tables and len(readable) < len(tables)):
             raise _wrong("a table is captured from its log only (scan: none)")
         for backfill in readable:
+            if backfill.aside is not None and backfill.aside.left_out:
+                backfill.aside.passed = True  # It is read again as soon as that can be done.
+                backfill.aside.ask()
+                continue
             backfill.take_up()
             # Rows without a key would only be added to those that are there.
             if command.truncate or not backfill.table.key:
@@ -111,6 +118,8 @@ class Steering:
         backfill = tables[0]
         if backfill.table.scan == "none":
             raise _wrong("the table is captured from its log only (scan: none)")
+        if backfill.left_out:
+            raise _wrong("the table is set aside, and will be read as a whole")
         first, last = self._bounds(command, backfill)
         backfill.ranges.add(first, last, command.where or None)
         backfill.take_up()

@@ -11,15 +11,13 @@ from backfill.chunk_size import ChunkSize
 from backfill.range_scan import RangeScan
 from backfill.ranges import Pages, TableRanges
 from backfill.rereads import REREADS_PER_CHUNK
+from captures.aside import TEXT_LENGTH, Aside, opened_aside
 from captures.backoff import Backoff
 from captures.interface import BackfillOptions, Barrier, Chunk, ChunkRequest, OpenedTable
 from protocol.errors import TidemarkError
 from protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
-
-TEXT_LENGTH = 500
-"""Characters of an error's message in the state, which is to stay small."""
 
 
 @dataclass(slots=True)
@@ -46,6 +44,7 @@ class TableBackfill:
         paused: By command.
         priority: Tables of higher priority are read first.
         failed: Why it is left alone, until it is taken up again.
+        aside: Why nothing of it is captured, or will be unless it comes back; see ``captures.asides``.
         error: What its last chunk failed with.
         not_before: No chunk is started before then, by the engine's clock.
         served: Number of the last chunk, among those of all tables.
@@ -64,6 +63,7 @@ class TableBackfill:
     paused: bool = False
     priority: int = 0
     failed: TidemarkError | None = None
+    aside: Aside | None = None
     error: TidemarkError | None = None
     not_before: float = 0.0
     served: int = 0
@@ -77,9 +77,14 @@ class TableBackfill:
         return self.ranges.done
 
     @property
+    def left_out(self) -> bool:
+        """Nothing of it is captured, the log neither."""
+        return self.aside is not None and self.aside.left_out
+
+    @property
     def wanted(self) -> bool:
         """Whether its chunks are to be started, now or later."""
-        return not self.done and not self.paused and self.failed is None
+        return not self.done and not self.paused and self.failed is None and self.aside is None
 
     @property
     def turn(self) -> tuple[int, int, int]:
@@ -94,6 +99,8 @@ class TableBackfill:
     @property
     def state(self) -> str:
         """As ``protocol.logs.TableProgress`` has it."""
+        if self.aside is not None and (self.aside.settled or self.left_out):
+            return "set_aside" if self.aside.settled else "waiting"
         if self.done:
             return "done"
         if self.failed is not None:
@@ -144,30 +151,61 @@ class TableBackfill:
         self.anew = False
         self.take_up()
 
+    def come_back(self, table: OpenedTable, kept: JsonObject | None) -> None:
+        """It can be captured again, and goes on where it stood with ``kept``; without, what it was counts no more."""
+        self.aside = None
+        self.table = table
+        self.take_up()
+        if kept is None:
+            self.anew = True
+        else:
+            self.restore(kept)
+
+    def restore(self, stored: JsonObject) -> None:
+        """Goes on from what ``to_state`` said of this table.
+
+        Raises:
+            ProtocolError: TM-BKF-001, the state of the scan is not one.
+        """
+        table = self.table
+        self.barrier, self.base = stored.get("barrier"), stored.get("base")
+        scan = stored.get("scan") or {}
+        if table.scan == "none":
+            scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
+        self.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
+        if stored.get("failed"):
+            self.ranges.retry()
+
     def to_state(self) -> JsonObject:
         """Its part of the state, without nulls."""
+        if self.aside is not None and self.aside.left_out:
+            return {**self.aside.to_state(), **self._commanded()}
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
         if self.barrier is not None:
             state["barrier"] = self.barrier
         if self.base is not None:
             state["base"] = self.base
-        if self.paused:
-            state["paused"] = True
         if self.table.scan == "none":
             state["log_only"] = True
-        if self.priority != self.table.priority:
-            state["priority"] = [self.priority, self.table.priority]
         if self.failed is not None:
             state["failed"] = {"code": self.failed.code, "text": self.failed.message[:TEXT_LENGTH]}
+        return {**state, **self._commanded()}
+
+    def _commanded(self) -> JsonObject:
+        state: JsonObject = {}
+        if self.paused:
+            state["paused"] = True
+        if self.priority != self.table.priority:
+            state["priority"] = [self.priority, self.table.priority]
         return state
 
 
 def opened(
-    table: OpenedTable, stored: JsonObject | None, options: BackfillOptions, barrier: Callable[[], Barrier]
+    table: OpenedTable, stored: JsonObject | None, options: BackfillOptions, barrier: Callable[[], Barrier], now: float
 ) -> TableBackfill:
     """The backfill as an earlier session left it, or of a table that is captured from now on.
 
-    What had failed is tried again. ``barrier`` is asked for that of a new table.
+    What had failed is tried again. ``barrier`` is asked for that of a new table. ``now`` is the engine's clock.
 
     Raises:
         ProtocolError: TM-BKF-001, the state of the scan is not one.
@@ -179,10 +217,13 @@ def opened(
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
-        if stored.get("identity") != table.identity:
-            logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
-            backfill.anew = True
-            return backfill
+    if (aside := opened_aside(table, stored, now)) is not None:
+        backfill.aside = aside
+        return backfill
+    if stored is not None and stored.get("identity") != table.identity:
+        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+        backfill.anew = True
+        return backfill
     if stored is None or (stored.get("log_only") and table.scan != "none"):
         if not backfill.done:
             backfill.barrier = barrier()
@@ -190,13 +231,7 @@ def opened(
         # Rows without a key would be added to those that the log brought.
         backfill.anew = stored is not None and not table.key
         return backfill
-    backfill.barrier, backfill.base = stored.get("barrier"), stored.get("base")
-    scan = stored.get("scan") or {}
-    if table.scan == "none":
-        scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
-    backfill.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
-    if stored.get("failed"):
-        backfill.ranges.retry()
+    backfill.restore(stored)
     return backfill
 
 

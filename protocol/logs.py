@@ -36,11 +36,12 @@ class TableProgress(BaseModel):
         rows_done: Rows read and emitted by the scan.
         rows_estimated: The server's estimate of all rows, or None when it has none.
         done: The backfill is over; the table follows the log.
-        state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (see ``error``), ``done``.
+        state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its log is followed),
+            ``set_aside`` (nothing of it is captured; for both see ``error``), ``done``.
         bytes_done: Bytes of the documents that this process emitted of it.
         rows_per_second: At present, smoothed.
         seconds_left: Until it is done at that rate, or None when nobody can say.
-        error: Code and text of what its last chunk failed with; None when that was read.
+        error: Code and text of why it is set aside, or of what its last chunk failed with; None when that was read.
     """
 
     rows_done: int = 0

@@ -53,6 +53,11 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
     return [found.get(name) for name in names]
 
 
+def absent(resource: ResourceConfig) -> Table:
+    """What stands for the table of a resource that cannot be captured."""
+    return Table(resource.schema_name, resource.table, (), (), "", False, "", False)
+
+
 def origin_members(schema: str, table: str) -> bytes:
     """The members of ``_meta.source`` that say which table a document is of."""
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
@@ -64,6 +69,7 @@ class MysqlBinding:
 
     Attributes:
         announced: The document schema that was announced last.
+        unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
 
     Raises:
         SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
@@ -77,6 +83,7 @@ class MysqlBinding:
     tinyint1_as_bool: bool
     salt: bytes = field(default=b"", repr=False)
     announced: JsonObject | None = None
+    unfit: SourceError | None = None
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
@@ -120,6 +127,9 @@ class MysqlBinding:
         return " ".join(filter(None, (part for name in self.key for part in (name, _order(by_name[name])))))
 
     def opened(self) -> OpenedTable:
+        if self.unfit is not None:
+            name, priority = self.name, self.resource.priority
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
         self.announced = self.document_schema
         return OpenedTable(
             binding=self.index,

@@ -66,6 +66,7 @@ class BinlogLog:
         self._prepared = {xid: Prepared(place, None) for xid, place in start.prepared.items()}
         self._maps: dict[bytes, LoggedTable | None] = {}
         self._next_tracked: frozenset[int] = frozenset()
+        self._left_out: set[int] = set()
         self._count = 0
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
@@ -124,6 +125,21 @@ class BinlogLog:
         self._open = None
         self._payload = self._recalled = None
 
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        self._left_out.add(binding)
+        self._tables.forget()
+        for number, table in self._maps.items():
+            if table is not None and table.binding == binding:
+                self._maps[number] = None
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        self._left_out.discard(binding)
+        self._tables.forget()
+
     # Reading.
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
@@ -135,7 +151,7 @@ class BinlogLog:
             self._read(batch, limit, wait, wakeup)
         except SourceError as error:
             failure = error if self._recalled is None else not_recalled(error)
-            if not (batch.lines or batch.transactions or batch.restarted):
+            if not batch.says_something:
                 raise failure from None
             self._failure = failure  # after what came before it
         batch.size = sum(map(len, batch.lines))
@@ -290,7 +306,9 @@ class BinlogLog:
         if statement is not None:
             self._control(transaction, statement, timestamp, batch)
             return
-        for name, binding in self._tables.statement(query, self._place.order, str(self._place), batch):
+        emptied = self._tables.statement(query, self._place.order, str(self._place), batch)
+        self._left_out |= batch.set_aside.keys()
+        for name, binding in emptied:
             table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
             transaction.truncation(table, f"{self._place}:", batch, emit=self._emit_truncate)
         if not transaction.explicit:
@@ -384,7 +402,9 @@ class BinlogLog:
     def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
         for event in prepared.events or ():
             rows, table = event.rows, event.table
-            if not self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+            if table.binding in self._left_out:
+                batch.passed.add(table.binding)
+            elif not self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
                 text = rows.decode("latin-1")
                 transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from captures.interface import LogBatch
 from captures.mysql import ddl
@@ -10,7 +10,7 @@ from captures.mysql.ddl import Action, Change
 from captures.mysql.events import Query, client_collation
 from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.logged_tables import LoggedTable, logged_table
-from captures.mysql.table_map import charset_of
+from captures.mysql.table_map import charset_of, read_table_map
 from protocol.codec import encode
 from protocol.errors import SourceError
 from protocol.messages import SourcedSchema
@@ -37,6 +37,7 @@ class LoggedTables:
         self._names_columns = names_columns
         self._named: dict[int, bool] = {}
         self._known: dict[bytes, LoggedTable | None] = {}
+        self._left_out: dict[bytes, int] = {}
         self._gone_tables: set[int] = set()
         self._gone_schemas: set[str] = set()
 
@@ -44,12 +45,21 @@ class LoggedTables:
         """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
         key = body[6:]  # the table's number changes whenever the server opens the table
         try:
-            return self._known[key]
+            table = self._known[key]
         except KeyError:
             pass
+        else:
+            if table is None and key in self._left_out:
+                batch.passed.add(self._left_out[key])
+            return table
         if len(self._known) >= _REMEMBERED:
-            self._known.clear()
+            self.forget()
         table = self._known[key] = logged_table(body, self._tables, mariadb=self._mariadb)
+        if table is None:
+            name = read_table_map(body, mariadb=self._mariadb)
+            if (left_out := self._tables.left_out(name.schema, name.table)) is not None:
+                self._left_out[key] = left_out
+                batch.passed.add(left_out)
         if table is not None:
             self._named[table.binding] = table.named
             if table.new_schema is not None:
@@ -71,7 +81,11 @@ class LoggedTables:
         """
         emptied = []
         renames = []
-        for change in ddl.changes(self._text(query), query.schema):
+        gone: dict[int, SourceError] = {}
+        for change in self._changes(query):
+            for name in (change.name, change.new_name):
+                if (left_out := self._tables.left_out(*name)) is not None:
+                    batch.passed.add(left_out)
             bound = self._tables.bound(*change.name)
             if change.action is Action.RENAMED:
                 renames.append(change)
@@ -82,6 +96,8 @@ class LoggedTables:
             match change.action:
                 case Action.DROPPED | Action.RENAMED:
                     self._gone_tables.add(bound.binding)
+                    if position > bound.as_of:  # Otherwise the catalog had it after that.
+                        gone[bound.binding] = SourceError("TM-MY-007", f"{'.'.join(change.name)} was {change.action}")
                 case Action.WRITTEN:
                     raise SourceError("TM-MY-045", f"{'.'.join(change.name)}: a statement instead of rows at {where}")
                 case Action.EMPTIED:
@@ -93,7 +109,16 @@ class LoggedTables:
                 case Action.CREATED | Action.ENSURED | Action.REFILLED:
                     self._replaced(bound, batch)
         self._renamed(renames, position, batch)
+        batch.away |= {binding: why for binding, why in gone.items() if binding in self._gone_tables}
         return emptied
+
+    def _changes(self, query: Query) -> Iterator[Change]:
+        """What a statement changes; dropping a schema drops its tables."""
+        for change in ddl.changes(self._text(query), query.schema):
+            yield change
+            if change.action is Action.DROPPED and not change.name[1]:
+                for table in self._tables.in_schema(change.name[0]):
+                    yield Change(Action.DROPPED, (change.name[0], table))
 
     def _text(self, query: Query) -> bytes:
         """The statement in UTF-8: its tables' names may need more than ASCII."""
@@ -112,7 +137,7 @@ class LoggedTables:
         return position <= bound.as_of or bound.binding in self._gone_tables or schema.lower() in self._gone_schemas
 
     def _altered(self, bound: BoundTable, position: int, batch: LogBatch) -> None:
-        self._forget()
+        self.forget()
         if position <= bound.as_of:
             if not self._named.get(bound.binding, self._names_columns):
                 # Rows before this statement were read by the columns that the table had only after it.
@@ -125,7 +150,7 @@ class LoggedTables:
         a session with ``sql_log_bin = 0`` did.
         """
         for bound in self._tables.doubted():
-            self._forget()
+            self.forget()
             self._read_again(bound, batch)
 
     def leaves_out(self, table: LoggedTable, gtid: str, position: int, batch: LogBatch) -> bool:
@@ -152,7 +177,10 @@ class LoggedTables:
 
     def _read_again(self, bound: BoundTable, batch: LogBatch) -> None:
         fresh = self._tables.refresh(bound.binding)
-        if fresh is not None:
+        if isinstance(fresh, SourceError):
+            # What rows say from here on cannot be told: those of a system-versioned table have its history among them.
+            self.set_aside(bound.binding, fresh, batch)
+        else:
             # Not only with the next row: until then chunks would find a table that is not as they know it.
             _, schema = self._tables.adopt(bound.binding, fresh.columns)
             batch.changed.add(bound.binding)
@@ -164,9 +192,18 @@ class LoggedTables:
     def _replaced(self, bound: BoundTable, batch: LogBatch) -> None:
         """Another table has the name now, or rows came and went without events."""
         self._gone_tables.discard(bound.binding)
-        self._forget()
-        self._tables.refresh(bound.binding)
-        batch.restarted.add(bound.binding)
+        self.forget()
+        fresh = self._tables.refresh(bound.binding)
+        if isinstance(fresh, SourceError):
+            self.set_aside(bound.binding, fresh, batch)
+        else:
+            batch.restarted.add(bound.binding)
+
+    def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        """Nothing of a binding can be captured from here on."""
+        self._tables.leave_out(binding)
+        self.forget()
+        batch.set_aside[binding] = error
 
     def _renamed(self, renames: Iterable[Change], position: int, batch: LogBatch) -> None:
         """Follows tables through the names that they have within one statement."""
@@ -184,5 +221,7 @@ class LoggedTables:
             else:
                 self._replaced(bound, batch)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """What tables are is asked for anew."""
         self._known.clear()
+        self._left_out.clear()

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from captures.mysql.charsets import Recode
 from captures.mysql.columns import Column
+from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 
@@ -47,8 +48,17 @@ class Tables(Protocol):
         Names are compared as the server compares them (``lower_case_table_names``).
         """
 
-    def refresh(self, binding: int) -> BoundTable | None:
-        """Reads the catalog again. None when the table is not there, or lacks the key. Raises SourceError."""
+    def left_out(self, schema: str, table: str) -> int | None:
+        """The binding of this name that is left out; None where there is none, or it is captured."""
+
+    def in_schema(self, schema: str) -> list[str]:
+        """The names of all tables of a schema that are bound."""
+
+    def leave_out(self, binding: int) -> None:
+        """Captures nothing more of this binding: it is ``left_out`` from here on."""
+
+    def refresh(self, binding: int) -> BoundTable | SourceError:
+        """Reads the catalog again. An error when the table cannot be captured. Raises SourceError otherwise."""
 
     def doubted(self) -> list[BoundTable]:
         """Those in which chunks found other columns since this was asked last."""

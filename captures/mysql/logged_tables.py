@@ -63,7 +63,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     columns = match_columns(logged, bound.columns, tables.recode)
     if columns is None or any(column is None for column in columns):
         fresh = tables.refresh(bound.binding)
-        if fresh is not None:
+        if isinstance(fresh, BoundTable):
             bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
     name = f"{logged.schema}.{logged.table}"
     origin = origin_members(logged.schema, logged.table).decode("latin-1")

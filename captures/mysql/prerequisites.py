@@ -11,6 +11,7 @@ from pymysql.constants import ER
 
 from captures.hashes import no_salt
 from captures.mysql.bindings import captured_columns
+from captures.mysql.catalog import is_versioned
 from captures.mysql.chunk_rows import quoted_name
 from captures.mysql.columns import Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
@@ -211,9 +212,28 @@ def _is_replica(session: Session) -> bool:
 def table_failures(
     session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
+    """What keeps one table from being captured. Warns of cascades. Raises pymysql.Error."""
+    unreadable = False
+    for failure in definition_failures(session, config, resource, table):
+        unreadable |= failure.code == "TM-MY-008"
+        yield failure
+    if table is not None and not unreadable:
+        _warn_of_cascades(session, table, table.name_in_full)
+
+
+def definition_failures(
+    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
     """What keeps one table from being captured. Raises pymysql.Error."""
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
+        if is_versioned(session, (resource.schema_name, resource.table)):
+            yield SourceError(
+                "TM-MY-007",
+                f"{name} is system-versioned: the log has its history as rows",
+                remedy=f"Take it out of the capture, or run: ALTER TABLE {name} DROP SYSTEM VERSIONING;",
+            )
+            return
         yield SourceError(
             "TM-MY-007", f"there is no table {name}, or user {config.user} may not see it, or it cannot be captured"
         )
@@ -235,10 +255,7 @@ def table_failures(
             )
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
-    unreadable = list(_select_failures(session, table, name))
-    yield from unreadable
-    if not unreadable:
-        _warn_of_cascades(session, table, name)
+    yield from _select_failures(session, table, name)
 
 
 def _warn_of_cascades(session: Session, table: Table, name: str) -> None:

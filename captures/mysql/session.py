@@ -12,6 +12,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from captures.interface import TableAway
 from captures.mysql.authentication import PLUGINS, expired, refusal
 from captures.mysql.config import EndpointConfig
 from protocol.errors import SourceError
@@ -162,7 +163,7 @@ def query_failure(error: Exception, what: str) -> SourceError:
     if number in _FORBIDDEN:
         return SourceError("TM-MY-008", where)
     if number in _NO_TABLE:
-        return SourceError("TM-MY-007", where)
+        return TableAway("TM-MY-007", where)
     if number in _ALTERED:
         return SourceError("TM-MY-030", where)
     if number in _LOST or number in _NO_CONNECTION or number == 0:

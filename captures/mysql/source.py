@@ -10,9 +10,8 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
-from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, never
-from captures.mysql.bindings import MysqlBinding, bound_tables, folded
-from captures.mysql.catalog import is_versioned
+from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, Regained, TableAway, never
+from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
 from captures.mysql.columns import Column, Table
@@ -22,6 +21,7 @@ from captures.mysql.history import continued, end_position, log_files, server_id
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
 from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
+from captures.mysql.prerequisites import definition_failures
 from captures.mysql.scan_target import ScanTarget
 from captures.mysql.session import asking, connect
 from captures.mysql.snapshot_scan import SnapshotScan
@@ -67,7 +67,7 @@ class MysqlSource:
     """See ``captures.interface.Source``.
 
     Raises:
-        SourceError: No connection, or a bound table that is gone.
+        SourceError: No connection, or none of the bound tables can be captured.
     """
 
     def __init__(
@@ -95,6 +95,8 @@ class MysqlSource:
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
+        self._left_out: set[int] = set()
+        self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
         self._snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
@@ -106,19 +108,22 @@ class MysqlSource:
         bound = []
         tables = bound_tables(self._session, resources)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
-            if table is None:
-                raise SourceError("TM-MY-007", f"there is no table {resource.schema_name}.{resource.table}")
+            unfit = next(definition_failures(self._session, self._config, resource, table), None)
             bound.append(
                 MysqlBinding(
                     index,
                     binding.state_key,
                     resource,
-                    table,
+                    table if table is not None and unfit is None else absent(resource),
                     emit_truncate=self._config.truncate == "emit",
                     tinyint1_as_bool=self._config.tinyint1_as_bool,
                     salt=self._config.hash_salt.get_secret_value().encode(),
+                    unfit=unfit,
                 )
             )
+        failures = [binding.unfit for binding in bound if binding.unfit is not None]
+        if failures and len(failures) == len(bound):
+            raise failures[0]
         return bound
 
     def _folded(self, schema: str, table: str) -> tuple[str, str]:
@@ -223,8 +228,11 @@ class MysqlSource:
         self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
     ) -> list[Key]:
         target = self._target(binding)
-        with asking(f"looking for the least and greatest key of {target.name}"):
-            return split(self._session, target, cursor, until, parts)
+        try:
+            with asking(f"looking for the least and greatest key of {target.name}"):
+                return split(self._session, target, cursor, until, parts)
+        except TableAway:
+            return []  # The next chunk tells.
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
@@ -272,36 +280,82 @@ class MysqlSource:
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         binding = self._by_name.get(self._folded(schema, table))
-        return None if binding is None else self._bound_table(binding)
+        return None if binding is None or binding.index in self._left_out else self._bound_table(binding)
 
-    def refresh(self, binding: int) -> BoundTable | None:
+    def left_out(self, schema: str, table: str) -> int | None:
+        binding = self._by_name.get(self._folded(schema, table))
+        return binding.index if binding is not None and binding.index in self._left_out else None
+
+    def in_schema(self, schema: str) -> list[str]:
+        wanted = self._folded(schema, "")[0]
+        return [table for name, table in self._by_name if name == wanted]
+
+    def refresh(self, binding: int) -> BoundTable | SourceError:
         bound = self._bindings[binding]
         with asking(f"reading the columns of {bound.name}"):
             as_of = end_of_log(self._session)
-            table = bound_tables(self._session, [bound.resource])[0]
-            if table is None and is_versioned(self._session, bound.table.path):
-                raise SourceError(
-                    "TM-MY-007",
-                    f"{bound.name} is system-versioned now: the log has its history as rows",
-                    remedy=f"Take it out of the capture, or run: ALTER TABLE {bound.name} DROP SYSTEM VERSIONING;",
-                )
-        if table is None:
-            return None
-        key = bound.resource.key if bound.resource.key is not None else table.key
-        names = {column.name for column in table.columns}
-        if not set(key) <= names or (bound.resource.scan == "key" and not key):
-            return None
-        bound.table = table
-        self._catalog_read[binding] = as_of
-        announced = bound.announced
-        self.tables[binding] = bound.opened()
-        bound.announced = announced  # It is the log that says when rows have these columns.
+        table = self._present(bound)
+        if isinstance(table, SourceError):
+            return table
+        self._bind(bound, table, as_of)
         return self._bound_table(bound)
+
+    def _present(self, bound: MysqlBinding) -> Table | SourceError:
+        """The table as it is now, or why it cannot be captured."""
+        with asking(f"reading the columns of {bound.name}"):
+            table = bound_tables(self._session, [bound.resource])[0]
+            for failure in definition_failures(self._session, self._config, bound.resource, table):
+                return failure
+        assert table is not None
+        return table
+
+    def _bind(self, bound: MysqlBinding, table: Table, as_of: int) -> None:
+        bound.table, bound.unfit = table, None
+        self._catalog_read[bound.index] = as_of
+        announced = bound.announced
+        self.tables[bound.index] = bound.opened()
+        bound.announced = announced  # It is the log that says when rows have these columns.
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int, identity: str = "") -> None:
+        self._left_out.add(binding)
+        if self._log is not None:
+            self._log.leave_out(binding)
+
+    def unfit(self, binding: int) -> SourceError | None:
+        found = self._present(self._bindings[binding])
+        return found if isinstance(found, SourceError) else None
+
+    def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
+        bound = self._bindings[binding]
+        with asking("asking for the end of the log"):
+            as_of = end_of_log(self._session)
+        table = self._present(bound)
+        if isinstance(table, SourceError):
+            self._returning.pop(binding, None)
+            return table
+        shape = table.columns, table.key, table.engine
+        before, end = self._returning.get(binding, (None, 0))
+        if before != shape:
+            self._returning[binding] = shape, as_of
+            return None
+        if position < end:
+            return None
+        # What the log had of it up to here was passed over; every statement of it after this one is followed.
+        del self._returning[binding]
+        self._left_out.discard(binding)
+        self._bind(bound, table, as_of)
+        bound.announced = bound.document_schema
+        if self._log is not None:
+            self._log.take_up(binding)
+        return Regained(same=True)
 
     def doubted(self) -> list[BoundTable]:
         found = []
         while self._doubted:
-            found.append(self._bound_table(self._bindings[self._doubted.pop()]))
+            if (binding := self._doubted.pop()) not in self._left_out:
+                found.append(self._bound_table(self._bindings[binding]))
         return found
 
     def without_prepared(self) -> set[int]:

@@ -50,6 +50,11 @@ def bound_tables(session: psycopg.Connection, resources: Sequence[ResourceConfig
     return [found.get(name) for name in names]
 
 
+def absent(resource: ResourceConfig, oid: int = 0) -> Table:
+    """What stands for the table of a resource that cannot be captured; ``oid`` is that of the one that could."""
+    return Table(oid, resource.schema_name, resource.table, (), (), False, "d", False, "", None, 0)
+
+
 def warn_of_silent_changes(session: psycopg.Connection, before: Table, after: Table) -> None:
     """Logs which columns have other values than documents say, because an ALTER TABLE made no events.
 
@@ -71,6 +76,7 @@ class PostgresBinding:
 
     Attributes:
         entry: Of the publication, ``captures.postgres.watch.Appearance``, as of which all that was captured is whole.
+        unfit: Why it cannot be captured. ``table`` has a name then, and perhaps the number that it had.
 
     Raises:
         SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
@@ -83,6 +89,7 @@ class PostgresBinding:
     emit_truncate: bool
     salt: bytes = field(default=b"", repr=False)
     entry: str | None = None
+    unfit: SourceError | None = None
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
@@ -109,6 +116,9 @@ class PostgresBinding:
         return document_schema(self.table, self.columns, self.key, truncates=self.emit_truncate)
 
     def opened(self) -> OpenedTable:
+        if self.unfit is not None:
+            name, priority = self.name, self.resource.priority
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
         return OpenedTable(
             binding=self.index,
             name=self.name,

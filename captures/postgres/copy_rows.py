@@ -13,6 +13,7 @@ import psycopg
 from psycopg import pq
 
 from backfill.chunk_size import CHUNK_BYTES
+from captures.interface import TableAway
 from captures.postgres.session import error_text, refusal
 from protocol.errors import SourceError
 
@@ -155,7 +156,9 @@ class CopyConnection:
         if result is None or self._connection.status != pq.ConnStatus.OK:
             return SourceError("TM-PG-020", f"reading a chunk of {name}: {error_text(self._connection)}")
         state, text = refusal(result)
-        return SourceError(_CODES.get(state, "TM-PG-019"), f"reading a chunk of {name}: {text} (SQLSTATE {state})")
+        code = _CODES.get(state, "TM-PG-019")
+        kind = TableAway if code == "TM-PG-007" else SourceError
+        return kind(code, f"reading a chunk of {name}: {text} (SQLSTATE {state})")
 
 
 def _broken(error: psycopg.OperationalError, name: str) -> SourceError:

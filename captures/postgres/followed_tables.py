@@ -9,20 +9,20 @@ from dataclasses import replace
 
 import psycopg
 
-from captures.interface import OpenedTable
+from captures.interface import OpenedTable, Regained, TableAway
 from captures.postgres.altered import AlteredTables
-from captures.postgres.bindings import PostgresBinding, bound_tables, warn_of_silent_changes
+from captures.postgres.bindings import PostgresBinding, absent, bound_tables, warn_of_silent_changes
 from captures.postgres.catalog import read_tables, read_types
 from captures.postgres.columns import Column, Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log import AlteredTable, BoundRelation, origin_members
+from captures.postgres.log import AlteredTable, BoundRelation, LeftOut, origin_members
 from captures.postgres.pgoutput import Relation
-from captures.postgres.prerequisites import table_failures
+from captures.postgres.prerequisites import log_failures
 from captures.postgres.rows import compile_log_decoder
 from captures.postgres.scan_target import ScanTarget
 from captures.postgres.session import asking
 from captures.postgres.setup import lacking, unpublished
-from captures.postgres.uncapturable import no_table
+from captures.postgres.uncapturable import rows_come_as_another
 from captures.postgres.watch import Appearance, read_appearances
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -31,9 +31,6 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
 """How often the catalogs are asked whether tables are still what they were."""
-
-REMINDER_SECONDS = 60.0
-"""A table whose changes are not captured is warned of at most this often."""
 
 
 class FollowedTables:
@@ -44,7 +41,7 @@ class FollowedTables:
         end_of_log: Where the server's log ends now.
 
     Raises:
-        SourceError: A bound table that is gone.
+        SourceError: None of the tables can be captured.
 
     Attributes:
         bindings: By index.
@@ -64,10 +61,12 @@ class FollowedTables:
         self.session = session
         self._end_of_log = end_of_log
         self._look_at = time.monotonic() + LOOK_SECONDS
-        self._reminded_at: dict[int, float] = {}
+        self._away: dict[int, SourceError] = {}
+        self._left_out: set[int] = set()
+        self._returning: dict[int, tuple[Appearance, int]] = {}
         self._seen: list[Appearance | None] = []
         self.bindings = self._bound(bindings, resources)
-        self._by_oid = {binding.table.oid: binding for binding in self.bindings}
+        self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
         self._names = {binding.table.path: binding for binding in self.bindings}
         self.opened: list[OpenedTable] = [binding.opened() for binding in self.bindings]
         self.found = AlteredTables()
@@ -79,22 +78,30 @@ class FollowedTables:
             tables = bound_tables(self.session, resources)
         bound = []
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
-            if table is None:
-                raise no_table(self.session, self._config, resource)
-            seen = appearances.get(table.path)
+            unfit = self._undecodable(resource, table)
+            seen = appearances.get((resource.schema_name, resource.table))
             self._seen.append(seen)
             bound.append(
                 PostgresBinding(
                     index,
                     binding.state_key,
                     resource,
-                    table,
+                    table if table is not None and unfit is None else absent(resource),
                     emit_truncate=self._config.truncate == "emit",
                     salt=self._config.hash_salt.get_secret_value().encode(),
-                    entry=seen.entry if seen is not None else None,
+                    entry=seen.entry if seen is not None and unfit is None else None,
+                    unfit=unfit,
                 )
             )
+        failures = [binding.unfit for binding in bound if binding.unfit is not None]
+        if failures and len(failures) == len(bound):
+            raise failures[0]
         return bound
+
+    def _undecodable(self, resource: ResourceConfig, table: Table | None) -> SourceError | None:
+        """Why the log of a table cannot be decoded, whoever publishes it."""
+        with asking(f"looking at {'.'.join(resource.path)}"):
+            return next(log_failures(self.session, self._config, resource, table), None)
 
     def _appearances(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Appearance]:
         return read_appearances(self.session, self._config.publication, names)
@@ -115,21 +122,95 @@ class FollowedTables:
             entry = entries.get(binding.state_key)
             if entry is not None and entry != binding.entry:
                 binding.entry = entry
-                self.found.add(binding.index)
+                if binding.index not in self._left_out:
+                    self.found.add(binding.index)
 
     def published_anew(self) -> None:
         """All tables are read anew, perhaps from another publication."""
         with asking("looking at the publication"):
             appearances = self._appearances([binding.table.path for binding in self.bindings])
-        for binding in self.bindings:
+        for binding in self.captured:
             seen = self._seen[binding.index] = appearances.get(binding.table.path)
             binding.entry = seen.entry if seen is not None else None
 
+    # Tables that are set aside: see captures.asides.
+
+    @property
+    def captured(self) -> list[PostgresBinding]:
+        """Those that are not left out."""
+        return [binding for binding in self.bindings if binding.index not in self._left_out]
+
+    def cannot_publish(self, binding: PostgresBinding, failure: SourceError) -> None:
+        """Found before the log is open."""
+        self.opened[binding.index] = replace(self.opened[binding.index], unfit=failure)
+        self._left_out.add(binding.index)
+
+    def leave_out(self, index: int, identity: str = "") -> None:
+        """See ``captures.interface.Source``, and ``captures.postgres.log.Tables``."""
+        self._left_out.add(index)
+        binding = self.bindings[index]
+        oid = identity.partition(" ")[0]
+        if binding.unfit is not None and oid:
+            # What the log has of the one that could be captured is passed over, and counts as a change.
+            self._bind(binding, absent(binding.resource, int(oid)))
+
+    def present(self, index: int) -> Table | None:
+        """The table as it is now, where its log could be decoded if it were published."""
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            table = bound_tables(self.session, [binding.resource])[0]
+        return None if self._undecodable(binding.resource, table) is not None else table
+
+    def unfit(self, index: int) -> SourceError | None:
+        """Why a table cannot be captured as it is now; None where it can."""
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            return self._unfit(binding, bound_tables(self.session, [binding.resource])[0])
+
+    def regain(self, index: int, position: int) -> Regained | SourceError | None:
+        """See ``captures.interface.Source``."""
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            # Looked at before the columns are read: what is altered in between is seen the next time.
+            seen = self._appearances([binding.table.path]).get(binding.table.path)
+            fresh = bound_tables(self.session, [binding.resource])[0]
+            failure = self._unfit(binding, fresh)
+        if failure is not None or fresh is None or seen is None:
+            self._returning.pop(index, None)
+            return failure
+        before, end = self._returning.get(index, (None, 0))
+        if before != seen:
+            # What the log has of before is of another table perhaps, or is followed by what it lacks.
+            self._returning[index] = seen, self._end_of_log()
+            return None
+        if position < end:
+            return None
+        same = fresh.oid == binding.table.oid and seen.entry == (binding.entry or seen.entry)
+        if same and binding.unfit is None:
+            with asking(f"reading the columns of {binding.name}"):
+                warn_of_silent_changes(self.session, binding.table, fresh)
+        binding.unfit, binding.entry = None, seen.entry
+        self._seen[index] = seen
+        self._bind(binding, fresh)
+        self._left_out.discard(index)
+        del self._returning[index]
+        return Regained(same)
+
     # As the log shows them.
 
-    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | None:
+    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
         """The decoder of a relation's rows; announces a new schema when its columns changed."""
         binding = self._by_oid.get(relation.oid)
+        named = binding or self._names.get((relation.schema, relation.table))
+        if named is not None and named.index in self._left_out:
+            return LeftOut(named.index)
+        try:
+            return self._decoded(binding, relation)
+        except TableAway as error:
+            assert named is not None
+            return LeftOut(named.index, error)
+
+    def _decoded(self, binding: PostgresBinding | None, relation: Relation) -> BoundRelation | AlteredTable | None:
         announced = binding.document_schema if binding is not None else None
         if binding is None:
             if (binding := self._successor(relation)) is None:
@@ -187,9 +268,8 @@ class FollowedTables:
             present = read_tables(self.session, [binding.table.path])
             if not present or present[0].oid != relation.oid:
                 return None
-            failures = list(table_failures(self.session, self._config, binding.resource, present[0]))
-        if failures:
-            raise failures[0]
+            for failure in log_failures(self.session, self._config, binding.resource, present[0]):
+                raise away(failure)
         logger.warning("%s was dropped and made again, or another table took its name", binding.name)
         self._bind(binding, present[0])
         return binding
@@ -197,19 +277,19 @@ class FollowedTables:
     def _rekeyed(self, binding: PostgresBinding, relation: Relation) -> bool:
         """Gives the binding the key by which the log has rows now; False where that is not its table's key any more.
 
-        Raises SourceError when the log does not have the key because of the table's replica identity.
+        Raises TableAway when the log does not have the key because of the table's replica identity.
         """
         with asking(f"reading the key of {binding.name}"):
             fresh = bound_tables(self.session, [binding.resource])[0]
             if fresh is not None and fresh.oid == relation.oid:
-                for failure in table_failures(self.session, self._config, binding.resource, fresh):
-                    raise failure
+                for failure in log_failures(self.session, self._config, binding.resource, fresh):
+                    raise away(failure)
                 self._bind(binding, fresh)
         logger.warning("%s has another key; it is read anew", binding.name)
         return not _has_another_key(relation, binding)
 
     def _bind(self, binding: PostgresBinding, table: Table) -> None:
-        del self._by_oid[binding.table.oid]
+        self._by_oid.pop(binding.table.oid, None)
         binding.table = table
         self._by_oid[table.oid] = binding
         self.opened[binding.index] = binding.opened()
@@ -221,9 +301,9 @@ class FollowedTables:
         self._look()
         if not self.found:
             return []
-        due = self.found.due(position, self._end_of_log)
+        due = [index for index in self.found.due(position, self._end_of_log) if index not in self._left_out]
         if not due:
-            return None
+            return None if self.found else []
         found = []
         for index in due:
             binding = self.bindings[index]
@@ -233,7 +313,7 @@ class FollowedTables:
                 failure = self._unfit(binding, fresh)
                 if fresh is None or seen is None or failure is not None:
                     self._seen[index] = None  # It is looked at again: it may be on its way to become something else.
-                    self._remind(binding, failure)
+                    self._found_away(binding, failure)
                 elif seen != self._seen[index]:
                     self._seen[index] = seen  # Altered once more: the log has to be read to where that was.
                     self.found.add(index)
@@ -260,34 +340,39 @@ class FollowedTables:
             return
         self._look_at = now + LOOK_SECONDS
         with asking("looking whether tables are what they were"):
-            appearances = self._appearances([binding.table.path for binding in self.bindings])
-            for binding in self.bindings:
+            captured = self.captured
+            appearances = self._appearances([binding.table.path for binding in captured])
+            for binding in captured:
                 seen = appearances.get(binding.table.path)
                 if seen is None or seen.entry is None:
-                    self._remind(binding, self._unfit(binding, binding.table if seen is not None else None))
+                    self._found_away(binding, self._unfit(binding, binding.table if seen is not None else None))
                 elif seen != self._seen[binding.index]:
                     self._seen[binding.index] = seen
                     self.found.add(binding.index)
 
     def _unfit(self, binding: PostgresBinding, table: Table | None) -> SourceError | None:
         """Why the log does not, or could not, have the table's changes; None where it has them."""
-        for failure in table_failures(self.session, self._config, binding.resource, table):
+        for failure in log_failures(self.session, self._config, binding.resource, table):
             return failure
         assert table is not None
         missing = unpublished(self.session, self._config.publication, [table])
-        return None if missing == [] else lacking(self.session, self._config, [table], exists=missing is not None)
+        if missing == []:
+            return next(rows_come_as_another(self.session, self._config.publication, [table]), None)
+        return lacking(self.session, self._config, [table], exists=missing is not None)
 
-    def _remind(self, binding: PostgresBinding, failure: SourceError | None) -> None:
-        now = time.monotonic()
-        if failure is None or now < self._reminded_at.get(binding.index, now):
-            return
-        self._reminded_at[binding.index] = now + REMINDER_SECONDS
-        logger.warning(
-            "%s; changes of %s are not captured, and it will be read anew once that is mended",
-            failure.message,
-            binding.name,
-            extra={"code": failure.code, "remedy": failure.remedy},
-        )
+    def _found_away(self, binding: PostgresBinding, failure: SourceError | None) -> None:
+        if failure is not None:
+            self._away[binding.index] = failure
+
+    def away(self) -> dict[int, SourceError]:
+        """See ``captures.postgres.log.Tables``."""
+        found, self._away = self._away, {}
+        return found
+
+
+def away(failure: SourceError) -> TableAway:
+    """What keeps a table from being captured, as an error that sets only that table aside."""
+    return TableAway(failure.code, failure.message, remedy=failure.remedy)
 
 
 def _has_another_key(relation: Relation, binding: PostgresBinding) -> bool:

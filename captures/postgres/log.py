@@ -34,18 +34,24 @@ NEAR_END_BYTES = 1024 * 1024
 class Tables(Protocol):
     """Knows how the rows of a relation are decoded."""
 
-    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | None:
+    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
         """The binding and decoder of a relation's rows.
 
         None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
         they are passed over, and the table is read anew.
         """
 
+    def leave_out(self, binding: int) -> None:
+        """Captures nothing more of this binding: its relations are ``LeftOut`` from here on."""
+
     def altered(self, position: int) -> Sequence[AlteredTable] | None:
         """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
 
         Called between transactions. Rows that follow come after a Relation message of their own.
         """
+
+    def away(self) -> dict[int, SourceError]:
+        """Tables that were found since this was asked last not to be as they can be captured, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,14 @@ class AlteredTable:
     binding: int
     new_schema: JsonObject | None
     restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A relation of a binding that is left out, as of now because of ``error``: its rows are passed over."""
+
+    binding: int
+    error: SourceError | None = None
 
 
 @dataclass(slots=True)
@@ -125,6 +139,9 @@ class PgoutputLog:
         self._tables = tables
         self._emit_truncate = emit_truncate
         self._relations: dict[bytes, BoundRelation | None] = {}
+        self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
+        self._left_out: dict[bytes, int] = {}
+        self._taken_up: list[bytes] = []
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
         self._suffix = b""
@@ -163,11 +180,37 @@ class PgoutputLog:
         known = self.position if self.between_transactions else max(self.position, self._begin.commit_lsn)
         self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
         self._relations.clear()
+        self._shown.clear()
+        self._left_out.clear()
+        self._taken_up.clear()
         self._failure = None
         if not self.between_transactions:
             self._resuming = True
             self._returned = max(self._returned, self._changes)
             self._changes = 0
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        for oid, relation in self._relations.items():
+            if relation is not None and relation.binding == binding:
+                self._relations[oid] = None
+                self._left_out[oid] = binding
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        # The server does not show a relation again that has not changed.
+        again = [oid for oid, left_out in self._left_out.items() if left_out == binding]
+        for oid in again:
+            del self._left_out[oid]
+        self._taken_up += again
+
+    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        """Nothing of a binding can be captured from here on."""
+        self._tables.leave_out(binding)
+        self.leave_out(binding)
+        batch.set_aside[binding] = error
 
     def reading(self) -> str:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
@@ -184,10 +227,14 @@ class PgoutputLog:
             raise self._failure
         batch = LogBatch()
         try:
+            while self._taken_up:
+                oid = self._taken_up[-1]
+                self._show(oid, self._shown[oid], batch)
+                self._taken_up.pop()
             self._fill(batch, limit, wait, wakeup)
         except (SourceError, psycopg.OperationalError) as error:
             failure = error if isinstance(error, SourceError) else self._connection.broken(error)
-            if not (batch.lines or batch.transactions or batch.changed or batch.restarted):
+            if not batch.says_something:
                 raise failure from None
             # What was read up to here counts as returned, so it must be: the error comes with the next call.
             self._failure = failure
@@ -216,6 +263,8 @@ class PgoutputLog:
                         relation = self._relations[message[1:5]]
                         if relation is not None:
                             self._row(relation, message, start_lsn(data, 1)[0], batch)
+                        elif message[1:5] in self._left_out:
+                            batch.passed.add(self._left_out[message[1:5]])
                     self._changes += 1
                 else:
                     self._message(message, start_lsn(data, 1)[0], batch)
@@ -276,22 +325,36 @@ class PgoutputLog:
             if self._dirty:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
-            bound = self._tables.relation(pgoutput.read_relation(message))
-            self._relations[message[1:5]] = bound if isinstance(bound, BoundRelation) else None
-            if bound is not None:
-                self._announce(bound, batch)
+            self._show(message[1:5], pgoutput.read_relation(message), batch)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
                 for oid in pgoutput.read_truncate(message):
                     relation = self._relations[oid]
                     if relation is not None:
                         self._truncate(relation, lsn, batch)
+                    elif oid in self._left_out:
+                        batch.passed.add(self._left_out[oid])
             self._changes += 1
         elif kind not in pgoutput.IGNORED:
             raise pgoutput.unknown_message(message)
 
+    def _show(self, oid: bytes, relation: Relation, batch: LogBatch) -> None:
+        bound = self._tables.relation(relation)
+        self._relations[oid] = bound if isinstance(bound, BoundRelation) else None
+        self._left_out.pop(oid, None)
+        if bound is None:
+            return
+        self._shown[oid] = relation
+        if isinstance(bound, LeftOut):
+            self._left_out[oid] = bound.binding
+            if bound.error is not None:
+                self._set_aside(bound.binding, bound.error, batch)
+        else:
+            self._announce(bound, batch)
+
     def _take_altered(self, batch: LogBatch) -> None:
         altered = self._tables.altered(self.position)
+        batch.away |= self._tables.away()
         if altered is None:
             self.request_progress()
             return

@@ -46,6 +46,16 @@ def unmet(
 def table_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
+    """What keeps one table from being captured: its log, or only its rows. Raises psycopg.Error."""
+    yield from log_failures(session, config, resource, table)
+    if table is not None:
+        yield from _reading_failures(session, config, table)
+
+
+def log_failures(
+    session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps a table from being captured at all. Asks the server nothing of a table that is there."""
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
         yield no_table(session, config, resource)
@@ -85,6 +95,11 @@ def table_failures(
         yield SourceError(
             "TM-PG-032", f"{name}: deletes do not carry the key {', '.join(key)}", remedy=f"Run: {statement}"
         )
+
+
+def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:
+    """What keeps a table from being read: its log can be followed without."""
+    name = table.qualified_name
     granted = session.execute(
         "SELECT has_table_privilege(%s::oid, 'SELECT') AND has_schema_privilege(%s, 'USAGE'),"
         " row_security_active(%s::oid)",

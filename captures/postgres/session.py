@@ -13,6 +13,7 @@ from psycopg import pq
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
+from captures.interface import TableAway
 from protocol.errors import SourceError
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def query_failure(error: psycopg.Error, what: str) -> SourceError:
     if error.sqlstate == "42501":
         return SourceError("TM-PG-008", f"{what}: {reason}")
     if error.sqlstate in ("42P01", "3F000"):
-        return SourceError("TM-PG-007", f"{what}: {reason}")
+        return TableAway("TM-PG-007", f"{what}: {reason}")
     if isinstance(error, psycopg.OperationalError):
         return SourceError("TM-PG-020", f"{what}: {reason}")
     return SourceError("TM-PG-019", f"{what}: {reason}" + (f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""))

@@ -71,6 +71,16 @@ def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[
     return [table for table in tables if table.oid in missing]
 
 
+def owned(session: psycopg.Connection, tables: Sequence[Table]) -> list[Table]:
+    """The tables that the user owns, which it may publish."""
+    rows = session.execute(
+        "SELECT oid FROM pg_class WHERE oid = ANY(%s) AND pg_has_role(current_user, relowner, 'member')",
+        [[table.oid for table in tables]],
+    ).fetchall()
+    own = {row[0] for row in rows}
+    return [table for table in tables if table.oid in own]
+
+
 def publication_statement(publication: str, tables: Sequence[Table], *, exists: bool) -> sql.Composed:
     """The SQL that makes the publication or adds the tables to it."""
     names = sql.SQL(", ").join(map(own_rows, tables))

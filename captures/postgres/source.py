@@ -11,9 +11,10 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
-from captures.interface import Barrier, LostPosition, OpenedTable, never
+from captures.interface import Barrier, LostPosition, OpenedTable, Regained, SessionEnded, TableAway, never
 from captures.postgres.altered import WatchedReader
 from captures.postgres.chunks import CopyChunkReader
+from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.fence import FenceTaker
 from captures.postgres.followed_tables import FollowedTables
@@ -31,17 +32,21 @@ from captures.postgres.setup import (
     ensure_publication,
     ensure_slot,
     lacking,
+    owned,
     publication_lost,
     slot_statement,
     unpublished,
 )
 from captures.postgres.snapshot import Snapshot, SnapshotFence
-from captures.postgres.uncapturable import rows_come_as_another
+from captures.postgres.uncapturable import uncaptured_partitions
 from captures.reader_process import ReaderProcess
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
 logger = logging.getLogger(__name__)
+
+PUBLISH_SECONDS = 2.0
+"""How long publishing a table may wait for others while the log is not read."""
 
 SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
@@ -51,7 +56,7 @@ class PostgresSource:
     """See ``captures.interface.Source``; ``followed`` are its tables.
 
     Raises:
-        SourceError: No connection, or a bound table that is gone.
+        SourceError: No connection, or none of the bound tables can be captured.
     """
 
     def __init__(
@@ -98,31 +103,61 @@ class PostgresSource:
             if slot is not None:
                 self._check_publication_lasts()
             self._publish(ended)
-            self._check_published()
             return self._make_slot(ended)
         position = parse_lsn(cursor)
         self._check(position, position, identity or {})
         self._check_publication_lasts()
         self._publish(ended)
         self.followed.published_before((identity or {}).get("published") or {})
-        self._check_published()
         return position
 
     def _publication_lost(self) -> LostPosition:
         self._undecodable = True
-        return publication_lost(self._config, [binding.table for binding in self.followed.bindings])
+        return publication_lost(self._config, self._tables())
+
+    def _tables(self) -> list[Table]:
+        """Those that are not left out."""
+        return [binding.table for binding in self.followed.captured]
 
     def _check_publication_lasts(self) -> None:
         """Raises LostPosition where there is a slot and no publication: one that is made now would be too young."""
         with asking("looking for the publication"):
-            if self.followed.bindings and unpublished(self._session, self._config.publication, []) is None:
+            if self._tables() and unpublished(self._session, self._config.publication, []) is None:
                 raise self._publication_lost()
 
     def _publish(self, ended: Callable[[], bool]) -> None:
+        """Publishes what is not, as far as that is allowed; tables that stay unpublished are ``unfit``.
+
+        Raises SourceError where that is all of them.
+        """
+        if not (tables := self._tables()):
+            return
         with asking("preparing the publication"):
-            tables = [binding.table for binding in self.followed.bindings]
-            if tables and self._note(ensure_publication(self._session, self._config, tables, ended)):
+            try:
+                made = ensure_publication(self._session, self._config, tables, ended)
+            except SourceError as refused:
+                if refused.code != "TM-PG-011":
+                    raise
+                made = self._publish_some(tables, refused, ended)
+            if self._note(made):
                 self.followed.published_anew()
+        self._check_published()
+
+    def _publish_some(self, tables: Sequence[Table], refused: SourceError, ended: Callable[[], bool]) -> Made | None:
+        """After it was refused for all: the user's own tables, for which nobody else has to be asked."""
+        missing = unpublished(self._session, self._config.publication, tables)
+        lacks = tables if missing is None else missing
+        published = [table for table in tables if table not in lacks]
+        own = owned(self._session, lacks)
+        if own and len(own) < len(lacks):
+            try:
+                return ensure_publication(self._session, self._config, [*published, *own], ended)
+            except SourceError as again:
+                if again.code != "TM-PG-011":
+                    raise
+        if not published:
+            raise refused
+        return None
 
     def _make_slot(self, ended: Callable[[], bool]) -> int:
         with asking("preparing the replication slot"):
@@ -154,14 +189,61 @@ class PostgresSource:
                 )
 
     def _check_published(self) -> None:
-        """Raises ``TM-PG-011`` where a table's changes are not in the log: that would not be noticed otherwise."""
-        tables = [binding.table for binding in self.followed.bindings]
+        """Finds tables whose changes are not in the log, which would not be noticed otherwise.
+
+        Raises SourceError where that is all of them.
+        """
         with asking("looking at the publication"):
+            tables = self._tables()
             missing = unpublished(self._session, self._config.publication, tables)
-            if missing is None or missing:
-                raise lacking(self._session, self._config, missing or tables, exists=missing is not None)
-            for failure in rows_come_as_another(self._session, self._config.publication, tables):
-                raise failure
+            if missing is None:
+                raise lacking(self._session, self._config, tables, exists=False)
+            unfit = {table.oid: lacking(self._session, self._config, [table], exists=True) for table in missing}
+            unfit |= dict(uncaptured_partitions(self._session, self._config.publication, tables))
+        if tables and len(unfit) == len(tables):
+            raise next(iter(unfit.values()))
+        for binding in self.followed.captured:
+            if (failure := unfit.get(binding.table.oid)) is not None:
+                self.followed.cannot_publish(binding, failure)
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int, identity: str) -> None:
+        self.followed.leave_out(binding, identity)
+        if self._stream is not None:
+            self._stream.leave_out(binding)
+
+    def unfit(self, binding: int) -> SourceError | None:
+        return self.followed.unfit(binding)
+
+    def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
+        assert self._stream is not None
+        if asked:
+            self._publish_again(binding)
+        regained = self.followed.regain(binding, position)
+        if regained is None:
+            self._stream.request_progress()
+        elif isinstance(regained, Regained):
+            self._stream.take_up(binding)
+        return regained
+
+    def _publish_again(self, binding: int) -> None:
+        """Publishes a table that is not, where nobody has to be waited for: the log is not read meanwhile."""
+        table = self.followed.present(binding)
+        deadline = time.monotonic() + PUBLISH_SECONDS
+        if table is None or not self._config.create:
+            return
+        try:
+            with asking("preparing the publication"):
+                if unpublished(self._session, self._config.publication, [table]):
+                    self._note(
+                        ensure_publication(self._session, self._config, [table], lambda: time.monotonic() >= deadline)
+                    )
+        except SessionEnded:
+            logger.warning("publishing %s has to wait for others; it is tried again with the next session", table.name)
+        except SourceError as refused:
+            if refused.code != "TM-PG-011":
+                raise  # Otherwise looking at the table tells.
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._publish(ended)
@@ -239,8 +321,11 @@ class PostgresSource:
         self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
     ) -> list[Key]:
         cut = split_pages if physical else split
-        with asking(f"splitting the scan of {self.followed.bindings[binding].name}"):
-            return cut(self._session, self.followed.target(binding), cursor, until, parts)
+        try:
+            with asking(f"splitting the scan of {self.followed.bindings[binding].name}"):
+                return cut(self._session, self.followed.target(binding), cursor, until, parts)
+        except TableAway:
+            return []  # The next chunk tells.
 
     def _snapshot(self) -> Snapshot:
         recovery = in_recovery(self._session)  # Before the snapshot is taken: see CopyChunkReader.

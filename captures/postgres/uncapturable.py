@@ -72,10 +72,18 @@ def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 def rows_come_as_another(
     session: psycopg.Connection, publication: str, tables: Sequence[Table]
 ) -> Iterator[SourceError]:
-    """An error for each partition whose rows the publication gives under the name of a table that it is a part of.
+    """The errors of ``uncaptured_partitions``."""
+    for _, failure in uncaptured_partitions(session, publication, tables):
+        yield failure
 
-    With ``publish_via_partition_root`` that is the topmost table above the partition that the publication has; a
-    partition is published as itself where the publication has none of those.
+
+def uncaptured_partitions(
+    session: psycopg.Connection, publication: str, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """The number of each partition whose rows the publication gives under the name of another table, and an error.
+
+    It is a part of that table. With ``publish_via_partition_root`` that is the topmost table above the partition that
+    the publication has; a partition is published as itself where the publication has none of those.
 
     Args:
         tables: Those that are bound. One that is above another need not be published yet: it will be.
@@ -102,9 +110,10 @@ def rows_come_as_another(
     above: dict[int, str | None] = dict(found)
     for table in tables:
         if (root := above.get(table.oid)) is not None:
-            yield SourceError(
+            failure = SourceError(
                 "TM-PG-036",
                 f"{table.qualified_name} is a partition, and publication {publication} gives its rows as {root}'s",
                 remedy=f"Capture {root} and not its partitions; or use a publication of this capture's own "
                 "that has the partition and none of the tables that it is a part of.",
             )
+            yield table.oid, failure

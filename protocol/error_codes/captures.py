@@ -45,6 +45,14 @@ CODES = (
         "back.",
     ),
     ErrorCode(
+        "TM-CAP-007",
+        "Tables are set aside",
+        Policy.MANUAL,
+        "Mend what the error says of each of them: all other tables are captured. A table that can be captured again comes "
+        "back by itself, at once on `tidemark resume`: where it stood if nothing of it was missed, otherwise it is emptied "
+        "and read again.",
+    ),
+    ErrorCode(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
         Policy.MANUAL,

@@ -13,6 +13,7 @@ from captures.interface import LogBatch, Transaction
 from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.log import BinlogLog
 from captures.mysql.source import MysqlSource
+from protocol.errors import SourceError
 from protocol.messages import Binding
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
@@ -27,7 +28,7 @@ class CapturedLog:
         lines: Captured lines, as they came.
         schemas: Bindings whose schema was announced, in order.
         transactions: Those that changed captured tables.
-        restarted, changed: As ``LogBatch`` has them, over everything read.
+        restarted, changed, set_aside, passed: As ``LogBatch`` has them, over everything read.
         read_sizes: Bytes of output of each read.
     """
 
@@ -66,6 +67,8 @@ class CapturedLog:
         self.transactions: list[Transaction] = []
         self.restarted: set[int] = set()
         self.changed: set[int] = set()
+        self.set_aside: dict[int, SourceError] = {}
+        self.passed: set[int] = set()
         self.read_sizes: list[int] = []
 
     def read_once(self, limit: int = 1 << 20) -> LogBatch:
@@ -79,6 +82,8 @@ class CapturedLog:
         self.transactions += batch.transactions
         self.restarted |= batch.restarted
         self.changed |= batch.changed
+        self.set_aside |= batch.set_aside
+        self.passed |= batch.passed
         self.read_sizes.append(batch.size)
         return batch
 

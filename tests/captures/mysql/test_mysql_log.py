@@ -41,8 +41,17 @@ class OneTable:
     def bound(self, schema: str, table: str) -> BoundTable | None:
         return BoundTable(0, COLUMNS, frozenset(("id", "v")), ("id",), 0) if (schema, table) == ("shop", "t") else None
 
-    def refresh(self, binding: int) -> BoundTable | None:
-        return self.bound("shop", "t")
+    def left_out(self, schema: str, table: str) -> int | None:
+        return None
+
+    def in_schema(self, schema: str) -> list[str]:
+        return ["t"] if schema == "shop" else []
+
+    def leave_out(self, binding: int) -> None:
+        raise AssertionError("no table of these tests is set aside")
+
+    def refresh(self, binding: int) -> BoundTable | SourceError:
+        return BoundTable(binding, COLUMNS, frozenset(("id", "v")), ("id",), 0)
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS

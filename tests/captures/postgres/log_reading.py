@@ -58,6 +58,8 @@ class LogReader:
         transactions: Those that ended.
         changed: The bindings whose columns changed.
         restarted: The bindings that must be read anew.
+        set_aside: Why bindings cannot be captured any more.
+        passed: The bindings of which changes were passed over.
         acknowledging: Everything that is read counts as durable at once.
         failures: Codes of the errors after which the log was connected anew.
     """
@@ -71,6 +73,8 @@ class LogReader:
         self.transactions: list[Transaction] = []
         self.changed: set[int] = set()
         self.restarted: set[int] = set()
+        self.set_aside: dict[int, SourceError] = {}
+        self.passed: set[int] = set()
         self.failures: list[str] = []
         self.acknowledging = False
 
@@ -93,6 +97,8 @@ class LogReader:
         self.transactions += batch.transactions
         self.changed |= batch.changed
         self.restarted |= batch.restarted
+        self.set_aside |= batch.set_aside
+        self.passed |= batch.passed
         return batch
 
     def until(self, condition: Callable[[], Any], seconds: float = 30) -> None:

@@ -10,6 +10,7 @@ import pytest
 from captures.interface import ChunkRequest
 from captures.postgres.bindings import PostgresBinding
 from captures.postgres.config import parse_endpoint, parse_resource
+from captures.postgres.log import BoundRelation
 from captures.postgres.pgoutput import Relation
 from captures.postgres.rows import RelationColumn
 from captures.postgres.scan_target import ScanTarget
@@ -51,7 +52,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
             columns = (RelationColumn("id", INT4, -1, True), RelationColumn("name", TEXT, -1, False))
             (oid,) = connection.execute("SELECT 'users'::regclass::oid").fetchone() or (0,)
             bound = source.followed.relation(Relation(oid, "public", "users", "d", columns))
-            assert bound is not None and bound.new_schema is not None
+            assert isinstance(bound, BoundRelation) and bound.new_schema is not None
             return target
 
         monkeypatch.setattr(PostgresBinding, "scan_target", slowly)
