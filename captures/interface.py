@@ -470,7 +470,11 @@ class Database(Protocol):
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
-        """The resource path of each binding. Raises SourceError with every unmet prerequisite."""
+        """The resource path of each binding. What keeps some of the tables from being captured is warned of.
+
+        Raises:
+            SourceError: None of them can be captured; with every unmet prerequisite.
+        """
 
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
         """Makes what the capture needs at the source; says what it did, nothing when there was nothing to do."""

@@ -18,6 +18,7 @@ from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import has_gtids
 from captures.mysql.session import Session, error_of
 from captures.mysql.types import form, hashable, key_form
+from captures.prerequisites import Unmet
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -39,22 +40,23 @@ def unmet(
     config: EndpointConfig,
     resources: Sequence[ResourceConfig],
     tables: Sequence[Table | None],
-) -> list[SourceError]:
+) -> Unmet:
     """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing.
 
     Raises pymysql.Error.
     """
-    return [
-        *_server(session),
-        *_log(session, resources),
-        *_retention(session),
-        *_replication(session, config, resources),
-        *(
-            error
+    return Unmet(
+        source=[
+            *_server(session),
+            *_log(session, resources),
+            *_retention(session),
+            *_replication(session, config, resources),
+        ],
+        tables=[
+            list(table_failures(session, config, resource, table))
             for resource, table in zip(resources, tables, strict=True)
-            for error in table_failures(session, config, resource, table)
-        ),
-    ]
+        ],
+    )
 
 
 def _server(session: Session) -> Iterator[SourceError]:

@@ -95,7 +95,7 @@ class MysqlSource:
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
-        self._left_out: set[int] = set()
+        self._left_out = {binding.index for binding in self._bindings if binding.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
         self._snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._start: LogPosition | None = None

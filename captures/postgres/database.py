@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Sequence
 
 import psycopg
@@ -17,11 +16,7 @@ from captures.postgres.document_schema import document_schema
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
-from protocol.errors import SourceError
-from protocol.logs import log_failure
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
-
-logger = logging.getLogger(__name__)
 
 FALLBACK_KEY = "/_meta/source/loc"
 """The key of a collection whose table has none."""
@@ -46,14 +41,8 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "checking prerequisites") as session:
-            failures = unmet(session, endpoint, resources, bound_tables(session, resources))
-        if len(failures) == 1:
-            raise failures[0]
-        if failures:
-            for failure in failures:
-                log_failure(logger, failure)
-            listed = "; ".join(str(failure) for failure in failures)
-            raise SourceError("TM-PG-010", f"{len(failures)} prerequisites are not met: {listed}")
+            found = unmet(session, endpoint, resources, bound_tables(session, resources))
+        found.enforce("TM-PG-010")
         return [resource.path for resource in resources]
 
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:

@@ -17,12 +17,11 @@ from captures.postgres.columns import Column, Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log import AlteredTable, BoundRelation, LeftOut, origin_members
 from captures.postgres.pgoutput import Relation
-from captures.postgres.prerequisites import log_failures
+from captures.postgres.prerequisites import log_failures, publication_failures
 from captures.postgres.rows import compile_log_decoder
 from captures.postgres.scan_target import ScanTarget
 from captures.postgres.session import asking
 from captures.postgres.setup import lacking, unpublished
-from captures.postgres.uncapturable import rows_come_as_another
 from captures.postgres.watch import Appearance, read_appearances
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -66,6 +65,7 @@ class FollowedTables:
         self._returning: dict[int, tuple[Appearance, int]] = {}
         self._seen: list[Appearance | None] = []
         self.bindings = self._bound(bindings, resources)
+        self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
         self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
         self._names = {binding.table.path: binding for binding in self.bindings}
         self.opened: list[OpenedTable] = [binding.opened() for binding in self.bindings]
@@ -355,10 +355,10 @@ class FollowedTables:
         for failure in log_failures(self.session, self._config, binding.resource, table):
             return failure
         assert table is not None
+        for _, failure in publication_failures(self.session, self._config, [table]):
+            return failure
         missing = unpublished(self.session, self._config.publication, [table])
-        if missing == []:
-            return next(rows_come_as_another(self.session, self._config.publication, [table]), None)
-        return lacking(self.session, self._config, [table], exists=missing is not None)
+        return None if missing == [] else lacking(self.session, self._config, [table], exists=missing is not None)
 
     def _found_away(self, binding: PostgresBinding, failure: SourceError | None) -> None:
         if failure is not None:

@@ -14,8 +14,16 @@ from captures.postgres.platform import platform_of
 from captures.postgres.position import read_slot
 from captures.postgres.server_prerequisites import server_failures, slot_failures
 from captures.postgres.session import in_recovery
-from captures.postgres.setup import lacking, publication_lost, publication_statement, table_identifier, unpublished
-from captures.postgres.uncapturable import no_table, rows_come_as_another
+from captures.postgres.setup import (
+    lacking,
+    owned,
+    publication_lost,
+    publication_statement,
+    table_identifier,
+    unpublished,
+)
+from captures.postgres.uncapturable import no_table, uncaptured_partitions
+from captures.prerequisites import Unmet
 from protocol.errors import SourceError
 
 GENERATED_VERSION = 180000
@@ -27,20 +35,22 @@ def unmet(
     config: EndpointConfig,
     resources: Sequence[ResourceConfig],
     tables: Sequence[Table | None],
-) -> list[SourceError]:
+) -> Unmet:
     """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing."""
     found = [table for table in tables if table is not None]
     platform = platform_of(session)
-    return [
-        *server_failures(session, config, platform),
-        *(
-            error
-            for resource, table in zip(resources, tables, strict=True)
-            for error in table_failures(session, config, resource, table)
-        ),
-        *_publication(session, config, found),
-        *slot_failures(session, config, platform),
+    source = [*server_failures(session, config, platform)]
+    of_tables = [
+        list(table_failures(session, config, resource, table))
+        for resource, table in zip(resources, tables, strict=True)
     ]
+    by_oid = {table.oid: of_tables[index] for index, table in enumerate(tables) if table is not None}
+    for oid, failure in publication_failures(session, config, found):
+        by_oid[oid].append(failure)
+    for lacked, failure in _unpublished(session, config, found):
+        (source if lacked is None else by_oid[lacked]).append(failure)
+    source += [*_publication_in_part(session, config), *slot_failures(session, config, platform)]
+    return Unmet(source, of_tables)
 
 
 def table_failures(
@@ -124,44 +134,62 @@ def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table
         )
 
 
-def _publication(session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]) -> Iterator[SourceError]:
-    if not tables:
-        return
-    yield from rows_come_as_another(session, config.publication, tables)
-    yield from _published_in_part(session, config, tables)
-    yield from _refused_changes(session, config, tables)
-    missing = unpublished(session, config.publication, tables)
+def publication_failures(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """What keeps tables from being captured by the publication, as it is or once they are added; by their numbers."""
+    if tables:
+        yield from uncaptured_partitions(session, config.publication, tables)
+        yield from _published_in_part(session, config, tables)
+        yield from _refused_changes(session, config, tables)
+
+
+def _unpublished(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int | None, SourceError]]:
+    """Tables that are not published and will not be; None as the number for all of them."""
+    missing = unpublished(session, config.publication, tables) if tables else []
     if missing == []:
         return
     # Where tables may be read anew, slot and publication are made anew when the capture opens.
     if missing is None and config.on_lost_position == "fail" and read_slot(session, config.slot) is not None:
-        yield publication_lost(config, tables)
+        yield None, publication_lost(config, tables)
         return
     wanted = missing if missing is not None else tables
     if not config.create or config.read_only or in_recovery(session):
-        yield lacking(session, config, wanted, exists=missing is not None)
+        if missing is None:
+            yield None, lacking(session, config, wanted, exists=False)
+        for table in missing or ():
+            yield table.oid, lacking(session, config, [table], exists=True)
         return
-    statement = publication_statement(config.publication, wanted, exists=missing is not None).as_string(session)
-    remedy = f"Run, as the tables' owner: {statement};"
     row = session.execute(
         """
         SELECT has_database_privilege(current_database(), 'CREATE'),
                coalesce((SELECT pg_has_role(current_user, pubowner, 'member')
-                         FROM pg_publication WHERE pubname = %s), true),
-               array(SELECT c.relname FROM pg_class c
-                     WHERE c.oid = ANY(%s) AND NOT pg_has_role(current_user, c.relowner, 'member'))
+                         FROM pg_publication WHERE pubname = %s), true)
         """,
-        [config.publication, [table.oid for table in wanted]],
+        [config.publication],
     ).fetchone()
     assert row is not None
-    may_create, owns_publication, foreign = row
-    if foreign or not owns_publication or (missing is None and not may_create):
-        yield SourceError("TM-PG-011", f"user {config.user} may not publish {len(wanted)} tables", remedy=remedy)
+    may_create, owns_publication = row
+    own = owned(session, wanted)
+    if missing is None and (not may_create or not own):
+        statement = publication_statement(config.publication, wanted, exists=False).as_string(session)
+        remedy = f"Run, as the tables' owner: {statement};"
+        yield None, SourceError("TM-PG-011", f"user {config.user} may not publish {len(wanted)} tables", remedy=remedy)
+        return
+    for table in wanted:
+        if not owns_publication or table not in own:
+            remedy = lacking(session, config, [table], exists=True).remedy
+            yield (
+                table.oid,
+                SourceError("TM-PG-011", f"user {config.user} may not publish {table.qualified_name}", remedy=remedy),
+            )
 
 
 def _refused_changes(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
-) -> Iterator[SourceError]:
+) -> Iterator[tuple[int, SourceError]]:
     """Tables whose rows the server, from version 18 on, lets nobody update or delete any more once they are published.
 
     Those with REPLICA IDENTITY FULL of which the publication leaves out generated columns; virtual ones it always does.
@@ -187,38 +215,51 @@ def _refused_changes(
                 made = publication_statement(config.publication, tables, exists=False).as_string(session)
                 statement = f"{made.removesuffix(')')}, {setting})"
             remedy = f"{remedy} Or publish the columns, which are left out all the same: {statement};"
-        yield SourceError(
+        failure = SourceError(
             "TM-PG-018",
             f"{table.qualified_name} has REPLICA IDENTITY FULL and generated columns: while it is published without "
             "them, the server refuses to update and delete its rows",
             remedy=remedy,
         )
+        yield table.oid, failure
 
 
-def _published_in_part(
-    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
-) -> Iterator[SourceError]:
-    """What a publication that someone else made leaves out: those changes would be missing without a word."""
+def _publication_in_part(session: psycopg.Connection, config: EndpointConfig) -> Iterator[SourceError]:
+    """What a publication that someone else made leaves out of all tables: it would be missing without a word."""
     name = sql.Identifier(config.publication).as_string(session)
     found = session.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s",
+        "SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s",
         [config.publication],
     ).fetchone()
     if found is None:
         return
-    changes, truncates, through_root = found
+    changes, truncates = found
     if not changes or (config.truncate == "emit" and not truncates):
         yield SourceError(
             "TM-PG-011",
             f"publication {config.publication} does not publish every kind of change",
             remedy=f"Run: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
         )
-    if not through_root and (roots := [table.qualified_name for table in tables if table.partitioned]):
-        yield SourceError(
-            "TM-PG-011",
-            f"publication {config.publication} publishes partitions by their own names, not as {', '.join(roots)}",
-            remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
-        )
+
+
+def _published_in_part(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """And what it leaves out of some."""
+    name = sql.Identifier(config.publication).as_string(session)
+    found = session.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [config.publication]).fetchone()
+    if found is None:
+        return
+    if not found[0]:
+        for table in tables:
+            if table.partitioned:
+                failure = SourceError(
+                    "TM-PG-011",
+                    f"publication {config.publication} publishes partitions by their own names, not as "
+                    f"{table.qualified_name}",
+                    remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
+                )
+                yield table.oid, failure
     if session.info.server_version < 150000:
         return  # Row filters and column lists came with version 15.
     limited = session.execute(
@@ -229,9 +270,10 @@ def _published_in_part(
     for table in tables:
         if (table.oid,) in limited:
             identifier = table_identifier(table).as_string(session)
-            yield SourceError(
+            failure = SourceError(
                 "TM-PG-011",
                 f"publication {config.publication} publishes only some rows or columns of {table.qualified_name}",
                 remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
                 f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",
             )
+            yield table.oid, failure

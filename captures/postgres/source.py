@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import psycopg
@@ -21,6 +21,7 @@ from captures.postgres.followed_tables import FollowedTables
 from captures.postgres.log import PgoutputLog, StreamStart
 from captures.postgres.lsn import format_lsn, parse_lsn
 from captures.postgres.position import ServerLog, Slot, check_log, check_slot, check_usable, read_server_log, read_slot
+from captures.postgres.prerequisites import publication_failures
 from captures.postgres.ranges import split, split_pages
 from captures.postgres.reader_endpoint import ReaderEndpoint
 from captures.postgres.replication import ReplicationConnection
@@ -38,7 +39,6 @@ from captures.postgres.setup import (
     unpublished,
 )
 from captures.postgres.snapshot import Snapshot, SnapshotFence
-from captures.postgres.uncapturable import uncaptured_partitions
 from captures.reader_process import ReaderProcess
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -126,10 +126,13 @@ class PostgresSource:
                 raise self._publication_lost()
 
     def _publish(self, ended: Callable[[], bool]) -> None:
-        """Publishes what is not, as far as that is allowed; tables that stay unpublished are ``unfit``.
+        """Publishes what is not, as far as that is allowed; tables that cannot be, or stay unpublished, are ``unfit``.
 
         Raises SourceError where that is all of them.
         """
+        with asking("looking at the publication"):
+            # Before they are published: the server would refuse changes of some of them from then on.
+            self._cannot_publish(dict(publication_failures(self._session, self._config, self._tables())))
         if not (tables := self._tables()):
             return
         with asking("preparing the publication"):
@@ -189,21 +192,21 @@ class PostgresSource:
                 )
 
     def _check_published(self) -> None:
-        """Finds tables whose changes are not in the log, which would not be noticed otherwise.
-
-        Raises SourceError where that is all of them.
-        """
+        """Finds tables whose changes are not in the log, which would not be noticed otherwise."""
         with asking("looking at the publication"):
             tables = self._tables()
             missing = unpublished(self._session, self._config.publication, tables)
             if missing is None:
                 raise lacking(self._session, self._config, tables, exists=False)
-            unfit = {table.oid: lacking(self._session, self._config, [table], exists=True) for table in missing}
-            unfit |= dict(uncaptured_partitions(self._session, self._config.publication, tables))
-        if tables and len(unfit) == len(tables):
-            raise next(iter(unfit.values()))
-        for binding in self.followed.captured:
-            if (failure := unfit.get(binding.table.oid)) is not None:
+            self._cannot_publish({t.oid: lacking(self._session, self._config, [t], exists=True) for t in missing})
+
+    def _cannot_publish(self, failures: Mapping[int, SourceError]) -> None:
+        """Raises SourceError where these are all tables."""
+        captured = self.followed.captured
+        if captured and failures.keys() >= {binding.table.oid for binding in captured}:
+            raise next(iter(failures.values()))
+        for binding in captured:
+            if (failure := failures.get(binding.table.oid)) is not None:
                 self.followed.cannot_publish(binding, failure)
 
     # Tables that are set aside.

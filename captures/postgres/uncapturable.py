@@ -69,14 +69,6 @@ def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: Reso
     return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
 
 
-def rows_come_as_another(
-    session: psycopg.Connection, publication: str, tables: Sequence[Table]
-) -> Iterator[SourceError]:
-    """The errors of ``uncaptured_partitions``."""
-    for _, failure in uncaptured_partitions(session, publication, tables):
-        yield failure
-
-
 def uncaptured_partitions(
     session: psycopg.Connection, publication: str, tables: Sequence[Table]
 ) -> Iterator[tuple[int, SourceError]]:

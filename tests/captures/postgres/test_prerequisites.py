@@ -43,7 +43,7 @@ def failures(database: Database, *tables: str, **config: Any) -> list[SourceErro
     bound = [binding(table) for table in tables]
     resources = [parse_resource(one.resource_config) for one in bound]
     with connect(settings) as opened:
-        return unmet(opened, settings, resources, bound_tables(opened, resources))
+        return unmet(opened, settings, resources, bound_tables(opened, resources)).all
 
 
 def test_all_failures_are_said_at_once(database: Database, role: str) -> None:
@@ -208,9 +208,11 @@ def test_a_table_that_is_published_no_more_is_found_when_the_capture_opens(datab
     prepare(database, "ALTER PUBLICATION tidemark DROP TABLE other")
     source = PostgresSource(parse_endpoint({**config, "create": False}), bound, resources)
     try:
-        with pytest.raises(SourceError, match=r"TM-PG-011.*public\.other") as raised:
-            source.start_position(None, None)
-        assert 'ADD TABLE ONLY "public"."other"' in raised.value.remedy
+        source.start_position(None, None)
+        users, other = source.tables
+        assert users.unfit is None
+        assert other.unfit is not None and other.unfit.code == "TM-PG-011" and "public.other" in other.unfit.message
+        assert 'ADD TABLE ONLY "public"."other"' in other.unfit.remedy
     finally:
         source.close()
 

@@ -1,0 +1,51 @@
+"""What does not hold before a capture begins, and whether it begins all the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.errors import SourceError
+from protocol.logs import log_failure
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """Every prerequisite that is not met.
+
+    Attributes:
+        source: Those of the server, the account and the configuration, without which no table can be captured.
+        tables: Those of each table, by binding.
+    """
+
+    source: Sequence[SourceError]
+    tables: Sequence[Sequence[SourceError]]
+
+    @property
+    def all(self) -> list[SourceError]:
+        return [*self.source, *(failure for failures in self.tables for failure in failures)]
+
+    def enforce(self, several: str) -> None:
+        """Warns of tables that cannot be captured, where others can: when the capture opens they are set aside.
+
+        Args:
+            several: The code for more failures than one.
+
+        Raises:
+            SourceError: Nothing could be captured.
+        """
+        if not self.source and not (self.tables and all(self.tables)):
+            for failure in self.all:
+                extra = {"code": failure.code, "remedy": failure.remedy}
+                logger.warning("%s; the capture begins without that", failure.message, extra=extra)
+            return
+        failures = self.all
+        if len(failures) == 1:
+            raise failures[0]
+        for failure in failures:
+            log_failure(logger, failure)
+        listed = "; ".join(str(failure) for failure in failures)
+        raise SourceError(several, f"{len(failures)} prerequisites are not met: {listed}")
