@@ -154,12 +154,19 @@ class FollowedTables:
             # What the log has of the one that could be captured is passed over, and counts as a change.
             self._bind(binding, absent(binding.resource, int(oid)))
 
-    def present(self, index: int) -> Table | None:
-        """The table as it is now, where its log could be decoded if it were published."""
+    def to_publish(self, index: int, *, asked: bool) -> Table | None:
+        """The table as it is now, where it can be captured once it is published; only ``asked`` one that was taken out
+        of the publication, and not one that took its place.
+        """
         binding = self.bindings[index]
         with asking(f"looking at {binding.name}"):
             table = bound_tables(self.session, [binding.resource])[0]
-        return None if self._undecodable(binding.resource, table) is not None else table
+            if table is None or (table.oid == binding.table.oid and not asked):
+                return None
+            if self._undecodable(binding.resource, table) is not None:
+                return None
+            unfit = any(publication_failures(self.session, self._config, [table]))
+            return table if not unfit and unpublished(self.session, self._config.publication, [table]) else None
 
     def unfit(self, index: int) -> SourceError | None:
         """Why a table cannot be captured as it is now; None where it can."""

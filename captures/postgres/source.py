@@ -221,32 +221,30 @@ class PostgresSource:
 
     def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
         assert self._stream is not None
-        if asked:
-            self._publish_again(binding)
         regained = self.followed.regain(binding, position)
+        if isinstance(regained, SourceError) and regained.code == "TM-PG-011" and self._publish_again(binding, asked):
+            regained = self.followed.regain(binding, position)
         if regained is None:
             self._stream.request_progress()
         elif isinstance(regained, Regained):
             self._stream.take_up(binding)
         return regained
 
-    def _publish_again(self, binding: int) -> None:
-        """Publishes a table that is not, where nobody has to be waited for: the log is not read meanwhile."""
-        table = self.followed.present(binding)
+    def _publish_again(self, binding: int, asked: bool) -> bool:
+        """Publishes a table, where nobody has to be waited for: the log is not read meanwhile. Whether it did."""
+        if not self._config.create or (table := self.followed.to_publish(binding, asked=asked)) is None:
+            return False
         deadline = time.monotonic() + PUBLISH_SECONDS
-        if table is None or not self._config.create:
-            return
         try:
             with asking("preparing the publication"):
-                if unpublished(self._session, self._config.publication, [table]):
-                    self._note(
-                        ensure_publication(self._session, self._config, [table], lambda: time.monotonic() >= deadline)
-                    )
+                made = ensure_publication(self._session, self._config, [table], lambda: time.monotonic() >= deadline)
         except SessionEnded:
-            logger.warning("publishing %s has to wait for others; it is tried again with the next session", table.name)
+            return False  # Somebody holds it: it is tried again.
         except SourceError as refused:
             if refused.code != "TM-PG-011":
-                raise  # Otherwise looking at the table tells.
+                raise
+            return False  # That is said of the table.
+        return self._note(made)
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._publish(ended)
