@@ -16,6 +16,7 @@ from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
+from runtime.known_tables import known_tables
 from runtime.secret_values import resolve
 from runtime.selection import SelectedTable, Selection, select, state_key
 
@@ -81,7 +82,7 @@ class Preparation:
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
         """The tables that the capture file chooses. Raises as ``runtime.selection.select`` does."""
-        return select(spec, discovered, self._file.tables)
+        return select(spec, discovered, self._file.tables, known_tables(self._file.log_path))
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
         """Asks the connector whether it can capture these tables. Raises as ``Caller`` does."""

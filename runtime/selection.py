@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection as Container
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -32,24 +32,41 @@ class SelectedTable:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tables in the order of their bindings, and what a person may want to know about those left out."""
+    """The tables in the order of their bindings, and what a person may want to know about those left out.
+
+    ``found`` are the tables as they were discovered, now or when the capture was opened last.
+    """
 
     tables: list[SelectedTable]
     warnings: list[str]
+    found: list[DiscoveredBinding]
 
 
 def select(
-    spec: SpecResponse, discovered: Sequence[DiscoveredBinding], entries: Sequence[TableEntry] | None
+    spec: SpecResponse,
+    discovered: Sequence[DiscoveredBinding],
+    entries: Sequence[TableEntry] | None,
+    known: Sequence[DiscoveredBinding] = (),
 ) -> Selection:
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
     An entry that names a table wins over a pattern that covers it. A table that the connector disabled is skipped with
-    a warning when a pattern covers it; an entry that names it must say how it is captured: by which key, or scan.
+    a warning when a pattern covers it; an entry that names it must say how it is captured: by which key, or scan. Of
+    two tables that would go to one collection the one is chosen that is named, or was captured before, or comes first.
+
+    Args:
+        known: The capture's tables when it was opened last. They are chosen also where they are not discovered now, or
+            disabled, or their entry's options do not fit any more: what becomes of them is for the connector to say.
 
     Raises:
         UsageError: ``TM-CFG-004`` naming every entry without a table, ``TM-CFG-005`` an option that does not fit.
     """
-    found = {".".join(resource_path(spec, binding)): binding for binding in discovered}
+    before = {tuple(resource_path(spec, binding)): binding for binding in known}
+    present = {tuple(resource_path(spec, binding)): binding for binding in discovered}
+    usable = {path for path, binding in present.items() if not binding.disable}
+    away = {path: binding for path, binding in before.items() if path not in usable}
+    found, twins = _by_name({**present, **away}, before.keys())
+    gone = {".".join(path) for path in away}
     named: dict[str, TableEntry] = {}
     covered: dict[str, TableEntry] = {}
     problems: list[str] = []
@@ -77,9 +94,46 @@ def select(
     chosen = {name: entry for name, entry in covered.items() if not found[name].disable} | named
     if not chosen:
         raise UsageError("TM-CFG-004", "tables: the connector discovered no table that can be captured")
-    _tell_apart(spec, [binding for binding in discovered if ".".join(resource_path(spec, binding)) in chosen])
-    tables = [_selected(spec, name, found[name], chosen[name]) for name in sorted(chosen)]
-    return Selection(tables, warnings)
+    if ambiguous := sorted(twins.keys() & named.keys()):
+        raise _more_than_one(ambiguous)
+    for name in sorted(twins.keys() & chosen.keys()):
+        warnings += [f"{path} is left out: another table is called {name}" for path in twins[name]]
+    known_names = {".".join(path) for path in before}
+    collections: dict[str, str] = {}
+    for name in sorted(chosen, key=lambda name: (name not in named, name not in known_names, name)):
+        collection = found[name].recommended_name
+        if (other := collections.setdefault(collection, name)) == name:
+            continue
+        if name in named:
+            raise _more_than_one([collection])
+        del chosen[name]
+        warnings.append(f"{name} is left out: {other} has the collection {collection}")
+    warnings += [f"{name} is not there as it can be captured; it was before" for name in sorted(gone & chosen.keys())]
+    tables = [_selected(spec, name, found[name], chosen[name], warnings, known=name in gone) for name in sorted(chosen)]
+    return Selection(tables, warnings, [found[name] for name in sorted(chosen)])
+
+
+def _by_name(
+    found: Mapping[tuple[str, ...], DiscoveredBinding], before: Container[tuple[str, ...]]
+) -> tuple[dict[str, DiscoveredBinding], dict[str, list[str]]]:
+    """By name, and the paths of those that have the name of another: ``a.b`` in schema ``c`` and ``b`` in ``c.a``."""
+    named: dict[str, DiscoveredBinding] = {}
+    twins: dict[str, list[str]] = {}
+    for path in sorted(found, key=lambda path: (path not in before, path)):
+        name = ".".join(path)
+        if name in named:
+            twins.setdefault(name, []).append("/".join(path))
+        else:
+            named[name] = found[path]
+    return named, twins
+
+
+def _more_than_one(names: Sequence[str]) -> UsageError:
+    return UsageError(
+        "TM-CFG-004",
+        f"tables: more than one table is called {', '.join(names)}",
+        remedy="Rename one of them in the source, or name other tables in the capture file's tables.",
+    )
 
 
 def resource_path(spec: SpecResponse, binding: DiscoveredBinding) -> list[str]:
@@ -89,18 +143,6 @@ def resource_path(spec: SpecResponse, binding: DiscoveredBinding) -> list[str]:
     parts = [binding.resource_config.get(column_of(pointer) or "") for pointer in spec.resource_path_pointers]
     present = [str(part) for part in parts if part is not None]
     return present or binding.recommended_name.split("/")
-
-
-def _tell_apart(spec: SpecResponse, chosen: Sequence[DiscoveredBinding]) -> None:
-    """Refuses two tables under one name, as ``a.b`` in schema ``c`` and ``b`` in schema ``c.a``: one would be lost."""
-    names = Counter(".".join(resource_path(spec, binding)) for binding in chosen)
-    collections = Counter(binding.recommended_name for binding in chosen)
-    if several := sorted(name for name, count in [*names.items(), *collections.items()] if count > 1):
-        raise UsageError(
-            "TM-CFG-004",
-            f"tables: more than one table is called {', '.join(several)}",
-            remedy="Rename one of them in the source, or name other tables in the capture file's tables.",
-        )
 
 
 def state_key(path: Sequence[str], backfill: int = 0) -> str:
@@ -126,9 +168,16 @@ def _matches(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
 
-def _selected(spec: SpecResponse, name: str, found: DiscoveredBinding, entry: TableEntry) -> SelectedTable:
+def _selected(
+    spec: SpecResponse, name: str, found: DiscoveredBinding, entry: TableEntry, warnings: list[str], *, known: bool
+) -> SelectedTable:
     key = [_pointer(column) for column in entry.key] or found.key
-    _check_options(spec, name, found, entry, key)
+    try:
+        _check_options(spec, name, found, entry, key)
+    except UsageError as mistake:
+        if not known:
+            raise
+        warnings.append(mistake.message)
     path = resource_path(spec, found)
     collection = Collection(
         name=found.recommended_name,

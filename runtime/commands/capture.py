@@ -14,6 +14,7 @@ from rich.console import Console
 from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
+from runtime.known_tables import keep_known
 from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -79,6 +80,7 @@ def _prepare(settings: CaptureFile, display: Display, *, until_caught_up: bool) 
     for warning in selection.warnings:
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)
+    keep_known(settings.log_path, selection.found)
     if done := preparation.apply(prepared):
         display.notice("info", preparation.redactor.text(done))
     return prepared

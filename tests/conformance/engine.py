@@ -22,6 +22,7 @@ from protocol.error_codes import CODES
 from protocol.error_codes.model import Policy
 from tests.captures import session as connector
 from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session, replay
+from tests.workload.tables import Database
 
 Run = Callable[[str], None]
 
@@ -61,6 +62,11 @@ class Engine(ABC):
     errors: ClassVar[type[Exception]]
 
     # The source's side.
+
+    @property
+    @abstractmethod
+    def database(self) -> Database:
+        """The test's own."""
 
     @property
     @abstractmethod

@@ -42,6 +42,10 @@ class MariaDbEngine(Engine):
     def schema(self) -> str:
         return self._database.name
 
+    @property
+    def database(self) -> Database:
+        return self._database
+
     def connect(self, *, autocommit: bool) -> Any:
         dialect = "SET sql_mode = concat(@@sql_mode, ',ANSI_QUOTES,PIPES_AS_CONCAT'), time_zone = '+00:00'"
         return self._database.connect(autocommit=autocommit, init_command=dialect)

@@ -42,6 +42,10 @@ class PostgresEngine(Engine):
                 self.types = {**self.types, "ci": 'text COLLATE "und-x-icu"'}
         self._slot = f"{database.name}_slot"[-60:]
 
+    @property
+    def database(self) -> Database:
+        return self._database
+
     def connect(self, *, autocommit: bool) -> Any:
         return self._database.connect(autocommit=autocommit, options="-c timezone=UTC")
 

@@ -190,10 +190,55 @@ def test_the_column_of_a_pointer(pointer: str, column: str | None) -> None:
     assert column_of(pointer) == column
 
 
-def test_two_tables_of_one_name_are_refused_and_not_one_of_them_lost() -> None:
+def test_two_tables_of_one_name() -> None:
+    """One that is named cannot be told from the other; a pattern covers the one captured before, or the first."""
     twins = [table("public.a.b"), table("public.c")]
     twins.append(twins[0].model_copy(update={"resource_config": {"schema": "public.a", "table": "b"}}))
     with pytest.raises(UsageError, match=r"more than one table is called public\.a\.b") as caught:
-        select(spec(), twins, None)
+        select(spec(), twins, [TableEntry(table="public.a.b")])
     assert caught.value.code == "TM-CFG-004"
+    for known, path, left in (([], ["public", "a.b"], "public.a/b"), (twins[2:], ["public.a", "b"], "public/a.b")):
+        selection = select(spec(), twins, None, known)
+        assert [one.binding.resource_path for one in selection.tables] == [path, ["public", "c"]]
+        assert selection.warnings == [f"{left} is left out: another table is called public.a.b"]
     assert [chosen.name for chosen in select(spec(), twins, [TableEntry(table="public.c")]).tables] == ["public.c"]
+
+
+def test_two_tables_of_one_collection() -> None:
+    one, other = table("public.a/b"), table("public/a.b")
+    assert one.recommended_name == other.recommended_name
+    selection = select(spec(), [*FOUND, one, other], None)
+    assert len(selection.tables) == len(FOUND) + 1
+    (warning,) = selection.warnings
+    assert warning == "public/a.b is left out: public.a/b has the collection public/a/b"
+    named = select(spec(), [*FOUND, one, other], [TableEntry(table="*"), TableEntry(table="public/a.b")])
+    assert [t.name for t in named.tables if "/" in t.name] == ["public/a.b"]
+    before = select(spec(), [*FOUND, one, other], None, [other])
+    assert [t.name for t in before.tables if "/" in t.name] == ["public/a.b"]
+    with pytest.raises(UsageError, match="more than one table is called public/a/b"):
+        select(spec(), [one, other], [TableEntry(table="public/a.b"), TableEntry(table="public.a/b")])
+
+
+@pytest.mark.parametrize("entries", [None, [TableEntry(table="public.*")], [TableEntry(table="public.users")]])
+@pytest.mark.parametrize("present", [[], [table("public.users", disable=True)]])
+def test_a_table_that_was_captured_before_is_chosen_though_it_is_away(
+    entries: list[TableEntry] | None, present: list[DiscoveredBinding]
+) -> None:
+    orders, users = FOUND[:2]
+    selection = select(spec(), [orders, *present], entries, [orders, users])
+    (chosen,) = [one for one in selection.tables if one.name == "public.users"]
+    assert chosen.binding.resource_config == users.resource_config and chosen.binding.collection.key == ["/id"]
+    assert selection.warnings == ["public.users is not there as it can be captured; it was before"]
+    assert users in selection.found
+    # What is no more wanted is not kept.
+    assert [one.name for one in select(spec(), [orders], [TableEntry(table="public.orders")], [users]).tables] == [
+        "public.orders"
+    ]
+
+
+def test_an_option_that_does_not_fit_any_more_is_for_the_connector_to_judge() -> None:
+    changed = FOUND[1].model_copy(update={"document_schema": {"properties": {"_meta": {}, "id": {}}}, "disable": True})
+    entry = TableEntry(table="public.users", exclude=["ssn"], text=["nam"])
+    selection = select(spec(), [FOUND[0], changed], [entry], [FOUND[1]])
+    assert [one.name for one in selection.tables] == ["public.users"]
+    assert any("text: there is no column nam" in warning for warning in selection.warnings)

@@ -1,0 +1,65 @@
+"""The tables that a capture had when it was opened last, as they were discovered then.
+
+``LOG/tables.json`` holds ``{"tables": [...]}``, bindings as ``discovered`` has them. A table that is not discovered any
+more, or not as one that can be captured, is no reason to forget it, nor to refuse the others: its connector is still
+asked for it, sets it aside, and takes it back once it is there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from protocol.errors import ChangeLogError
+from protocol.messages import Discovered, DiscoveredBinding
+from runtime.changelog import storage
+
+FILE = "tables.json"
+
+_EPOCH = 0
+"""Of the temporary file: whoever prepares a capture need not be the log's writer."""
+
+
+def known_tables(root: Path) -> list[DiscoveredBinding]:
+    """Those of the change log in the folder ``root``; none of a capture that was never opened.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-002`` the file is not one of ours.
+    """
+    path = root / FILE
+    try:
+        return Discovered.model_validate({"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it does not hold the tables of a capture"
+        raise ChangeLogError(
+            "TM-LOG-002",
+            f"{path} cannot be read: {reason}",
+            remedy=f"Remove {path}. Tables that the source does not have at present are forgotten then.",
+        ) from None
+
+
+def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
+    """Replaces the file, where it says something else.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-008``.
+    """
+    body = {"tables": [table.model_dump(mode="json", by_alias=True) for table in tables]}
+    data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)
+    path = root / FILE
+    with storage.writing(path):
+        if path.exists() and path.read_bytes() == data:
+            return
+        temporary = path.with_name(storage.temporary_name(_EPOCH))
+        try:
+            temporary.write_bytes(data)
+            storage.sync([temporary])
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        storage.sync([path])
