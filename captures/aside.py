@@ -62,17 +62,36 @@ class Aside:
         return {"scan": {}, **kept, "aside": aside}
 
 
+def stays_aside(table: OpenedTable, stored: JsonObject | None) -> bool:
+    """Whether a session that begins leaves a table out.
+
+    It does not where the table can be captured, is the same one, and nothing of it was passed over: the log goes on
+    from where the last session ended, and has all that happened since.
+
+    Args:
+        stored: The binding's part of the state.
+    """
+    if table.unfit is not None:
+        return True
+    aside = (stored or {}).get("aside")
+    if stored is None or aside is None:
+        return False
+    return bool(aside.get("passed")) or "policy" in aside or stored.get("identity") != table.identity
+
+
 def opened_aside(table: OpenedTable, stored: JsonObject | None, now: float) -> Aside | None:
     """What keeps a table from being captured from the session's start on; None where nothing does.
 
     Args:
         stored: The binding's part of the state.
+        now: By the engine's clock.
     """
+    if not stays_aside(table, stored):
+        return None
     kept = dict(stored or {})
     aside: JsonObject | None = kept.pop("aside", None)
     if aside is None:
-        if table.unfit is None:
-            return None
+        assert table.unfit is not None
         return Aside(table.unfit, now + GRACE_SECONDS, left_out=True, kept=kept, asked=True)
     code = aside.get("code", "")
     error = SourceError(code if code in CODES else "TM-CAP-007", aside.get("text", ""), remedy=aside.get("remedy"))

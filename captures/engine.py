@@ -10,6 +10,7 @@ import logging
 import select
 from collections.abc import Callable, Iterable
 
+from captures.aside import stays_aside
 from captures.asides import Asides
 from captures.backfills import Backfills, not_backfilled, not_captured
 from captures.checkpoints import Checkpoints
@@ -181,9 +182,9 @@ class Capture:
     def _leave_out(self) -> None:
         """Tells the source of tables that cannot be captured, or could not in the last session."""
         for table in self._source.tables:
-            stored = self._state.binding(table.state_key) or {}
-            if table.unfit is not None or "aside" in stored:
-                self._source.leave_out(table.binding, stored.get("identity", ""))
+            stored = self._state.binding(table.state_key)
+            if stays_aside(table, stored):
+                self._source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
     def _announce(self) -> None:
         self._asides.begin(self._source.format_position(self._position))

@@ -192,6 +192,7 @@ class BinlogLog:
             self._rows(kind, data, text, start, end, batch)
         elif kind == events.TABLE_MAP:
             self._maps[data[start : start + 6]] = self._tables.mapped(data[start:end], batch)
+            self._left_out |= batch.set_aside.keys()
         elif kind == events.XID:
             self._commit(timestamp, batch)
         elif kind == events.MARIADB_GTID:

@@ -54,7 +54,11 @@ class LoggedTables:
             return table
         if len(self._known) >= _REMEMBERED:
             self.forget()
-        table = self._known[key] = logged_table(body, self._tables, mariadb=self._mariadb)
+        table = logged_table(body, self._tables, mariadb=self._mariadb)
+        if table is not None and table.unfit is not None:
+            self.set_aside(table.binding, table.unfit, batch)
+            table = None
+        self._known[key] = table
         if table is None:
             name = read_table_map(body, mariadb=self._mariadb)
             if (left_out := self._tables.left_out(name.schema, name.table)) is not None:

@@ -26,6 +26,7 @@ class LoggedTable:
     Attributes:
         binding: Index of its binding.
         decoder: None when the rows' columns are not known.
+        unfit: Then, why the table cannot be captured as it is now, if it cannot.
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
@@ -36,6 +37,7 @@ class LoggedTable:
     named: bool
     origin: str
     new_schema: JsonObject | None = None
+    unfit: SourceError | None = None
     # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
     transaction: int = -1
     source: str = ""
@@ -60,10 +62,13 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     bound = tables.bound(logged.schema, logged.table)
     if bound is None:
         return None
+    unfit: SourceError | None = None
     columns = match_columns(logged, bound.columns, tables.recode)
     if columns is None or any(column is None for column in columns):
         fresh = tables.refresh(bound.binding)
-        if isinstance(fresh, BoundTable):
+        if isinstance(fresh, SourceError):
+            unfit = fresh
+        else:
             bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
     name = f"{logged.schema}.{logged.table}"
     origin = origin_members(logged.schema, logged.table).decode("latin-1")
@@ -71,7 +76,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     if columns is not None:
         known = tuple(c or described(logged.columns[i], tables.recode) for i, c in enumerate(columns))
     if known is None or not set(bound.key) <= {column.name for column in known}:
-        return LoggedTable(bound.binding, None, logged.named, origin)
+        return LoggedTable(bound.binding, None, logged.named, origin, unfit=unfit)
     if not logged.named:
         _check_labels(known, bound.emitted, name)
     bound, new_schema = tables.adopt(bound.binding, known)

@@ -1,4 +1,7 @@
-"""A connector that waits little for tables that are away: ``python -m tests.captures.impatient SECONDS MODULE``."""
+"""A connector that waits little for tables that are away: ``python -m tests.captures.impatient SECONDS MODULE``.
+
+And what it says of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,35 @@ import runpy
 import sys
 
 from captures import aside
+from tests.captures.session import Json, Session
+
+
+def impatient(module: str, seconds: float = 1.0) -> list[str]:
+    """The command of such a connector."""
+    return [sys.executable, "-m", "tests.captures.impatient", str(seconds), module]
+
+
+def aside_of(capture: Session, table: str) -> Json | None:
+    """What the state says of a table that is set aside."""
+    for key, state in capture.state.get("bindings", {}).items():
+        if key.endswith(f"%2F{table}"):
+            found: Json | None = state.get("aside")
+            return found
+    return None
+
+
+def status_of(capture: Session, table: str) -> Json:
+    """The last status line's word of a table."""
+    lines = [line for line in capture.logs if line.get("eventType") == "connectorStatus"]
+    tables = lines[-1]["fields"]["tables"] if lines else {}
+    found: Json = next((state for name, state in tables.items() if name.endswith(f".{table}")), {})
+    return found
+
+
+def is_set_aside(capture: Session, table: str) -> bool:
+    """Whether both say so."""
+    return aside_of(capture, table) is not None and status_of(capture, table).get("state") == "set_aside"
+
 
 if __name__ == "__main__":
     aside.GRACE_SECONDS = float(sys.argv[1])

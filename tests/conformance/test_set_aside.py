@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 
 import pytest
 
+from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
 
-GRACE = 1.0
 SECONDS = 20
 
 TABLES = ("users", "orders")
@@ -25,33 +24,19 @@ def _tables(engine: Engine) -> list[Json]:
 
 
 def _capture(
-    engine: Engine, bound: list[Json], state: Json | None = None, *, stop: bool = False, grace: float = GRACE
+    engine: Engine, bound: list[Json], state: Json | None = None, *, stop: bool = False
 ) -> AbstractContextManager[Session]:
     if not state:
         engine.apply(bound)
-    command = [sys.executable, "-m", "tests.captures.impatient", str(grace), engine.module]
-    return session(engine.config(), bound, state, stop=stop, command=command)
+    return session(engine.config(), bound, state, stop=stop, command=impatient(engine.module))
 
 
-def aside(capture: Session, table: str = "orders") -> Json | None:
-    """What the state says of a table that is set aside."""
-    for key, state in capture.state.get("bindings", {}).items():
-        if key.endswith(f"%2F{table}"):
-            found: Json | None = state.get("aside")
-            return found
-    return None
-
-
-def _status(capture: Session, table: str = "orders") -> str:
-    lines = [line for line in capture.logs if line.get("eventType") == "connectorStatus"]
-    found = (
-        [state for name, state in lines[-1]["fields"]["tables"].items() if name.endswith(f".{table}")] if lines else []
-    )
-    return str(found[0]["state"]) if found else ""
+def aside(capture: Session) -> Json | None:
+    return aside_of(capture, "orders")
 
 
 def _set_aside(capture: Session) -> bool:
-    return aside(capture) is not None and _status(capture) == "set_aside"
+    return is_set_aside(capture, "orders")
 
 
 def _others_go_on(engine: Engine, capture: Session, number: int = 1000) -> None:
@@ -128,7 +113,7 @@ def test_a_first_start_with_one_that_cannot_be_captured(engine: Engine) -> None:
         _others_go_on(engine, capture)
         engine.execute('ALTER TABLE orders DROP COLUMN "_meta"')
         capture.until(lambda c: aside(c) is None and c.rows(1) == engine.rows("orders"), SECONDS)
-        assert aside(capture, "nowhere") is not None
+        assert aside_of(capture, "nowhere") is not None
 
 
 def test_a_first_start_with_none_that_can_be_captured(engine: Engine) -> None:
@@ -154,7 +139,7 @@ def test_a_moment_away_is_nothing(engine: Engine) -> None:
         capture.until(lambda c: any("unless that is mended" in line["message"] for line in c.logs), SECONDS)
         engine.execute("ALTER TABLE elsewhere RENAME TO orders")
         capture.until(lambda c: c.done() and c.rows(1) == engine.rows("orders"), SECONDS)
-        assert aside(capture) is None and _status(capture) != "set_aside"
+        assert aside(capture) is None and not _set_aside(capture)
         assert read < len(capture.documents)
 
 
