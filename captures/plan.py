@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 
 from captures.interface import ChunkReader, ChunkRequest, OpenedTable, Source
+from protocol.error_codes import Policy
 from protocol.errors import SourceError
 from protocol.plan import Plan, TablePlan
+
+logger = logging.getLogger(__name__)
 
 SAMPLE_ROWS = 20_000
 """Rows of a first chunk that is read for its speed."""
@@ -19,13 +23,14 @@ SAMPLE_SECONDS = 10.0
 def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
     """Plans the backfill of every table of a source.
 
-    Reads one chunk each of the tables that the server believes to be the largest, as long as ``SAMPLE_SECONDS`` last.
+    Reads one chunk each of the tables that the server believes to be the largest, as long as ``SAMPLE_SECONDS`` last. A
+    table that cannot be captured is not in the plan, and one that cannot be read has no speed.
 
     Args:
         clock: Seconds that only go forward.
 
     Raises:
-        SourceError: The source is gone, or a table cannot be read.
+        SourceError: The source is gone.
     """
     started = clock()
     speeds: dict[int, float] = {}
@@ -38,7 +43,7 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
                     break
                 if (speed := _speed(reader, table)) is not None:
                     speeds[table.binding] = speed
-    ordered = sorted(source.tables, key=lambda table: -table.priority)
+    ordered = sorted((table for table in source.tables if table.unfit is None), key=lambda table: -table.priority)
     readers = source.options.readers
     return Plan(readers=readers, tables={t.name: _plan(source, t, readers, speeds.get(t.binding)) for t in ordered})
 
@@ -63,6 +68,10 @@ def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
     try:
         chunk = reader.read(request)
     except SourceError as error:
-        raise SourceError(error.code, f"planning {table.name}: {error.message}", remedy=error.remedy) from None
+        if error.entry.policy is Policy.RETRY:
+            raise
+        extra = {"code": error.code, "remedy": error.remedy}
+        logger.warning("planning %s: %s", table.name, error.message, extra=extra)
+        return None
     rows = max(chunk.scanned, len(chunk.rows))
     return rows / chunk.seconds if rows and chunk.seconds else None

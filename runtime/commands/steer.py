@@ -47,7 +47,7 @@ def pause(file: CaptureFileArgument, table: TablesOption = None, json: JsonOptio
 
 
 def resume(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
-    """Go on with the backfill of tables that were paused, or were set aside because they failed."""
+    """Go on with tables that were paused, whose backfill failed, or that were set aside."""
     _order(file, {"action": "resume", "tables": table}, json=json)
 
 

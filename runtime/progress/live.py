@@ -117,8 +117,8 @@ def _cells(table: TableFigures) -> list[str]:
     estimated = "" if progress.rows_estimated is None else f"{progress.rows_estimated:,}"
     rate = "" if progress.done else f"{table.rows_per_second:,.0f}"
     left = "done" if progress.done else duration(table.seconds_left)
-    if progress.state in ("paused", "failed"):
-        left = progress.state
+    if progress.state in ("paused", "failed", "set_aside"):
+        left = progress.state.replace("_", " ")
     return [f"{progress.rows_done:,}", estimated, rate, left, f"{table.events:,}"]
 
 

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from protocol.plan import BACKFILL_PLAN, PLAN
+from tests.captures import session as connector
 from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
@@ -114,6 +116,14 @@ def test_a_first_start_with_one_that_cannot_be_captured(engine: Engine) -> None:
         engine.execute('ALTER TABLE orders DROP COLUMN "_meta"')
         capture.until(lambda c: aside(c) is None and c.rows(1) == engine.rows("orders"), SECONDS)
         assert aside_of(capture, "nowhere") is not None
+
+
+def test_a_plan_with_one_that_cannot_be_captured(engine: Engine) -> None:
+    engine.users(50)
+    request = {"validate": {"config": engine.config(), "bindings": engine.bindings("users", "nowhere")}}
+    status, _, logs = connector.unary(request, {PLAN: "1"}, command=engine.command)
+    (found,) = [line["fields"] for line in logs if line.get("eventType") == BACKFILL_PLAN]
+    assert (status, list(found["tables"])) == (0, [f"{engine.schema}.users"])
 
 
 def test_a_first_start_with_none_that_can_be_captured(engine: Engine) -> None:
