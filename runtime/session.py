@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from protocol.capture_file import CommitEntry
 from protocol.changelog import Commit
+from protocol.changelog.models import QUARANTINE
 from protocol.codec import captured_prefix, decode_response, split_captured
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.messages import Checkpoint, Json, JsonObject, Opened, Response, SourcedSchema
@@ -92,6 +93,7 @@ class Session:
         self._opened: Opened | None = None
         self._state: JsonObject = writer.state
         self._batch: Batch = writer.begin()
+        self._in_flight = self._batch
         self._checkpoints = 0
         self._begun_at: float | None = None
         self._inside_transaction = False
@@ -279,6 +281,7 @@ class Session:
 
     def _commit(self) -> None:
         self._committer.start(self._batch, self._state, self._checkpoints)
+        self._in_flight = self._batch
         self._batch = self._writer.begin()
         self._checkpoints = 0
         self._begun_at = None
@@ -296,12 +299,22 @@ class Session:
             commit: Commit = self._committer.result()
         except ProtocolError as error:
             raise self._broken(error) from None
+        self._tell_quarantine(self._in_flight)
         if commit.segments or commit.state.updated or not commit.state.merge_patch:
             self.advanced = True
         if self._opened is not None and self._opened.explicit_acknowledgements and commit.checkpoints:
             self._talk.acknowledge(commit.checkpoints)
         self._steering.committed(self._writer.state)
         self._display.committed(commit)
+
+    def _tell_quarantine(self, batch: Batch) -> None:
+        for collection, (count, reason) in batch.quarantine.reasons.items():
+            self._display.notice(
+                "warning",
+                f"{count} events of {collection.replace('/', '.')} are kept apart in {QUARANTINE}: {reason.message}",
+                code=reason.code,
+                remedy=reason.remedy,
+            )
 
     # The end.
 

@@ -99,6 +99,24 @@ class TableSchema(Model):
         return hashlib.sha256(text).hexdigest()[:16]
 
 
+QUARANTINE = "_quarantine"
+"""The collection of events that cannot be with the others of their own."""
+
+QUARANTINE_SCHEMA = TableSchema(
+    collection=QUARANTINE,
+    columns=[
+        Column(name="collection", type="string", nullable=False, description="Of the event."),
+        Column(name="op", type="string", description="Of the event; here each is a row of its own."),
+        Column(name="key", type="string", json_text=True, description="Of its row, by column, as far as it is known."),
+        Column(name="reason", type="string", nullable=False, description="Why it is here."),
+        Column(name="bad", type="string", json_text=True, description="Bad values by column, as the source has them."),
+        Column(name="document", type="string", json_text=True, description="As the connector sent it."),
+        Column(name="raw", type="binary", description="The same where it is no JSON."),
+    ],
+)
+"""What is known of each."""
+
+
 class Run(Model):
     """Backfilled rows of a segment whose keys ascend strictly, column by column in the order of the schema's key.
 

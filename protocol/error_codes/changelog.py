@@ -65,8 +65,9 @@ CODES = (
         "TM-LOG-010",
         "A value does not fit the column's type",
         Policy.MANUAL,
-        "Store the column as text: add the column to the table's text: entry in the capture file. Or change the "
-        "column's type at the source.",
+        "The event is kept whole in the collection _quarantine, and the capture goes on. For values to come, store the "
+        "column as text: add the column to the table's text: entry in the capture file. Or change the column's type at "
+        "the source.",
     ),
     ErrorCode(
         "TM-LOG-011",

@@ -14,11 +14,11 @@ from concurrent.futures import Executor, Future, wait
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from protocol.changelog import layout
-from protocol.changelog.models import Segment, TableSchema
-from runtime.changelog.decoder import DocumentDecoder, decoder
+from protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Segment, TableSchema
+from protocol.errors import ChangeLogError
+from runtime.changelog.decoder import DocumentDecoder, Part, decoder
+from runtime.changelog.quarantine import Quarantine
 from runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
@@ -76,6 +76,7 @@ class Batch:
         events: How many it holds.
         bytes: Of its documents.
         discarded: It will not be committed.
+        quarantine: Its events that cannot be with the others.
     """
 
     def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
@@ -94,7 +95,8 @@ class Batch:
         self._pending = 0
         self._open: dict[str, SegmentWriter] = {}
         self._begun: list[SegmentWriter] = []
-        self._finished: list[Future[Segment]] = []
+        self._finished: list[Future[Segment | None]] = []
+        self.quarantine = Quarantine({})
         self._schemas: dict[str, TableSchema] = {}
 
     @property
@@ -118,9 +120,8 @@ class Batch:
             documents: JSON objects, as ``protocol.codec.split_captured`` cuts them out.
 
         Raises:
-            ChangeLogError: ``TM-LOG-010`` a value does not fit its column, of these or of earlier documents;
-                ``TM-LOG-008`` the disk is full. The batch can only be discarded then.
-            ProtocolError: ``TM-PRO-001`` a document is not JSON.
+            ChangeLogError: ``TM-LOG-008`` the disk is full; ``TM-LOG-010`` more documents than can be kept apart do
+                not fit. The batch can only be discarded then.
         """
         if self._sealed or self._failed:
             raise ValueError(
@@ -166,7 +167,20 @@ class Batch:
             self._finish_segment(name)
         while self._writes:
             self._writes.popleft().result()
-        return [finished.result() for finished in self._finished]
+        self._write_quarantine()
+        return [segment for finished in self._finished if (segment := finished.result()) is not None]
+
+    def _write_quarantine(self) -> None:
+        documents, offsets = self.quarantine.take()
+        if not documents:
+            return
+        apart = BoundCollection(QUARANTINE_SCHEMA)
+        batches = [
+            apart.decoder.gather(documents[start : start + DECODE_ROWS], offsets[start : start + DECODE_ROWS])
+            for start in range(0, len(documents), DECODE_ROWS)
+        ]
+        self._segment(apart).write(apart.decoder.cast(batches))
+        self._finish_segment(QUARANTINE)
 
     def discard(self) -> None:
         """Forgets the events and deletes the files."""
@@ -187,9 +201,14 @@ class Batch:
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
         self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
         decoder = block.collection.decoder
-        batches = [decoder.gather(*part) for part in _parts(block)]
-        segment = self._segment(block.collection)
-        self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, batches))
+        parts: list[Part] = []
+        for documents, offsets in _parts(block):
+            fitting, misfits = decoder.fit(documents, offsets)
+            parts += fitting
+            self.quarantine.add(block.collection.schema, misfits)
+        if parts:
+            segment = self._segment(block.collection)
+            self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, parts, self.quarantine))
         while len(self._writes) > QUEUED_BLOCKS:
             self._writes.popleft().result()
         self._failed = False
@@ -216,7 +235,7 @@ class Batch:
     def _finish_segment(self, name: str) -> None:
         segment = self._open.pop(name, None)
         if segment is not None:
-            self._finished.append(self._writing_thread.submit(segment.finish))
+            self._finished.append(self._writing_thread.submit(_finish, segment))
 
 
 def _parts(block: _Block) -> Iterator[tuple[list[bytes], array[int]]]:
@@ -224,5 +243,24 @@ def _parts(block: _Block) -> Iterator[tuple[list[bytes], array[int]]]:
         yield block.documents[start : start + DECODE_ROWS], block.offsets[start : start + DECODE_ROWS]
 
 
-def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, batches: list[pa.RecordBatch]) -> None:
-    segment.write(decoder.cast(batches))
+def _finish(segment: SegmentWriter) -> Segment | None:
+    """What the segment is; None, and no file, where all that was to be in it is kept apart."""
+    if segment.empty:
+        segment.discard()
+        return None
+    return segment.finish()
+
+
+def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, parts: list[Part], apart: Quarantine) -> None:
+    try:
+        table = decoder.cast([part.batch for part in parts])
+    except ChangeLogError:
+        fitting: list[Part] = []
+        for part in parts:
+            found, misfits = decoder.fit(part.documents, part.offsets, whole=True)
+            fitting += found
+            apart.add(decoder.schema, misfits)
+        if not fitting:
+            return
+        table = decoder.cast([part.batch for part in fitting])
+    segment.write(table)

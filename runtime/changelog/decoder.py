@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
@@ -31,6 +32,7 @@ from runtime.changelog.columns import (
     number_texts,
     repeated,
 )
+from runtime.changelog.quarantine import Misfit
 from runtime.changelog.schema import is_untyped
 
 T = TypeVar("T")
@@ -57,6 +59,18 @@ class Meta(Struct, gc=False):
     source: Source = Source()
     before: Raw = ABSENT
     unchanged: list[str] | None = None
+    bad: None = None
+    """A connector marks an event by it, which then is a misfit: looking for that costs nothing."""
+
+
+class Unfit(ChangeLogError):
+    """A document that cannot be with the others of its collection, and can be kept apart."""
+
+
+class _Marked(Struct, gc=False):
+    """A ``_meta`` by which a connector marks an event: its bad values, as text, by column."""
+
+    bad: dict[str, Any]
 
 
 class Envelope(Struct, gc=False):
@@ -67,6 +81,15 @@ class Envelope(Struct, gc=False):
 
 _METAS = Decoder(Meta)
 _ENVELOPES = Decoder(Envelope)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Documents that were gathered, and what became of them. They are kept until that is cast."""
+
+    documents: list[bytes]
+    offsets: array[int]
+    batch: pa.RecordBatch
 
 
 class DocumentDecoder(ABC):
@@ -130,6 +153,31 @@ class DocumentDecoder(ABC):
                 raise self._misfit(name, table.column("_offset")[row].as_py()) from None
         return pa.Table.from_arrays(columns, schema=self.arrow_schema)
 
+    def fit(
+        self, documents: list[bytes], offsets: array[int], *, whole: bool = False
+    ) -> tuple[list[Part], list[Misfit]]:
+        """``gather``, but what does not fit is told apart. With ``whole`` also what ``cast`` would refuse.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-010`` a ``_meta`` is not as it must be: what the event does cannot be told.
+            ProtocolError: ``TM-PRO-001`` a document is not JSON.
+        """
+        try:
+            batch = self.gather(documents, offsets)
+            if whole:
+                self.cast([batch])
+        except (ChangeLogError, ProtocolError) as error:
+            if len(documents) == 1:
+                if not isinstance(error, Unfit):
+                    raise
+                return [], [Misfit(self.schema.collection, offsets[0], documents[0], error)]
+        else:
+            return [Part(documents, offsets, batch)], []
+        middle = len(documents) // 2
+        parts, misfits = self.fit(documents[:middle], offsets[:middle], whole=whole)
+        others, more = self.fit(documents[middle:], offsets[middle:], whole=whole)
+        return parts + others, misfits + more
+
     @abstractmethod
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
         """The table's own columns and each document's ``_meta``."""
@@ -152,12 +200,12 @@ class DocumentDecoder(ABC):
             )
         types = {known.name: known.type for known in self.schema.columns}
         if column not in types:
-            return ChangeLogError(
+            return Unfit(
                 "TM-LOG-010",
                 f"{collection}: the event at offset {offset} has a member {column!r}, and the schema no such column",
                 remedy="It is the connector that must change: it has to send a sourcedSchema before such a document.",
             )
-        return ChangeLogError(
+        return Unfit(
             "TM-LOG-010",
             f"{collection}: the column {column!r} is {types[column]} and cannot hold the value of the event at offset "
             f"{offset}",
@@ -165,7 +213,22 @@ class DocumentDecoder(ABC):
             f"table {collection.replace('/', '.')} in the capture file's tables:, or change its type at the source.",
         )
 
-    def _not_json(self, offset: int) -> ProtocolError:
+    def _bad_values(self, columns: list[str], offset: int) -> Unfit:
+        return Unfit(
+            "TM-LOG-010",
+            f"{self.schema.collection}: the event at offset {offset} has bad values in {', '.join(columns)}",
+            remedy="This is what `on_bad_value: quarantine` asks for. Mend the rows at the source: the next event of "
+            "each row is one of its table again.",
+        )
+
+    def _not_json(self, document: bytes, offset: int) -> TidemarkError:
+        if _json_with_bad_texts(document):
+            return Unfit(
+                "TM-LOG-010",
+                f"{self.schema.collection}: a text in the document at offset {offset} is not UTF-8 or holds half of a "
+                "surrogate pair, or it is nested too deep",
+                remedy="Mend the row at the source, or leave the column out, by  exclude  in the entry of its table.",
+            )
         return ProtocolError(
             "TM-PRO-001",
             f"{self.schema.collection}: the document at offset {offset} is not JSON, is nested too deep, or a text in "
@@ -210,7 +273,9 @@ class RowDecoder(DocumentDecoder):
         offset = offsets[row]
         members = _try(documents[row], dict[str, Raw])
         if members is None:
-            return self._not_json(offset)
+            return self._not_json(documents[row], offset)
+        if marked := _try(members.get("_meta", ABSENT), _Marked):
+            return self._bad_values(list(marked.bad), offset)
         for name, raw in members.items():
             column = self._codecs.get(name)
             type_ = Meta if name == "_meta" else column.field_type if column else None
@@ -228,6 +293,9 @@ class WholeDocumentDecoder(DocumentDecoder):
 
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
         raws = [envelope.meta for envelope in self._envelopes(documents, offsets)]
+        if any(marked := [_try(raw, _Marked) for raw in raws] if b'"bad"' in b"".join(raws) else ()):
+            row = next(row for row, mark in enumerate(marked) if mark)
+            raise self._bad_values(list(marked[row].bad), offsets[row])
         metas = None
         if all(map(len, raws)):
             metas = _try_lines(raws, _METAS)
@@ -239,7 +307,7 @@ class WholeDocumentDecoder(DocumentDecoder):
         envelopes = _try_lines(documents, _ENVELOPES)
         if envelopes is None:
             row = _first_misfit(lambda index: _ENVELOPES.decode(documents[index]), documents)
-            raise self._not_json(offsets[row])
+            raise self._not_json(documents[row], offsets[row])
         return envelopes
 
     def _foreign(self, raw: Raw, offset: int) -> Meta:
@@ -283,6 +351,16 @@ def _fits(raw: Raw, type_: Any) -> bool:
     except MISFITS:
         return False
     return True
+
+
+def _json_with_bad_texts(document: bytes) -> bool:
+    """Whether it is a JSON object but for texts in it, or for its depth."""
+    try:
+        return isinstance(json.loads(document.decode("utf-8", "replace")), dict)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
 
 
 def _try_lines(lines: Sequence[bytes] | Sequence[Raw], decoder: Decoder[T]) -> list[T] | None:

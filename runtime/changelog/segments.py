@@ -97,6 +97,11 @@ class SegmentWriter:
             rows = rows.filter(pc.invert(truncations))
         self._box.add(rows)
 
+    @property
+    def empty(self) -> bool:
+        """No row was written."""
+        return not self._rows
+
     def finish(self) -> Segment:
         """Closes the file; it is not synced yet."""
         with storage.writing(self._file):

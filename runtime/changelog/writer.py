@@ -128,9 +128,8 @@ class LogWriter:
 
         Raises:
             ChangeLogError: ``TM-LOG-007`` another writer has taken the log; ``TM-LOG-008`` it cannot be written;
-                ``TM-LOG-010`` a value does not fit. Unless it was 007, whether the log has the batch is known only
-                after opening it again: close this writer.
-            ProtocolError: ``TM-PRO-001`` a document is not JSON.
+                ``TM-LOG-010`` more documents than can be kept apart do not fit. Unless it was 007, whether the log has
+                the batch is known only after opening it again: close this writer.
         """
         if self._failed or not self._batches or self._batches[0] is not batch or batch.discarded:
             raise ValueError("batches are committed once, in the order they were begun, and not after a failure")

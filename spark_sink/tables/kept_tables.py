@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.changelog import TableSchema
+from protocol.changelog.models import QUARANTINE
 from protocol.errors import SparkError
 from spark_sink.tables.table_columns import dotted
 
@@ -78,6 +79,8 @@ class KeepRules:
         its own name asks for it, see ``check_key``.
         """
         table = dotted(schema.collection)
+        if schema.collection == QUARANTINE and table not in self._rules:
+            return []  # It is no table of the source, and no pattern means it.
         matching = [pattern for pattern in self._rules if pattern == table or fnmatch.fnmatchcase(table, pattern)]
         if not matching:
             return []

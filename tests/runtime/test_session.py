@@ -157,7 +157,7 @@ BAD_OUTPUT = [
     ([OPENED, {"rows": {"first": 1, "count": 1}}], "TM-RUN-004", "without a checkpoint after its last documents"),
     ([OPENED, {"line": '{"captured":{"binding":0,"doc":{"id":1},"x":{"a":1}}}'}, checkpoint()], "TM-PRO-001", ""),
     ([OPENED, {"line": '{"captured":{"doc":{"_meta":{"op":"c"},"id":tru}}}'}, checkpoint()], "TM-PRO-001", ""),
-    ([OPENED, {"line": '{"captured":{"doc":{"_meta":{"op":"c"},"id":"x"}}}'}, checkpoint()], "TM-LOG-010", ""),
+    ([OPENED, {"line": '{"captured":{"doc":{"_meta":{"op":"x"},"id":7}}}'}, checkpoint()], "TM-LOG-010", ""),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A value that its column cannot hold is an error that says where, not what. Never null, never rounded or skipped."""
+"""An event whose value its column cannot hold is kept apart, whole. Never null, never rounded or skipped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from protocol.changelog.models import QUARANTINE
 from protocol.errors import ChangeLogError, TidemarkError
+from runtime.changelog import quarantine
+from runtime.changelog.batch import Batch
 from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
 
@@ -19,11 +22,12 @@ DOUBLE = {"type": ["number", "string"], "format": "number"}
 BINARY = {"type": "string", "contentEncoding": "base64"}
 
 
-def write(root: Path, schema: dict[str, Any] | None, documents: list[bytes], text: list[str] | None = None) -> None:
+def write(root: Path, schema: dict[str, Any] | None, documents: list[bytes], text: list[str] | None = None) -> Batch:
     with LogWriter.open(root, "shop") as log:
         batch = log.begin()
         batch.add(log.bind("public/t", schema, ["id"], text or []), documents)
         log.commit(batch, {}, 1)
+        return batch
 
 
 @pytest.mark.parametrize(
@@ -80,28 +84,72 @@ def test_a_value_that_does_not_fit(tmp_path: Path, schema: dict[str, Any], value
     good = [b'{"_meta":{"op":"c"},"id":%d}' % id for id in range(20)]
     # \udcff stands for the byte 0xff, which is not UTF-8.
     bad = b'{"_meta":{"op":"c"},"id":4242,"the value":%b}' % value.encode("utf-8", "surrogateescape")
-    with pytest.raises(ChangeLogError) as caught:
-        write(tmp_path, closed(id={"type": "integer"}, **{"the value": schema}), [*good, bad, *good])
-    error = caught.value
-    assert error.code == "TM-LOG-010"
+    batch = write(tmp_path, closed(id={"type": "integer"}, **{"the value": schema}), [*good, bad, *good])
+    ((count, error),) = batch.quarantine.reasons.values()
+    assert (count, error.code) == (1, "TM-LOG-010")
     assert "public/t: the column 'the value'" in error.message
     assert "offset 20" in error.message
     assert 'text: ["the value"]' in error.remedy
     assert "public.t" in error.remedy
     assert "4242" not in error.message + error.remedy
     assert value.strip('"') not in error.message or len(value) < 4
-    assert stored(tmp_path, "public/t") == []
+    # All others are there, and it is kept as it came, under its offset.
+    assert [event["_offset"] for event in stored(tmp_path, "public/t")] == [*range(20), *range(21, 41)]
+    (apart,) = stored(tmp_path, QUARANTINE)
+    assert (apart["_offset"], apart["collection"], apart["op"]) == (20, "public/t", "c")
+    assert (apart["document"] or apart["raw"].decode("utf-8", "surrogateescape")).encode(
+        "utf-8", "surrogateescape"
+    ) == bad
+    assert apart["reason"] == error.message
+    if apart["document"]:
+        assert apart["key"] == '{"id":4242}'
 
 
 def test_the_remedy_works(tmp_path: Path) -> None:
     documents = [document(id=1, amount="NaN", at="infinity"), document(id=2, amount="12345.678", at=None)]
     schema = closed(id={"type": "integer"}, amount=NUMERIC, at=INSTANT)
-    with pytest.raises(ChangeLogError, match="amount"):
-        write(tmp_path, schema, documents)
-    with pytest.raises(ChangeLogError, match="'at'"):
-        write(tmp_path, schema, documents, ["amount"])
-    write(tmp_path, schema, documents, ["amount", "at"])
-    assert [(e["amount"], e["at"]) for e in stored(tmp_path, "public/t")] == [("NaN", "infinity"), ("12345.678", None)]
+    for text, words in (([], "amount"), (["amount"], "'at'")):
+        batch = write(tmp_path, schema, documents, text)
+        assert words in batch.quarantine.reasons["public/t"][1].message
+    assert len(stored(tmp_path, QUARANTINE)) == 3
+    batch = write(tmp_path, schema, documents, ["amount", "at"])
+    assert not batch.quarantine.reasons
+    assert [(e["amount"], e["at"]) for e in stored(tmp_path, "public/t")][-2:] == [
+        ("NaN", "infinity"),
+        ("12345.678", None),
+    ]
+
+
+def test_events_that_their_connector_marked(tmp_path: Path) -> None:
+    """They come from a block in order, beside others, and under their own offsets; so does what closes a block."""
+    marked = b'{"_meta":{"op":"u","source":{"ts_ms":7,"loc":[1,2]},"bad":{"at":"infinity"}},"id":2,"at":null}'
+    schema = closed(id={"type": "integer"}, at=INSTANT)
+    for kind in (schema, None):  # with columns, and as whole documents
+        root = tmp_path / str(kind is None)
+        batch = write(root, kind, [document(id=1), marked, document(id=3)])
+        assert "bad values in at" in batch.quarantine.reasons["public/t"][1].message
+        assert [event["_offset"] for event in stored(root, "public/t")] == [0, 2]
+        (apart,) = stored(root, QUARANTINE)
+        assert (apart["_offset"], apart["op"], apart["_op"], apart["_loc"]) == (1, "u", "c", "[1,2]")
+        assert (apart["key"], apart["bad"]) == ('{"id":2}', '{"at":"infinity"}')
+        assert apart["document"].encode() == marked
+        assert apart["_commit_ts"].timestamp() == 0.007
+
+
+def test_nothing_but_misfits(tmp_path: Path) -> None:
+    """Of a table, and of a commit: there is no empty segment."""
+    schema = closed(id={"type": "integer"}, day=DATE)
+    write(tmp_path, schema, [document(id=n, day="infinity") for n in range(3)])
+    assert stored(tmp_path, "public/t") == []
+    assert [event["_offset"] for event in stored(tmp_path, QUARANTINE)] == [0, 1, 2]
+    assert len(list((tmp_path / "data").rglob("*.parquet"))) == 1
+
+
+def test_too_many_misfits_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine, "QUARANTINE_BYTES", 1000)
+    with pytest.raises(ChangeLogError, match="TM-LOG-010: documents of more than"):
+        write(tmp_path, closed(id={"type": "integer"}), [document(id="x" * 100) for _ in range(20)])
+    assert stored(tmp_path, "public/t") == []
 
 
 def test_a_text_column_that_is_not_there_is_only_worth_a_warning(
@@ -112,11 +160,11 @@ def test_a_text_column_that_is_not_there_is_only_worth_a_warning(
 
 
 def test_a_member_that_the_schema_does_not_know(tmp_path: Path) -> None:
-    with pytest.raises(ChangeLogError) as caught:
-        write(tmp_path, closed(id={"type": "integer"}), [document(id=1), document(id=2, extra=3)])
-    assert caught.value.code == "TM-LOG-010"
-    assert "offset 1 has a member 'extra'" in caught.value.message
-    assert "sourcedSchema" in caught.value.remedy
+    batch = write(tmp_path, closed(id={"type": "integer"}), [document(id=1), document(id=2, extra=3)])
+    _, error = batch.quarantine.reasons["public/t"]
+    assert error.code == "TM-LOG-010"
+    assert "offset 1 has a member 'extra'" in error.message
+    assert "sourcedSchema" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -166,16 +214,21 @@ def test_a_document_that_is_not_json(tmp_path: Path, line: bytes, typed: bool) -
 
 @pytest.mark.parametrize("schema", [{"type": "string"}, {}])
 def test_half_a_surrogate_pair_is_said_to_be_one(tmp_path: Path, schema: dict[str, Any]) -> None:
-    with pytest.raises(TidemarkError, match="TM-PRO-001") as caught:
-        write(tmp_path, closed(t=schema), [b'{"_meta":{"op":"c"},"t":"\\ud800 is half of a character"}'])
-    assert "surrogate" in caught.value.message
-    assert "exclude" in caught.value.remedy
+    line = b'{"_meta":{"op":"c"},"t":"\\ud800 is half of a character"}'
+    batch = write(tmp_path, closed(t=schema), [document(t="in order"), line])
+    ((_, error),) = batch.quarantine.reasons.values()
+    assert error.code == "TM-LOG-010" and "surrogate" in error.message and "exclude" in error.remedy
+    (apart,) = stored(tmp_path, QUARANTINE)
+    assert (apart["document"], apart["raw"], apart["op"]) == (None, line, "c")
+    assert len(stored(tmp_path, "public/t")) == 1
 
 
-def test_a_document_nested_beyond_reason_is_an_error(tmp_path: Path) -> None:
+def test_a_document_nested_beyond_reason(tmp_path: Path) -> None:
     deep = b'{"_meta":{"op":"c"},"j":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    with pytest.raises(TidemarkError, match="offset 0"):
-        write(tmp_path, closed(j={}), [deep])
+    write(tmp_path, closed(j={}), [deep, document(j=1)])
+    (apart,) = stored(tmp_path, QUARANTINE)
+    assert (apart["_offset"], apart["raw"]) == (0, deep)
+    assert [event["_offset"] for event in stored(tmp_path, "public/t")] == [1]
 
 
 def test_foreign_meta_is_kept_in_the_document(tmp_path: Path) -> None:

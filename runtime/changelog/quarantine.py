@@ -1,0 +1,138 @@
+"""Events that cannot be with the others of their collection: kept whole in a collection of their own.
+
+They are those whose document does not fit the announced schema, or is no JSON, and those that their connector marked,
+by ``_meta.bad``. An event keeps its offset. What comes later of the same key is in its own collection, with a higher
+offset, so whoever replays one can tell that it is not the newest.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Raw
+
+from protocol.changelog.models import TableSchema
+from protocol.errors import ChangeLogError, TidemarkError
+from runtime.changelog.columns import MISFITS
+
+QUARANTINE_BYTES = 256 * 1024 * 1024
+"""Documents that one commit may keep apart. They are held in memory until it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An event that is kept apart.
+
+    Attributes:
+        document: As it came.
+        reason: Why, without a value.
+    """
+
+    collection: str
+    offset: int
+    document: bytes
+    reason: TidemarkError
+
+
+class Quarantine:
+    """The events of a batch that are kept apart. Filled by two threads, which append only."""
+
+    def __init__(self, keys: dict[str, Sequence[str]]) -> None:
+        self._keys = keys
+        self._misfits: list[Misfit] = []
+        self._bytes = 0
+
+    def add(self, schema: TableSchema, misfits: Sequence[Misfit]) -> None:
+        """Raises ChangeLogError ``TM-LOG-010`` when they are too many: then something else is wrong."""
+        self._keys[schema.collection] = schema.key
+        self._misfits += misfits
+        self._bytes += sum(len(misfit.document) for misfit in misfits)
+        if self._bytes > QUARANTINE_BYTES:
+            reason = misfits[-1].reason
+            raise ChangeLogError(
+                "TM-LOG-010",
+                f"documents of more than {QUARANTINE_BYTES >> 20} MB in one commit do not fit; the last one: "
+                f"{reason.message}",
+                remedy=reason.remedy,
+            )
+
+    @property
+    def reasons(self) -> dict[str, tuple[int, TidemarkError]]:
+        """By collection: how many events, and why the first one."""
+        found: dict[str, tuple[int, TidemarkError]] = {}
+        for misfit in self._misfits:
+            count, reason = found.get(misfit.collection, (0, misfit.reason))
+            found[misfit.collection] = count + 1, reason
+        return found
+
+    def take(self) -> tuple[list[bytes], array[int]]:
+        """The documents of ``QUARANTINE_SCHEMA`` in the order of their offsets, and these."""
+        misfits = sorted(self._misfits, key=lambda misfit: misfit.offset)
+        return [self._document(misfit) for misfit in misfits], array("q", [misfit.offset for misfit in misfits])
+
+    def _document(self, misfit: Misfit) -> bytes:
+        members = _members(misfit.document)
+        meta = _try(members.get("_meta", b"null"), dict[str, Raw]) or {}
+        # What no parser takes as a whole is no JSON here.
+        is_json = isinstance(_try(misfit.document, Any), dict)
+        key = {
+            name: orjson.Fragment(bytes(members[name]))
+            for name in self._keys[misfit.collection]
+            if _try(members.get(name, b""), Any) is not None
+        }
+        whole: dict[str, Any] = {
+            # It is a row of its own here, whatever it says of the row that it is about.
+            "_meta": {"op": "c", "source": _source(meta)},
+            "collection": misfit.collection,
+            "op": _try(meta.get("op", b"null"), str | None),
+            "key": key or None,
+            "reason": misfit.reason.message,
+            "bad": orjson.Fragment(bytes(meta["bad"])) if is_json and "bad" in meta else None,
+            "document": orjson.Fragment(misfit.document) if is_json else None,
+            "raw": None if is_json else base64.b64encode(misfit.document).decode(),
+        }
+        return orjson.dumps(whole)
+
+
+class _Source(msgspec.Struct):
+    """The members of ``_meta.source`` that the log has columns for, where they are as these want them."""
+
+    ts_ms: int | None = None
+    txid: str | int | None = None
+    loc: Raw = Raw(b"null")
+    cursor: Raw = Raw(b"null")
+
+
+def _source(meta: dict[str, Raw]) -> dict[str, Any]:
+    source = _try(meta.get("source", b"null"), _Source)
+    if source is None:
+        return {}
+    places = {name: bytes(raw) for name, raw in (("loc", source.loc), ("cursor", source.cursor))}
+    members: dict[str, Any] = {name: orjson.Fragment(raw) for name, raw in places.items() if raw != b"null"}
+    return {**members, "ts_ms": source.ts_ms, "txid": source.txid}
+
+
+def _members(document: bytes) -> dict[str, Raw]:
+    """The members of a document; of one with bad texts, those that are right."""
+    members = _try(document, dict[str, Raw])
+    if members is None:
+        try:
+            found = json.loads(document.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return {}
+        members = {name: Raw(json.dumps(value).encode()) for name, value in found.items()}
+    return dict(members)
+
+
+def _try(raw: bytes | Raw, type_: Any) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except MISFITS:
+        return None
