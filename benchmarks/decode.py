@@ -120,7 +120,7 @@ def naive_chunk(line: bytes) -> bytes:
             members.append(f"{_NAMES[column.name]}:null")
         else:
             members.append(f"{_NAMES[column.name]}:{_CONVERTERS[column.type.oid](field)}")
-    return b"%b}}}\n" % ",".join(members).encode("latin-1")
+    return b"},%b}}}\n" % ",".join(members).encode("latin-1")
 
 
 def every(decode: Callable[[bytes, bytes], object], messages: Sequence[bytes]) -> Callable[[], None]:

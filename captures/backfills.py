@@ -128,6 +128,8 @@ class Backfills:
             for binding, key in transaction.incomplete:
                 if not self.tables[binding].left_out:
                     self.tables[binding].ranges.request_reread(key)
+        for binding, bad in batch.bad.items():
+            self.tables[binding].bad.update(bad)
         for binding in batch.changed:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
 
@@ -180,6 +182,7 @@ class Backfills:
             self.holding.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
             backfill.emitted += len(chunk.rows) + len(chunk.rereads)
             backfill.bytes += chunk.rows.size + chunk.rereads.size
+            backfill.bad.update(chunk.bad)
             backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
             if emission.progressed:
                 backfill.size.measured(

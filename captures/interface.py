@@ -7,6 +7,7 @@ source is open; what the state keeps is their text. Tables are known to the engi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -105,6 +106,7 @@ class LogBatch:
         transactions: Those that ended in this batch and changed captured tables.
         drained: Nothing more was waiting to be read.
         changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
+        bad: How many bad values there were, by binding and by the policy that was followed.
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
             known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
             ends in. ``Source.tables`` has them as they are now.
@@ -119,6 +121,7 @@ class LogBatch:
     drained: bool = False
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
+    bad: dict[int, Counter[str]] = field(default_factory=dict)
     away: dict[int, SourceError] = field(default_factory=dict)
     set_aside: dict[int, SourceError] = field(default_factory=dict)
     passed: set[int] = field(default_factory=set)
@@ -258,6 +261,7 @@ class Chunk:
         scanned: Rows it looked at, about: more than it has where a condition left some out. Its time was spent on them.
         rewritten: The table was written anew since the scan began, so places in it mean nothing any more: there are no
             rows, and the table has to be scanned from the start; emptied first where it has no key.
+        bad: How many bad values its rows had, by the policy that was followed.
     """
 
     request: ChunkRequest
@@ -269,6 +273,7 @@ class Chunk:
     cursor: Key | None = None
     scanned: int = 0
     rewritten: bool = False
+    bad: Counter[str] = field(default_factory=Counter)
 
 
 class ChunkReader(Protocol):

@@ -15,6 +15,7 @@
          "paused": true,                       by command
          "priority": [5, 0],                   by command, and the configured one that it takes the place of
          "failed": {"code": "TM-…", "text": …}, why the table was left alone
+         "bad": {"null": 3},                   bad values so far, by the policy that was followed
          "aside": {"code": "TM-…", "text": …,  why nothing of it is captured; the rest is as it was then
                    "since": "0/1950A28",       from there on
                    "passed": true,             changes of it were passed over: it is to be read again
@@ -54,6 +55,7 @@ class _StoredBinding(BaseModel):
     paused: bool | None = None
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     failed: JsonObject | None = None
+    bad: dict[str, int] | None = None
     aside: _StoredAside | None = None
     scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
 

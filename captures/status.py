@@ -109,6 +109,7 @@ def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
         rows_per_second=0.0 if done else round(speed.per_second, 1),
         seconds_left=left,
         error=None if error is None else str(error),
+        bad_values=dict(backfill.bad),
     )
 
 
@@ -124,7 +125,7 @@ def _rows_left(unfinished: list[TableProgress]) -> int | None:
 
 def _moving(progress: Progress) -> tuple[object, ...]:
     """What has to change for a line to be news. Speeds die down by themselves."""
-    tables = [(table.rows_done, table.state, table.error) for table in progress.tables.values()]
+    tables = [(table.rows_done, table.state, table.error, table.bad_values) for table in progress.tables.values()]
     return progress.position, tables, progress.held, progress.away_seconds is None
 
 

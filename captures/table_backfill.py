@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -51,6 +52,7 @@ class TableBackfill:
         flights: Chunks in flight.
         emitted: Rows that chunks of this session brought.
         bytes: Of their documents.
+        bad: How many bad values there were since the table was read from the start, by the policy that was followed.
     """
 
     table: OpenedTable
@@ -70,6 +72,7 @@ class TableBackfill:
     flights: list[Flight] = field(default_factory=list)
     emitted: int = 0
     bytes: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
     backoff: Backoff = field(default_factory=lambda: Backoff(Random()))
 
     @property
@@ -149,6 +152,7 @@ class TableBackfill:
         self.barrier = barrier
         self.base = None if table.key else barrier
         self.anew = False
+        self.bad.clear()
         self.take_up()
 
     def come_back(self, table: OpenedTable, kept: JsonObject | None) -> None:
@@ -168,6 +172,7 @@ class TableBackfill:
             ProtocolError: TM-BKF-001, the state of the scan is not one.
         """
         table = self.table
+        self.bad = Counter(stored.get("bad") or {})
         self.barrier, self.base = stored.get("barrier"), stored.get("base")
         scan = stored.get("scan") or {}
         if table.scan == "none":
@@ -187,6 +192,8 @@ class TableBackfill:
             state["base"] = self.base
         if self.table.scan == "none":
             state["log_only"] = True
+        if self.bad:
+            state["bad"] = dict(self.bad)
         if self.failed is not None:
             state["failed"] = {"code": self.failed.code, "text": self.failed.message[:TEXT_LENGTH]}
         return {**state, **self._commanded()}

@@ -42,6 +42,7 @@ class TableProgress(BaseModel):
         rows_per_second: At present, smoothed.
         seconds_left: Until it is done at that rate, or None when nobody can say.
         error: Code and text of why it is set aside, or of what its last chunk failed with; None when that was read.
+        bad_values: How many there were that had no place in a document, by the policy that was followed.
     """
 
     rows_done: int = 0
@@ -52,6 +53,7 @@ class TableProgress(BaseModel):
     rows_per_second: float = 0.0
     seconds_left: float | None = None
     error: str | None = None
+    bad_values: dict[str, int] = {}
 
 
 class Progress(BaseModel):

@@ -33,6 +33,9 @@ MAX_UINT32 = 0xFFFFFFFF
 STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """Environment variable: a connector ends once every backfill is done and the log is read to where the server was."""
 
+RUNTIME = "TIDEMARK_RUNTIME"
+"""Environment variable: set by our runtime, so that a connector knows that events which Flow has not are understood."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from protocol.capture_file import CaptureFile
-from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.messages import RUNTIME, STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
 from protocol.plan import PLAN
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
@@ -71,6 +71,7 @@ class Preparation:
             # Said in both cases: a variable of the user's own must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
             PLAN: "",
+            RUNTIME: "tidemark",
             **(variables or {}),
         }
         self._caller = Caller(self.connector, self.environment, self.redactor, log)

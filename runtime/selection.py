@@ -182,31 +182,40 @@ def _selected(
     collection = Collection(
         name=found.recommended_name,
         key=key,
-        write_schema=_hashed(_without(found.document_schema, entry.exclude), entry.hash),
+        write_schema=_texts(_without(found.document_schema, entry.exclude), [*entry.hash, *entry.text_columns]),
     )
+    options = entry.options
+    if entry.text and not _knows(spec, "on_bad_value"):
+        del options["on_bad_value"]  # The change log keeps the columns as text, whatever the connector sends.
     binding = Binding(
-        resource_config={**found.resource_config, **entry.options},
+        resource_config={**found.resource_config, **options},
         resource_path=path,
         collection=collection,
         backfill=entry.backfill,
         state_key=state_key(path, entry.backfill),
     )
-    return SelectedTable(name, binding, tuple(entry.text))
+    return SelectedTable(name, binding, tuple(entry.text_columns))
+
+
+def _knows(spec: SpecResponse, option: str) -> bool:
+    accepted = spec.resource_config_schema.get("properties")
+    return not isinstance(accepted, dict) or option in accepted
 
 
 def _check_options(
     spec: SpecResponse, name: str, found: DiscoveredBinding, entry: TableEntry, key: Sequence[str]
 ) -> None:
-    accepted = spec.resource_config_schema.get("properties")
     problems = []
     for option in entry.options:
-        if isinstance(accepted, dict) and option not in accepted:
+        if not _knows(spec, option) and not (option == "on_bad_value" and entry.on_bad_value is None):
             problems.append(f"the connector knows no option {option}")
     columns = found.document_schema.get("properties")
     # A pattern's columns need not be in every table that it covers.
     if isinstance(columns, dict) and not entry.is_pattern:
-        for option in ("exclude", "hash", "key", "text"):
-            for column in getattr(entry, option):
+        policies = entry.on_bad_value if isinstance(entry.on_bad_value, dict) else {}
+        named = {"exclude": entry.exclude, "hash": entry.hash, "key": entry.key, "text": entry.text}
+        for option, given in {**named, "on_bad_value": list(policies)}.items():
+            for column in given:
                 if column not in columns:
                     problems.append(f"{option}: there is no column {column}{near(column, list(columns))}")
     excluded = [column for column in entry.exclude if _pointer(column) in key]
@@ -228,10 +237,10 @@ def _without(schema: dict[str, Any], excluded: Sequence[str]) -> dict[str, Any]:
     return changed
 
 
-def _hashed(schema: dict[str, Any], hashed: Sequence[str]) -> dict[str, Any]:
-    """A document's schema with some of its columns as the texts that hashes are."""
-    columns = schema.get("properties")
-    if not hashed or not isinstance(columns, dict):
+def _texts(schema: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """A document's schema with some of its columns as texts: as hashes are, and what is text by its policy."""
+    known = schema.get("properties")
+    if not columns or not isinstance(known, dict):
         return schema
-    texts: dict[str, Any] = {name: {"type": ["string", "null"]} for name in hashed if name in columns}
-    return {**schema, "properties": {**columns, **texts}}
+    texts: dict[str, Any] = {name: {"type": ["string", "null"]} for name in columns if name in known}
+    return {**schema, "properties": {**known, **texts}}

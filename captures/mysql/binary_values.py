@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import date
 from socket import AF_INET, AF_INET6, inet_ntop
 
+from captures.mysql.calendar_days import check_day
+
 _CACHED = 100_000
 """Texts that a cache holds before it is emptied."""
 
@@ -17,14 +19,24 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes for so many decimal digits."""
 
 
+CheckDay = Callable[[int, int, int], None]
+"""Raises for a year, month and day that are not wanted."""
+
+
 class _Dates(dict[bytes, str]):
     """``2024-01-15`` by the three bytes of a DATE: little endian, 5 bits of day, 4 of month, 15 of year."""
+
+    def __init__(self, check: CheckDay | None = None) -> None:
+        self._check = check
 
     def __missing__(self, data: bytes) -> str:
         if len(self) >= _CACHED:
             self.clear()
         packed = int.from_bytes(data, "little")
-        text = self[data] = f"{packed >> 9:04d}-{packed >> 5 & 15:02d}-{packed & 31:02d}"
+        year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+        if self._check is not None:
+            self._check(year, month, day)
+        text = self[data] = f"{year:04d}-{month:02d}-{day:02d}"
         return text
 
 
@@ -33,12 +45,18 @@ class _Days(dict[bytes, tuple[str, dict[int, str]]]):
     17 bits of ``year * 13 + month``, 5 of day and the highest of hour.
     """
 
+    def __init__(self, check: CheckDay | None = None) -> None:
+        self._check = check
+
     def __missing__(self, data: bytes) -> tuple[str, dict[int, str]]:
         if len(self) >= _CACHED:
             self.clear()
         packed = int.from_bytes(data, "big") - (1 << 23)
         year, month = divmod(packed >> 6, 13)
-        half = self[data] = f"{year:04d}-{month:02d}-{packed >> 1 & 31:02d}", _CLOCKS[packed & 1]
+        day = packed >> 1 & 31
+        if self._check is not None:
+            self._check(year, month, day)
+        half = self[data] = f"{year:04d}-{month:02d}-{day:02d}", _CLOCKS[packed & 1]
         return half
 
 
@@ -56,7 +74,12 @@ class _Clocks(dict[int, str]):
 class _EpochDays(dict[int, str]):
     """``2024-01-15`` by days since 1970; the zero date by ``NEVER``."""
 
+    def __init__(self, check: CheckDay | None = None) -> None:
+        self._check = check
+
     def __missing__(self, days: int) -> str:
+        if days < 0 and self._check is not None:
+            self._check(0, 0, 0)
         text = self[days] = date.fromordinal(_EPOCH_ORDINAL + days).isoformat() if days >= 0 else "0000-00-00"
         return text
 
@@ -74,10 +97,13 @@ class _DaySeconds(dict[int, str]):
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _CLOCKS = _Clocks(0), _Clocks(16)
 
-DATES = _Dates()
-DAYS = _Days()
-EPOCH_DAYS, DAY_SECONDS = _EpochDays(), _DaySeconds()
-"""Most moments of a log are of a day that others were, and each second of a day comes again and again."""
+DATES, ANY_DATES = _Dates(check_day), _Dates()
+DAYS, ANY_DAYS = _Days(check_day), _Days()
+EPOCH_DAYS, ANY_EPOCH_DAYS, DAY_SECONDS = _EpochDays(check_day), _EpochDays(), _DaySeconds()
+"""Most moments of a log are of a day that others were, and each second of a day comes again and again.
+
+The first of each kind raise BadDay for what is no day of the years 1 to 9999.
+"""
 
 NEVER = (-1, 0)
 """Day and second of the zero date, for which a TIMESTAMP has 0."""

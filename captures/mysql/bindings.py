@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from captures.bad_values import STOP, Policies, Policy
 from captures.hashes import no_salt
 from captures.interface import OpenedTable
 from captures.mysql.catalog import Path, read_tables
@@ -22,11 +23,21 @@ from protocol.messages import JsonObject
 
 
 def captured_columns(
-    columns: Sequence[Column], exclude: Sequence[str], hashed: Sequence[str] = (), salt: bytes = b""
+    columns: Sequence[Column],
+    exclude: Sequence[str],
+    hashed: Sequence[str] = (),
+    salt: bytes = b"",
+    *,
+    policies: Policies = STOP,
+    key: Sequence[str] = (),
 ) -> tuple[Column, ...]:
     """The columns that documents have: generated and invisible ones too, the log carries them."""
     return tuple(
-        replace(column, salt=salt) if column.name in hashed else column
+        replace(
+            column,
+            salt=salt if column.name in hashed else b"",
+            on_bad_value=policies.column(column.name, in_key=column.name in key),
+        )
         for column in columns
         if not column.hidden and column.name not in exclude
     )
@@ -82,6 +93,7 @@ class MysqlBinding:
     emit_truncate: bool
     tinyint1_as_bool: bool
     salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
     announced: JsonObject | None = None
     unfit: SourceError | None = None
 
@@ -91,7 +103,18 @@ class MysqlBinding:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return captured_columns(self.table.columns, self.resource.exclude, self.resource.hash, self.salt)
+        return captured_columns(
+            self.table.columns,
+            self.resource.exclude,
+            self.resource.hash,
+            self.salt,
+            policies=self.policies,
+            key=self.key,
+        )
+
+    @property
+    def policies(self) -> Policies:
+        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -142,6 +165,7 @@ class MysqlBinding:
             priority=self.resource.priority,
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
+            policy=self.policies.text(self.resource.exclude, self.resource.hash),
         )
 
     def scan_target(self) -> ScanTarget:
@@ -149,7 +173,8 @@ class MysqlBinding:
         return ScanTarget(
             table=self.table,
             columns=self.columns,
-            key=tuple(by_name[name] for name in self.key),
+            # A key is the text of its columns, whatever that is.
+            key=tuple(replace(by_name[name], on_bad_value="text") for name in self.key),
             where=self.resource.where,
             tinyint1_as_bool=self.tinyint1_as_bool,
         )
@@ -161,8 +186,9 @@ class MysqlBinding:
     def chunk_head(self, cursor: str) -> bytes:
         """What stands before a chunk row's tail; ``cursor`` is the document's, ``file:position:row``."""
         head = self._head("c", cursor)
-        # The tail of a row without a key begins with the rest of its place: see captures.mysql.snapshot_scan.
-        return head[:-1] + b"," if self.key else head.removesuffix(b'0"}}}')
+        # A tail begins with the rest of ``_meta``, that of a row without a key with the rest of its place, too: see
+        # captures.mysql.snapshot_scan.
+        return head[:-2] if self.key else head.removesuffix(b'0"}}}')
 
     def _head(self, op: str, cursor: str) -> bytes:
         origin = origin_members(*self.table.path)

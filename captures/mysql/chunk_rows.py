@@ -12,10 +12,13 @@ import linecache
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from captures.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
 from captures.generated_text import literal, quoted
 from captures.mysql import values
+from captures.mysql.calendar_days import CALENDAR
 from captures.mysql.columns import Column
 from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from protocol.errors import SourceError
@@ -23,8 +26,8 @@ from protocol.errors import SourceError
 ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
 """Payloads of row packets to the rows' tails and keys.
 
-A tail is what follows the comma after ``_meta`` in a captured line: ``"id":1,"name":"a"}}}`` and a newline. A key is
-the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-MY-030`` and ``TM-MY-031``.
+A tail is what follows ``_meta.source`` in a captured line: ``},"id":1,"name":"a"}}}`` and a newline. A key is the texts
+of the key columns joined by NUL, the same as the log's. Raises BadValues, and SourceError ``TM-MY-030``.
 """
 
 MISFITS = (ValueError, LookupError, struct.error)
@@ -36,10 +39,20 @@ _NULL = 251
 # The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
 _INLINE: dict[Form, str] = {
     Form.INTEGER: "{%s}",
-    **dict.fromkeys((Form.DECIMAL, Form.DATE, Form.TIME), '"{%s}"'),
+    **dict.fromkeys((Form.DECIMAL, Form.TIME), '"{%s}"'),
     Form.STRING: "{string(%s)}",
+    Form.DATE: '"{CALENDAR[%s]}"',
+    Form.DATETIME: '"{CALENDAR[%s[:10]]}T{%s[11:]}"',
+    Form.TIMESTAMP: '"{CALENDAR[%s[:10]]}T{%s[11:]}Z"',
+}
+
+# The same where the column is text.
+_INLINE_TEXT: dict[Form, str] = {
+    **_INLINE,
+    Form.DATE: '"{%s}"',
     Form.DATETIME: '"{%s[:10]}T{%s[11:]}"',
     Form.TIMESTAMP: '"{%s[:10]}T{%s[11:]}Z"',
+    Form.JSON: "{string(%s)}",
 }
 
 _SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
@@ -88,7 +101,13 @@ def _in_order(columns: Sequence[Column], key: Sequence[str]) -> list[Column]:
 
 
 def compile_chunk_decoder(
-    columns: Sequence[Column], key: Sequence[str], *, table: str = "", tinyint1_as_bool: bool = False
+    columns: Sequence[Column],
+    key: Sequence[str],
+    *,
+    table: str = "",
+    tinyint1_as_bool: bool = False,
+    repairs: Repairs | None = None,
+    keys_only: bool = False,
 ) -> ChunkDecoder:
     """Generates the decoder of a table's chunks, whose queries select ``selected(columns, key)``.
 
@@ -96,6 +115,8 @@ def compile_chunk_decoder(
         columns: What documents have, in order. At least one: a tail needs a first member.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
+        repairs: What is done with bad values; None where none can be: each of them is an error.
+        keys_only: Tails are of no interest: rows may be of any size.
 
     Raises:
         SourceError: ``TM-MY-031`` a column of a type that is not known.
@@ -103,14 +124,17 @@ def compile_chunk_decoder(
     if not columns:
         raise ValueError("a chunk without columns has no tails")
     forms = [_form(column, table, tinyint1_as_bool) for column in columns]
-    labels = [f",{values.string(column.name.encode().decode('latin-1'))}:" for column in columns]
-    labels[0] = labels[0][1:]
+    labels = [f",{values.string(name_text(column))}:" for column in columns]
+    labels[0] = f"}}{labels[0]}"
+    repaired = RepairedRows(columns, key, table, tinyint1_as_bool, repairs or Repairs(table))
     namespace: dict[str, Any] = {
+        "CALENDAR": CALENDAR,
         "string": values.string,
         "key_text": key_text,
         "length": _length,
         "MISFITS": MISFITS,
-        "failure": lambda row: _misfit(row, columns, forms, table),
+        "repaired": repaired.row,
+        "check": repaired.tails_as_they_are if keys_only else repaired.check,
         **{
             f"convert{place}": column_conversion(column, of)
             for place, (column, of) in enumerate(zip(columns, forms, strict=True))
@@ -142,10 +166,10 @@ def compile_chunk_decoder(
         f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{literal(_END)}'",
         f"            key = {_joined(parts)}",
         "        except MISFITS:",
-        "            raise failure(row) from None",
+        "            tail, key = repaired(row)",
         '        tails.append(tail.encode("latin-1"))',
         '        keys.append(key.encode("latin-1"))',
-        "    return tails, keys",
+        "    return check(rows, tails), keys",
     ]
     source = "\n".join(lines) + "\n"
     filename = f"<chunk decoder {zlib.crc32(source.encode()):08x}>"
@@ -153,6 +177,11 @@ def compile_chunk_decoder(
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - built from forms and places, see above
     decode: ChunkDecoder = namespace["decode"]
     return decode
+
+
+def name_text(column: Column) -> str:
+    """Its name as a byte text."""
+    return column.name.encode().decode("latin-1")
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -176,8 +205,9 @@ def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
     """The statements that take a value's text from ``p`` on, and make its member."""
     v = f"v{place}"
     made = f"{{convert{place}({v})}}"
-    if of in _INLINE and not column.salt:
-        made = _INLINE[of].replace("%s", v)
+    inline = _INLINE_TEXT if column.on_bad_value == "text" else _INLINE
+    if of in inline and not column.salt:
+        made = inline[of].replace("%s", v)
     member = f"m{place} = f'{literal(label)}{made}'"
     take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else _taken(v)
     if not column.nullable:
@@ -211,23 +241,107 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
     return of
 
 
-def _misfit(row: bytes, columns: Sequence[Column], forms: Sequence[Form], table: str) -> SourceError:
-    """The error for a row that could not be decoded: names the column, never its value."""
-    where = f"{table}: " if table else ""
-    place = 0
-    for column, of in zip(columns, forms, strict=True):
-        if place >= len(row):
-            break
-        size, place = row[place], place + 1
-        if size == _NULL:
-            continue
-        if size > _NULL:
-            size, place = _length(row, size, place)
-        text, place = row[place : place + size].decode("latin-1"), place + size
-        try:
-            column_conversion(column, of)(text)
-        except MISFITS:
-            return SourceError(
-                "TM-MY-031", f"{where}column {column.name}: a value is not written as type {column.data_type} should be"
+class RepairedRows:
+    """Rows of chunks with values that have no place in a document: what becomes of these.
+
+    Args:
+        columns: As of ``compile_chunk_decoder``; ``key``, ``table`` and ``tinyint1_as_bool`` likewise.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], key: Sequence[str], table: str, tinyint1_as_bool: bool, repairs: Repairs
+    ) -> None:
+        self._columns = [(name_text(column), column) for column in columns]
+        self._conversions = [column_conversion(column, _form(column, table, tinyint1_as_bool)) for column in columns]
+        self._texts = [replace(column, on_bad_value="text") for column in columns]
+        self._key = frozenset(key)
+        self._decode_key: ChunkDecoder | None = None
+        self._table = table
+        self._tinyint1_as_bool = tinyint1_as_bool
+        self._repairs = repairs
+        self._order = list(key)
+        self._bad_key: bytes | None = None
+
+    def _keys(self, rows: Sequence[bytes]) -> str:
+        """The key of a row, as it is."""
+        if self._decode_key is None:
+            self._decode_key = compile_chunk_decoder(
+                self._texts,
+                self._order,
+                table=self._table,
+                tinyint1_as_bool=self._tinyint1_as_bool,
+                keys_only=True,
             )
-    return SourceError("TM-MY-030", f"{where}a row does not have the {len(columns)} columns that the table has")
+        return self._decode_key(rows)[1][0].decode("latin-1")
+
+    def row(self, row: bytes, limit: int | None = None) -> tuple[str, str]:
+        """A row's tail and key. Raises SourceError ``TM-MY-030`` when it is not one."""
+        if limit is None and all(column.on_bad_value == "text" for _, column in self._columns):
+            raise self._unfitting() from None
+        texts = self._split(row)
+        key = self._keys([row])
+        stopped = len(self._repairs.stopped)
+        members = [self._member(place, text) if text is not None else "null" for place, text in enumerate(texts)]
+        if limit is not None:
+            self._shrink(members, limit)
+        if len(self._repairs.stopped) > stopped and self._bad_key is None:
+            self._bad_key = key.encode("latin-1")
+        labelled = (f",{values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True))
+        return f"{self._repairs.mark()}}}{''.join(labelled)}{_END}", key
+
+    @staticmethod
+    def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes]) -> list[bytes]:
+        """What takes the place of ``check`` where nobody wants them."""
+        return tails
+
+    def check(self, rows: Sequence[bytes], tails: list[bytes]) -> list[bytes]:
+        """The tails, none of them too large for a line. Raises BadValues where a policy lets a value not through."""
+        for place, tail in enumerate(tails):
+            if len(tail) > ROW_LIMIT:
+                tails[place] = self.row(rows[place], ROW_LIMIT)[0].encode("latin-1")
+        key, self._bad_key = self._bad_key, None
+        self._repairs.check(key)
+        return tails
+
+    def _member(self, place: int, text: str) -> str:
+        try:
+            return self._conversions[place](text)
+        except MISFITS as error:
+            name, column = self._columns[place]
+            unfit = f"a value is not written as type {column.data_type} should be"
+            settled = self._repairs.settle(name, column.on_bad_value, error, text, unfit=unfit)
+        return "null" if settled is None else self._conversions[place](settled)
+
+    def _shrink(self, members: list[str], limit: int) -> None:
+        """Leaves out the largest values until there are no more than so many bytes, by their policies."""
+        left = sum(map(len, members))
+        for place in sorted(range(len(members)), key=lambda each: len(members[each]), reverse=True):
+            if left <= limit:
+                return
+            name, column = self._columns[place]
+            policy = "stop" if column.name in self._key else column.on_bad_value
+            self._repairs.settle(name, policy, BadValue(TOO_LARGE), members[place], unfit="")
+            left -= len(members[place])
+            members[place] = "null"
+
+    def _split(self, row: bytes) -> list[str | None]:
+        texts: list[str | None] = []
+        place = 0
+        for _ in self._columns:
+            if place >= len(row):
+                raise self._unfitting() from None
+            size, place = row[place], place + 1
+            if size == _NULL:
+                texts.append(None)
+                continue
+            if size > _NULL:
+                size, place = _length(row, size, place)
+            texts.append(row[place : place + size].decode("latin-1"))
+            place += size
+        return texts
+
+    def _unfitting(self) -> SourceError:
+        where = f"{self._table}: " if self._table else ""
+        return SourceError(
+            "TM-MY-030", f"{where}a row does not have the {len(self._columns)} columns that the table has"
+        )

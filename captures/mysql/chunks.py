@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 import pymysql
 
 from backfill.keys import Key
+from captures.bad_values import BadCounts, Repairs
 from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
 from captures.mysql.catalog import read_tables
 from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
@@ -70,6 +72,7 @@ class SelectChunkReader:
     def __init__(self, config: EndpointConfig, *, only_reads: bool = False) -> None:
         self._config = config
         self._only_reads = only_reads
+        self._bad: BadCounts = Counter()
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
         self._row_bytes: dict[int, float] = {}
         self._cancelled = False
@@ -79,6 +82,7 @@ class SelectChunkReader:
         """Reads a chunk of ``target``; see ``captures.interface.ChunkReader``."""
         started = time.monotonic()
         self._cancelled = False
+        self._bad.clear()
         try:
             snapshot = self._fences.open()
             self._session.rows(target.touch())
@@ -105,6 +109,7 @@ class SelectChunkReader:
             seconds=time.monotonic() - started,
             cursor=scan.cursor,
             scanned=scan.scanned,
+            bad=self._bad.copy(),
         )
 
     def cancel(self) -> None:
@@ -163,7 +168,11 @@ class SelectChunkReader:
         known = self._decoders.get(target.name)
         if known is None or known[0] != target:
             rows = compile_chunk_decoder(
-                target.columns, target.key_names, table=target.name, tinyint1_as_bool=target.tinyint1_as_bool
+                target.columns,
+                target.key_names,
+                table=target.name,
+                tinyint1_as_bool=target.tinyint1_as_bool,
+                repairs=Repairs(target.name, self._bad),
             )
             keys = compile_chunk_decoder(target.key, target.key_names, table=target.name)
             known = self._decoders[target.name] = target, rows, keys

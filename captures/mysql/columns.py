@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from captures.bad_values import Policy
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -30,6 +32,7 @@ class Column:
         collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
         salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
+        on_bad_value: What is done with a value that has no place in a document.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Column:
     invisible: bool = False
     hidden: bool = False
     salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
     # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
     zerofill: bool = field(default=False, compare=False)
     collation: str | None = field(default=None, compare=False)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from captures.backfill_config import BackfillConfig
+from captures.bad_values import EndpointPolicy, ResourcePolicy
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -55,6 +56,10 @@ class EndpointConfig(Strict):
         ),
     ] = None
     tinyint1_as_bool: Annotated[bool, Field(description="Columns declared tinyint(1) are true and false")] = False
+    on_bad_value: Annotated[
+        EndpointPolicy,
+        Field(description="What to do with a value that has no place in a document: a zero date, broken JSON, …"),
+    ] = "stop"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
         10.0
@@ -106,6 +111,9 @@ class ResourceConfig(Strict):
     hash: Annotated[
         list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
     ] = []
+    on_bad_value: Annotated[
+        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+    ] = None
     priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
 
     @property

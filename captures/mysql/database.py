@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
+from captures.bad_values import Policies, quarantine_failures
 from captures.mysql.bindings import bound_tables, captured_columns
 from captures.mysql.catalog import read_tables
 from captures.mysql.columns import Table
@@ -51,7 +52,11 @@ class MysqlDatabase:
 
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> MysqlSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
-        return MysqlSource(parse_endpoint(config), bindings, resources, only_reads=only_reads)
+        endpoint = parse_endpoint(config)
+        policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+        for failure in quarantine_failures("TM-MY-023", endpoint.on_bad_value, policies):
+            raise failure
+        return MysqlSource(endpoint, bindings, resources, only_reads=only_reads)
 
 
 @contextlib.contextmanager
@@ -62,7 +67,8 @@ def _session(endpoint: EndpointConfig, what: str) -> Iterator[Session]:
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
     # A column of a type that is not known has no schema; validating the table asks to exclude it.
-    columns = [column for column in captured_columns(table.columns, ()) if form(column) is not None]
+    captured = captured_columns(table.columns, (), policies=Policies(endpoint.on_bad_value), key=table.key)
+    columns = [column for column in captured if form(column) is not None]
     key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
     return DiscoveredBinding(
         recommended_name=f"{table.schema}/{table.name}",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from captures.bad_values import BAD_SCHEMA, LEAVES_OUT
 from captures.mysql.columns import Column, Table
-from captures.mysql.types import Form, form
+from captures.mysql.types import ANY, Form, form
 
 JsonSchema = dict[str, Any]
 
@@ -34,10 +35,13 @@ def document_schema(
         column.name: _column_schema(column, in_key=column.name in key, tinyint1_as_bool=tinyint1_as_bool)
         for column in columns
     }
+    meta = _meta_schema(members, truncates=truncates)
+    if any(column.on_bad_value == "quarantine" for column in columns):
+        meta["properties"]["bad"] = BAD_SCHEMA
     schema: JsonSchema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": {"_meta": _meta_schema(members, truncates=truncates), **members},
+        "properties": {"_meta": meta, **members},
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
     }
@@ -87,11 +91,12 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
 
 
 def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> JsonSchema:
+    nullable = (column.nullable or column.on_bad_value in LEAVES_OUT) and not in_key
     if column.salt:
         hashed = "Not the value, but its salted SHA-256 in hexadecimal."
         types = ["string", "null"] if column.nullable else "string"
         return {"type": types, "description": f"{column.description} {hashed}".lstrip()}
-    schema = type_schema(column, nullable=column.nullable and not in_key, tinyint1_as_bool=tinyint1_as_bool)
+    schema = type_schema(column, nullable=nullable, tinyint1_as_bool=tinyint1_as_bool)
     if column.description:
         schema["description"] = column.description
     return schema
@@ -103,7 +108,10 @@ def type_schema(column: Column, *, nullable: bool, tinyint1_as_bool: bool = Fals
     def typed(name: str, **more: Any) -> JsonSchema:
         return {"type": [name, "null"] if nullable else name, **more}
 
-    match form(column, tinyint1_as_bool=tinyint1_as_bool):
+    found = form(column, tinyint1_as_bool=tinyint1_as_bool)
+    if column.on_bad_value == "text" and found in ANY:
+        return typed("string")
+    match found:
         case Form.BOOLEAN:
             return typed("boolean")
         case Form.INTEGER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from captures.bad_values import BadValues
 from captures.interface import LogBatch, LostPosition
 from captures.mysql import events
 from captures.mysql.bindings import origin_members
@@ -20,6 +21,7 @@ from captures.mysql.position import LogPosition, PreparedPlace
 from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
 from captures.mysql.recall import Recall, not_recalled
 from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
+from captures.mysql.row_sink import Sink
 from captures.mysql.session import Session
 from captures.mysql.transaction_control import Control, ControlStatement, control
 from captures.mysql.transaction_payload import payload_events
@@ -67,6 +69,7 @@ class BinlogLog:
         self._maps: dict[bytes, LoggedTable | None] = {}
         self._next_tracked: frozenset[int] = frozenset()
         self._left_out: set[int] = set()
+        self._unfit: dict[bytes, LoggedTable] = {}  # Those that were set aside for their values in this batch.
         self._count = 0
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
@@ -147,6 +150,7 @@ class BinlogLog:
             failure, self._failure = self._failure, None
             raise failure
         batch = LogBatch()
+        self._unfit.clear()
         try:
             self._read(batch, limit, wait, wakeup)
         except SourceError as error:
@@ -345,6 +349,8 @@ class BinlogLog:
         if table is None:
             if number not in self._maps and number != WITHOUT_TABLE:
                 raise SourceError("TM-MY-044", f"rows at {self._place} without their table")
+            if number in self._unfit:
+                self._look_for_more(self._unfit[number], row_event(kind, data, text, start, end), batch)
             return
         what, data, text, at, end = row_event(kind, data, text, start, end)
         transaction = self._open or self._begin(events.Gtid(""), 0, batch)
@@ -357,7 +363,27 @@ class BinlogLog:
             if self._tables.leaves_out(table, transaction.gtid, counts, batch):
                 return
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
-        transaction.rows(table, what, data, text, at, end, place, batch)
+        try:
+            transaction.rows(table, what, data, text, at, end, place, batch)
+        except BadValues as error:
+            self._set_aside(table.binding, error, batch)
+            self._unfit[number] = table
+
+    def _set_aside(self, binding: int, error: BadValues, batch: LogBatch) -> None:
+        self._tables.set_aside(binding, error, batch)
+        self.leave_out(binding)
+
+    def _look_for_more(self, table: LoggedTable, event: tuple[str, bytes, str, int, int], batch: LogBatch) -> None:
+        """All bad columns of a table that a batch shows are said at once."""
+        known = batch.set_aside.get(table.binding)
+        if table.decoder is None or not isinstance(known, BadValues):
+            return
+        what, data, text, at, end = event
+        try:
+            table.decoder.decode(what, data, text, at, end, ("{", "}"), 0, Sink([], None, []))
+        except BadValues as error:
+            if not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[table.binding] = known.joined(error)
 
     # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
 
@@ -407,7 +433,10 @@ class BinlogLog:
                 batch.passed.add(table.binding)
             elif not self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
                 text = rows.decode("latin-1")
-                transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
+                try:
+                    transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
+                except BadValues as error:
+                    self._set_aside(table.binding, error, batch)
 
     def _recall(self, recall: Recall) -> None:
         """Goes back in the log to the rows of a prepared transaction."""

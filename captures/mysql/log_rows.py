@@ -6,16 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from captures.bad_values import ROW_LIMIT, BadValues, Repairs
 from captures.mysql.events import lenenc
 from captures.mysql.partial_rows import PartialRows
+from captures.mysql.repaired_rows import RepairedImage, RepairedRows
 from captures.mysql.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.row_images import MISFITS, DecodedTable, Image
 from captures.mysql.row_loops import END, rows_loop, updates_loop
-from captures.mysql.row_sink import Sink, Write, one_by_one
+from captures.mysql.row_sink import Sink, Write, WriteRow, one_by_one
 from protocol.codec import captured_prefix
 from protocol.errors import SourceError
 
 _OPS = {INSERT: "c", DELETE: "d"}
+
+_GROWTH = 6
+"""Bytes of JSON that one of a row may become, as U+0000 to U+001F do."""
 
 
 class RowDecoder:
@@ -28,10 +33,12 @@ class RowDecoder:
 
     Attributes:
         has_key: Rows can be told apart.
+        repairs: What became of bad values.
     """
 
     def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
         self.has_key = bool(table.key)
+        self.repairs = Repairs(name)
         self._table = table
         self._name = name
         self._opening = {op: f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":' for op in "cud"}
@@ -64,8 +71,8 @@ class RowDecoder:
             The number of the row after its last.
 
         Raises:
-            SourceError: ``TM-MY-030`` the rows do not have the table's columns, ``TM-MY-031`` a value is not as it must
-                be, ``TM-MY-047`` a row lacks its key.
+            BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
+            SourceError: ``TM-MY-030`` the rows do not have the table's columns, ``TM-MY-047`` a row lacks its key.
         """
         rows = at + self._head_bytes[kind]
         head = kind, data[at:rows]
@@ -74,17 +81,69 @@ class RowDecoder:
             known = self._known[head] = self._writer(*head)
         write, images = known
         documents: list[str] = []
-        failure: SourceError | None
+        first = row
+        place: int | None
         try:
-            at, row = write(data, text, rows, end, source, row, documents, sink)
-        except MISFITS as error:
-            failure = self._misfit(error, images)
+            place, row = write(data, text, rows, end, source, row, documents, sink)
+        except MISFITS:
+            place = None
         else:
-            failure = None if at == end else self._unfitting()
-        if failure is not None:
-            raise failure
+            if place != end:
+                raise self._unfitting()
+        # Outside of the handler: what the error holds must not be seen beside another one.
+        if place is None or (end - rows > ROW_LIMIT // _GROWTH and max(map(len, documents)) > ROW_LIMIT):
+            documents.clear()
+            row = self._repaired(kind, data, text, rows, end, source, first, documents, sink, images)
         sink.lines.append("".join(documents).encode("latin-1"))
         return row
+
+    def _repaired(
+        self,
+        kind: str,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+        images: Sequence[Image],
+    ) -> int:
+        """Decodes rows some of whose values have no place in a document. Raises as ``decode``."""
+        repairs = self.repairs
+        last = len(images) - 1
+        rows = RepairedRows(
+            self,
+            [
+                RepairedImage(
+                    self._table,
+                    image.places,
+                    repairs,
+                    raw_json=kind == PARTIAL_UPDATE,
+                    marked=number == last and kind != DELETE,
+                )
+                for number, image in enumerate(images)
+            ],
+            repairs,
+        )
+        try:
+            write = one_by_one(self._partial(rows)[kind])
+            try:
+                at, row = write(data, text, at, end, source, row, documents, sink)
+            except MISFITS as error:
+                place = next((p for image in images if (p := image.column_of(error)) is not None), None)
+                raise self._misfit(place) from None
+            if at != end:
+                raise self._unfitting()
+            repairs.check(rows.bad_key)
+        finally:
+            repairs.forget()
+        return row
+
+    @staticmethod
+    def _partial(rows: PartialRows) -> dict[str, WriteRow]:
+        return {INSERT: rows.insert, DELETE: rows.delete, UPDATE: rows.update, PARTIAL_UPDATE: rows.json_update}
 
     def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
         """What writes events that begin with ``head``: the count of columns, and those of each image."""
@@ -103,9 +162,7 @@ class RowDecoder:
                 same = images[0] is images[1]
                 loop = updates_loop(images[0], self._opening["u"], update) if same else None
                 return loop or one_by_one(update), images
-        rows = PartialRows(self, images)
-        partial = {INSERT: rows.insert, DELETE: rows.delete, UPDATE: rows.update, PARTIAL_UPDATE: rows.json_update}
-        return one_by_one(partial[kind]), images
+        return one_by_one(self._partial(PartialRows(self, images))[kind]), images
 
     def _image(self, bitmap: bytes, *, raw: bool) -> Image:
         image = self._images.get((bitmap, raw))
@@ -120,16 +177,13 @@ class RowDecoder:
     def _complete(self, image: Image) -> bool:
         return len(image.places) == len(self._table.logged) or set(self._emitted) <= set(image.places)
 
-    def _misfit(self, error: BaseException, images: Sequence[Image]) -> SourceError:
+    def _misfit(self, place: int | None) -> SourceError:
         """The error for a value that could not be read: names the column, never its value."""
-        places = [place for image in images if (place := image.column_of(error)) is not None]
-        column = self._table.columns[places[0]] if places else None
+        column = None if place is None else self._table.columns[place]
         if column is None:
             return self._unfitting()
-        return SourceError(
-            "TM-MY-031",
-            f"{self._name}: column {column.name}: a value is not written as type {column.data_type} should be",
-        )
+        unfit = f"a value is not written as type {column.data_type} should be"
+        return BadValues(self._name, {column.name: unfit})
 
     def _unfitting(self) -> SourceError:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the columns that the table has")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from captures.bad_values import STOP, Policies
 from captures.mysql.charsets import Recode
 from captures.mysql.columns import Column
 from protocol.errors import SourceError
@@ -26,6 +27,7 @@ class BoundTable:
         tinyint1_as_bool: As ``captures.mysql.types.form`` takes it.
         identity: Changes with the key and with what orders its values: then a scan cannot go on.
         hashed: Names of the columns of which documents have hashes, made with ``salt``.
+        policies: What is done with bad values.
     """
 
     binding: int
@@ -37,6 +39,7 @@ class BoundTable:
     identity: str = ""
     hashed: frozenset[str] = frozenset()
     salt: bytes = field(default=b"", repr=False)
+    policies: Policies = STOP
 
 
 class Tables(Protocol):

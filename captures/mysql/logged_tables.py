@@ -96,7 +96,11 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
 def _in_documents(column: Column, bound: BoundTable) -> Column | None:
     if column.name not in bound.emitted:
         return None
-    return replace(column, salt=bound.salt) if column.name in bound.hashed else column
+    return replace(
+        column,
+        salt=bound.salt if column.name in bound.hashed else b"",
+        on_bad_value=bound.policies.column(column.name, in_key=column.name in bound.key),
+    )
 
 
 def _check_labels(columns: Sequence[Column], emitted: Container[str], table: str) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from captures.mysql import binary_values, table_map
 from captures.mysql.binary_values import decimal_bytes, fraction_bytes
+from captures.mysql.calendar_days import CALENDAR
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
 from captures.mysql.json_binary import json_text
@@ -28,9 +29,13 @@ NAMES: dict[str, object] = {
     "key_text": key_text,
     "json_text": json_text,
     "TRUTH": ("false", "true"),
+    "CALENDAR": CALENDAR,
     "DATES": binary_values.DATES,
+    "ANY_DATES": binary_values.ANY_DATES,
     "DAYS": binary_values.DAYS,
+    "ANY_DAYS": binary_values.ANY_DAYS,
     "EPOCH_DAYS": binary_values.EPOCH_DAYS,
+    "ANY_EPOCH_DAYS": binary_values.ANY_EPOCH_DAYS,
     "DAY_SECONDS": binary_values.DAY_SECONDS,
     "NEVER": binary_values.NEVER,
     "TWO_DIGITS": binary_values.TWO_DIGITS,
@@ -204,6 +209,9 @@ class _Describer:
         self._form = wanted
         self._v = f"v{place}"
         self._place = place
+        self._as_text = column.on_bad_value == "text"
+        # A hash is of the text, whatever that is.
+        self._any = "ANY_" if self._as_text or column.salt else ""
 
     def describe(self) -> None:
         kind = self._logged.type
@@ -262,14 +270,15 @@ class _Describer:
         read_decimal(self._reader, self._place, self._logged.size, self._logged.scale)
 
     def _date(self) -> None:
-        self._quoted(f"{{DATES[{self._v}]}}")
+        self._quoted(f"{{{self._any}DATES[{self._v}]}}")
 
     def _datetime(self) -> None:
-        read_datetime(self._reader, self._place, self._logged.scale)
+        read_datetime(self._reader, self._place, self._logged.scale, days=f"{self._any}DAYS")
 
     def _timestamp(self) -> None:
         big = self._logged.type == table_map.TIMESTAMP2
-        read_timestamp(self._reader, self._place, self._logged.scale, big=big)
+        days = f"{self._any}EPOCH_DAYS"
+        read_timestamp(self._reader, self._place, self._logged.scale, big=big, days=days)
 
     def _time(self) -> None:
         self._reader.costly = True
@@ -278,7 +287,8 @@ class _Describer:
 
     def _old_datetime(self) -> None:
         self._prepare(f"{self._v} = old_datetime_text({self._v})")
-        self._quoted(f"{{{self._v}[:10]}}T{{{self._v}[11:]}}")
+        day = f"{self._v}[:10]"
+        self._quoted(f"{{{day if self._any else f'CALENDAR[{day}]'}}}T{{{self._v}[11:]}}")
         self._reader.key = f"{{{self._v}}}"
 
     def _old_time(self) -> None:
@@ -317,7 +327,7 @@ class _Describer:
         reader.costly = True
         if kind == table_map.JSON:
             reader.variable = "data"
-            reader.json = f"{{json_text({v})}}"
+            reader.json = f"{{string(json_text({v}))}}" if self._as_text else f"{{json_text({v})}}"
             return
         if kind in _COMPRESSED:
             reader.variable = "data"
@@ -338,10 +348,11 @@ class _Describer:
                 reader.key = f"{{x{self._place}}}"
             if recode is not None:
                 self._prepare(f"{v} = {self._name('recode', recode)}({v})")
-        if self._form is Form.JSON and not self._column.salt:
+        if self._form is Form.JSON and not (self._column.salt or self._as_text):
             self._json()
             return
-        convert = "string" if self._form is Form.STRING else self._name("convert", CONVERSIONS[self._form])
+        text = self._form is Form.STRING or (self._form is Form.JSON and self._as_text)
+        convert = "string" if text else self._name("convert", CONVERSIONS[self._form])
         reader.json = f"{{{convert}({v})}}"
 
     def _json(self) -> None:

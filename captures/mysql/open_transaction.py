@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from backfill.keys import TouchedKeys
 from captures.interface import LogBatch, Transaction
 from captures.mysql.events import Gtid
@@ -64,8 +66,11 @@ class OpenTransaction:
         lines = batch.lines if self.row_events >= self._written else []
         sink = Sink(lines, table.touched, table.incomplete)
         row = self.row
-        after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
         self.row_events += 1
+        after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
+        if bad := table.decoder.repairs.counts:
+            batch.bad.setdefault(table.binding, Counter()).update(bad)
+            bad.clear()
         if row is not None:
             self.row = after
 

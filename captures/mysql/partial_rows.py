@@ -13,6 +13,7 @@ from captures.mysql.row_images import RAW, Image
 from captures.mysql.row_loops import END
 from captures.mysql.row_sink import Sink
 from captures.mysql.table_map import JSON
+from captures.mysql.values import string
 
 if TYPE_CHECKING:
     from captures.mysql.log_rows import RowDecoder
@@ -76,16 +77,20 @@ class PartialRows:
             if now is not None and now.startswith(RAW):
                 stored = now[len(RAW) :].encode("latin-1")
                 if place not in changed:
-                    new[place] = label + json_text(stored)
+                    new[place] = label + self._json_member(place, json_text(stored))
                 elif was is not None and was.startswith(RAW):
                     tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
-                    new[place] = label + print_tree(tree)
+                    new[place] = label + self._json_member(place, print_tree(tree))
                 else:
                     new[place] = None  # changes to a value that the log does not have
             if was is not None and was.startswith(RAW):
-                old[place] = label + json_text(was[len(RAW) :].encode("latin-1"))
+                old[place] = label + self._json_member(place, json_text(was[len(RAW) :].encode("latin-1")))
             if new[place] is None and place in changed:
                 old[place] = None  # not what the row has now
+
+    def _json_member(self, place: int, text: str) -> str:
+        column = self._decoder.table.columns[place]
+        return string(text) if column is not None and column.on_bad_value == "text" else text
 
     def _update(
         self,

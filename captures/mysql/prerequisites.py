@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
+from captures.bad_values import Policies, policy_failures, quarantine_failures
 from captures.hashes import no_salt
 from captures.mysql.bindings import captured_columns
 from captures.mysql.catalog import is_versioned
@@ -17,7 +18,7 @@ from captures.mysql.columns import Table
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import has_gtids
 from captures.mysql.session import Session, error_of
-from captures.mysql.types import form, hashable, key_form
+from captures.mysql.types import clampable, form, hashable, key_form
 from captures.prerequisites import Unmet
 from protocol.errors import SourceError
 
@@ -45,8 +46,10 @@ def unmet(
 
     Raises pymysql.Error.
     """
+    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
     return Unmet(
         source=[
+            *quarantine_failures("TM-MY-023", config.on_bad_value, policies),
             *_server(session),
             *_log(session, resources),
             *_retention(session),
@@ -255,6 +258,14 @@ def definition_failures(
                 f"{name}: column {column.name} is of type {column.data_type}, which is not known here",
                 remedy=f"Leave the column out with `exclude: [{column.name}]`.",
             )
+    yield from policy_failures(
+        "TM-MY-022",
+        name,
+        Policies.of(config.on_bad_value, resource.on_bad_value),
+        columns,
+        resource.key if resource.key is not None else table.key,
+        {column.name for column in captured if clampable(column)},
+    )
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
     yield from _select_failures(session, table, name)

@@ -7,11 +7,13 @@ as the whole scan takes.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pymysql
 
 from backfill.keys import Key
+from captures.bad_values import BadCounts, Repairs
 from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
 from captures.mysql.chunk_rows import compile_chunk_decoder
 from captures.mysql.chunks import CHUNK_BYTES, check_shape
@@ -40,6 +42,7 @@ class SnapshotScan:
         self._tails: Iterator[list[bytes]] = iter(())
         self._fence: ServerFence | None = None
         self._given = 0
+        self._bad: BadCounts = Counter()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
         """See ``captures.interface.ChunkReader``."""
@@ -75,7 +78,14 @@ class SnapshotScan:
         self._fence = fence_taker(session, self._config).open()
         session.rows(target.touch())
         check_shape(session, target)
-        decode = compile_chunk_decoder(target.columns, (), table=target.name, tinyint1_as_bool=target.tinyint1_as_bool)
+        self._bad.clear()
+        decode = compile_chunk_decoder(
+            target.columns,
+            (),
+            table=target.name,
+            tinyint1_as_bool=target.tinyint1_as_bool,
+            repairs=Repairs(target.name, self._bad),
+        )
         self._tails = (decode(block)[0] for block in stream(session.connection, target.everything()))
         self._given = 0
         nothing = Rows.of((), ())
@@ -91,12 +101,14 @@ class SnapshotScan:
                 break
             first = self._given + len(tails)
             # The head of these lines ends in the middle of their place in the log: see MysqlBinding.chunk_head.
-            tails.add([b'%d"}},%b' % (row, tail) for row, tail in enumerate(block, first)])
+            tails.add([b'%d"}%b' % (row, tail) for row, tail in enumerate(block, first)])
         self._given += len(tails)
         keys = Packed(KEY_MARK)
         keys.add([b""] * len(tails))
         if end:
             self._end()
+        bad = self._bad.copy()
+        self._bad.clear()
         return Chunk(
             request=request,
             fence=fence,
@@ -106,6 +118,7 @@ class SnapshotScan:
             seconds=time.monotonic() - started,
             cursor=b"%d" % self._given,
             scanned=len(tails),
+            bad=bad,
         )
 
     def _end(self) -> None:

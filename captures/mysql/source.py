@@ -118,6 +118,7 @@ class MysqlSource:
                     emit_truncate=self._config.truncate == "emit",
                     tinyint1_as_bool=self._config.tinyint1_as_bool,
                     salt=self._config.hash_salt.get_secret_value().encode(),
+                    on_bad_value=self._config.on_bad_value,
                     unfit=unfit,
                 )
             )
@@ -389,6 +390,7 @@ class MysqlSource:
             identity=binding.identity,
             hashed=frozenset(binding.resource.hash),
             salt=binding.salt,
+            policies=binding.policies,
         )
 
 

@@ -51,7 +51,7 @@ CONVERSIONS: dict[Form, Convert] = {
     Form.DOUBLE: values.double,
     Form.STRING: values.string,
     Form.BINARY: values.binary,
-    Form.DATE: values.quoted,
+    Form.DATE: values.date,
     Form.DATETIME: values.datetime,
     Form.TIMESTAMP: values.timestamp,
     Form.TIME: values.quoted,
@@ -59,6 +59,17 @@ CONVERSIONS: dict[Form, Convert] = {
     Form.GEOMETRY: geometry,
     Form.VECTOR: values.vector,
 }
+
+ANY: dict[Form, Convert] = {
+    Form.DATE: values.quoted,
+    Form.DATETIME: values.datetime_text,
+    Form.TIMESTAMP: values.timestamp_text,
+    Form.JSON: values.string,
+}
+"""The same where the column is text: any value of the type has its place."""
+
+TEMPORAL = frozenset((Form.DATE, Form.DATETIME, Form.TIMESTAMP))
+
 
 _PRINTED = frozenset((Form.FLOAT, Form.DOUBLE))
 """Forms of which a chunk's text is not the log's: only their JSON is the same."""
@@ -68,7 +79,7 @@ def column_conversion(column: Column, of: Form) -> Convert:
     """How texts of a column of this form become JSON."""
     convert = CONVERSIONS[of]
     if not column.salt:
-        return convert
+        return ANY.get(of, convert) if column.on_bad_value == "text" else convert
     of_text = hashed(column.salt)
     return (lambda text: of_text(convert(text))) if of in _PRINTED else of_text
 
@@ -101,6 +112,11 @@ def form(column: Column, *, tinyint1_as_bool: bool = False) -> Form | None:
     if tinyint1_as_bool and column.data_type == "tinyint" and column.length == 1:
         return Form.BOOLEAN
     return _FORMS.get(column.data_type)
+
+
+def clampable(column: Column) -> bool:
+    """Whether the column's values are dates or timestamps, of which one is nearest to any other."""
+    return form(column) in TEMPORAL
 
 
 class KeyForm(StrEnum):

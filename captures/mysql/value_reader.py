@@ -74,25 +74,33 @@ def read_decimal(reader: ValueReader, place: str, precision: int, scale: int) ->
     reader.codes, reader.variables, reader.big = codes, variables, True
 
 
-def read_datetime(reader: ValueReader, place: str, digits: int) -> None:
-    """Completes the reader of a DATETIME with so many digits of a second; see ``captures.mysql.binary_values.DAYS``."""
+def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) -> None:
+    """Completes the reader of a DATETIME with so many digits of a second.
+
+    Args:
+        days: The name of ``captures.mysql.binary_values.DAYS``, or of what takes its place.
+    """
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
     reader.costly = True
-    reader.prepare.append(f"d{place}, t{place} = DAYS[v{place}]")
+    reader.prepare.append(f"d{place}, t{place} = {days}[v{place}]")
     reader.json, reader.mark = f"{{d{place}}}T{{t{place}[c{place}]}}{fraction}", '"'
     reader.key = f"{{d{place}}} {{t{place}[c{place}]}}{fraction}"
 
 
-def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool) -> None:
-    """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian."""
+def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, days: str) -> None:
+    """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian.
+
+    Args:
+        days: The name of ``captures.mysql.binary_values.EPOCH_DAYS``, or of what takes its place.
+    """
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
     reader.costly = True
     moment = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
     reader.prepare.append(f"d{place}, t{place} = {moment}")
-    reader.json, reader.mark = f"{{EPOCH_DAYS[d{place}]}}T{{DAY_SECONDS[t{place}]}}{fraction}Z", '"'
-    reader.key = f"{{EPOCH_DAYS[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"
+    reader.json, reader.mark = f"{{{days}[d{place}]}}T{{DAY_SECONDS[t{place}]}}{fraction}Z", '"'
+    reader.key = f"{{{days}[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"
 
 
 def _fraction(reader: ValueReader, place: str, digits: int) -> tuple[str, list[str], str]:

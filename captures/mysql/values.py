@@ -16,6 +16,9 @@ from json.encoder import encode_basestring
 
 import msgspec
 
+from captures.bad_values import BadValue
+from captures.mysql.calendar_days import CALENDAR, BadDay
+
 Convert = Callable[[str], str]
 """A byte text to JSON. Raises ValueError, LookupError or struct.error, which may hold the value: never show it."""
 
@@ -48,13 +51,37 @@ def boolean(text: str) -> str:
     return "false" if text == "0" else "true"
 
 
+def date(text: str) -> str:
+    """A string. Raises BadValue for a day that is none of the years 1 to 9999, as zero dates are."""
+    return f'"{CALENDAR[text]}"'
+
+
 def datetime(text: str) -> str:
-    """A string in ISO 8601 without a zone, from ``2024-01-15 14:30:00.123456``. Zero parts stay as they are."""
-    return f'"{text[:10]}T{text[11:]}"'
+    """A string in ISO 8601 without a zone, from ``2024-01-15 14:30:00.123456``. Raises BadValue as ``date``."""
+    return f'"{_day(text)}T{text[11:]}"'
 
 
 def timestamp(text: str) -> str:
-    """A string in ISO 8601 that ends in ``Z``, from the same form in UTC."""
+    """A string in ISO 8601 that ends in ``Z``, from the same form in UTC. Raises BadValue as ``date``."""
+    return f'"{_day(text)}T{text[11:]}Z"'
+
+
+def _day(text: str) -> str:
+    bad: BadDay
+    try:
+        return CALENDAR[text[:10]]
+    except BadDay as error:
+        bad = error
+    raise bad.with_clock(len(text[20:]))
+
+
+def datetime_text(text: str) -> str:
+    """Any datetime in the same form: zero parts stay as they are."""
+    return f'"{text[:10]}T{text[11:]}"'
+
+
+def timestamp_text(text: str) -> str:
+    """Any timestamp in the same form."""
     return f'"{text[:10]}T{text[11:]}Z"'
 
 
@@ -94,6 +121,9 @@ def json(text: str) -> str:
 
     Walks over it: MariaDB's JSON is a text, and its check on it can be switched off. MySQL prints what a column that
     was added NOT NULL gave to the rows before as nothing or as ``null``, which is the same.
+
+    Raises:
+        BadValue: It is not JSON as parsers take it.
     """
     if not text:
         return "null"
@@ -102,7 +132,7 @@ def json(text: str) -> str:
     try:
         walk_json(text)
     except (msgspec.DecodeError, RecursionError):
-        raise ValueError("not JSON") from None
+        raise BadValue("a text that is not JSON, or nested too deep") from None
     return text
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 
+from captures.bad_values import STOP, Policies, Policy
 from captures.hashes import no_salt
 from captures.interface import OpenedTable
 from captures.postgres.catalog import changed_without_events, read_tables
@@ -24,11 +25,21 @@ logger = logging.getLogger(__name__)
 
 
 def captured_columns(
-    table: Table, exclude: Sequence[str] = (), hashed: Sequence[str] = (), salt: bytes = b""
+    table: Table,
+    exclude: Sequence[str] = (),
+    hashed: Sequence[str] = (),
+    salt: bytes = b"",
+    *,
+    policies: Policies = STOP,
+    key: Sequence[str] = (),
 ) -> tuple[Column, ...]:
     """The columns that documents have: not the generated ones, which the log does not carry."""
     return tuple(
-        replace(column, salt=salt) if column.name in hashed else column
+        replace(
+            column,
+            salt=salt if column.name in hashed else b"",
+            on_bad_value=policies.column(column.name, in_key=column.name in key),
+        )
         for column in table.columns
         if not column.generated and column.name not in exclude
     )
@@ -88,6 +99,7 @@ class PostgresBinding:
     table: Table
     emit_truncate: bool
     salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
     entry: str | None = None
     unfit: SourceError | None = None
 
@@ -97,7 +109,18 @@ class PostgresBinding:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return captured_columns(self.table, self.resource.exclude, self.resource.hash, self.salt)
+        return captured_columns(
+            self.table,
+            self.resource.exclude,
+            self.resource.hash,
+            self.salt,
+            policies=self.policies,
+            key=self.key,
+        )
+
+    @property
+    def policies(self) -> Policies:
+        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -130,6 +153,7 @@ class PostgresBinding:
             priority=self.resource.priority,
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
+            policy=self.policies.text(self.resource.exclude, self.resource.hash),
         )
 
     def scan_target(self) -> ScanTarget:
@@ -142,8 +166,8 @@ class PostgresBinding:
 
     def chunk_head(self, position: int) -> bytes:
         head = self._head("c", position)
-        # The tail of a row without a key begins with the rest of its loc: see captures.postgres.decoded_rows.
-        return head[:-1] + b"," if self.key else head.removesuffix(b"0,0]}}}")
+        # A tail begins with the rest of ``_meta``, that of a row without a key with the rest of its loc, too.
+        return head[:-2] if self.key else head.removesuffix(b"0,0]}}}")
 
     def _head(self, op: str, position: int) -> bytes:
         # The log position is loc's first part only: a row emitted between two transactions sorts between them.

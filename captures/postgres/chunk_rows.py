@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
+from captures.bad_values import ROW_LIMIT, BadCounts
 from captures.interface import KEY_MARK, TAIL_MARK
 from captures.postgres.column_values import ColumnConvert, column_convert
 from captures.postgres.columns import Column
-from captures.postgres.generated import MISFITS, ROW_LIMIT, Member, key_positions, misfit, too_large
+from captures.postgres.generated import MISFITS, Member, Value, key_positions, misfit
+from captures.postgres.repaired_values import RepairedValues
 
 LINE_BITS = 16
 """A row's line in its page takes fewer bits (itemid.h: a page has at most 32 kB)."""
@@ -26,8 +28,8 @@ class DecodedLines(NamedTuple):
     """What became of some rows.
 
     Attributes:
-        tails: What follows the comma after ``_meta`` in a captured line, ``"id":1,"name":"a"}}}`` and a newline, of
-            each row; ``TAIL_MARK`` between them.
+        tails: What follows ``_meta.source`` in a captured line, ``},"id":1,"name":"a"}}}`` and a newline, of each row;
+            ``TAIL_MARK`` between them.
         keys: The texts of each row's key columns joined by NUL, the same as the log's; ``KEY_MARK`` between them.
     """
 
@@ -52,20 +54,27 @@ class ChunkDecoder:
             raise ValueError("a chunk without columns has no tails")
         self._table = table
         self._members = [Member(place, column) for place, column in enumerate(columns)]
-        self._converts = [column_convert(member.conversion.convert) for member in self._members]
+        self._converts = [column_convert(member.conversion) for member in self._members]
         self._key = key_positions([column.name for column in columns], key)
+        self._repaired_values = RepairedValues(table, self._members, self._key)
+
+    @property
+    def bad(self) -> BadCounts:
+        """How many bad values the policies of their columns let through so far."""
+        return self._repaired_values.repairs.counts
 
     def decode(self, lines: Sequence[bytes]) -> DecodedLines:
         """Rows, each with its newline; at least one.
 
         Raises:
-            SourceError: ``TM-PG-030``, ``TM-PG-031``, ``TM-PG-034``, ``TM-PG-037``.
+            BadValues: ``TM-CAP-020``.
+            SourceError: ``TM-PG-030``.
         """
         try:
             columns, nulls = _columns(lines, len(self._members))
-            return self._decoded(columns, nulls, None)
         except MISFITS:
-            raise self._failure(lines, 0) from None
+            raise misfit(self._table, None, len(self._members)) from None
+        return self._decoded(columns, nulls, None)
 
     def decode_placed(self, lines: Sequence[bytes], part: int | None) -> tuple[DecodedLines, tuple[int, int]]:
         """Rows that begin with their ctid, and page and line of the last one. Raises as ``decode``.
@@ -78,21 +87,35 @@ class ChunkDecoder:
         try:
             (ctids, *columns), nulls = _columns(lines, 1 + len(self._members))
             places = list(map(_page_and_line, ctids if part is not None else ctids[-1:]))
-            locs = None if part is None else [f"{part},{page << LINE_BITS | line}" for page, line in places]
-            return self._decoded(columns, nulls, locs), places[-1]
+            locs = None if part is None else [f"{part},{page << LINE_BITS | line}]}}" for page, line in places]
         except MISFITS:
-            raise self._failure(lines, 1) from None
+            raise misfit(self._table, None, len(self._members)) from None
+        return self._decoded(columns, nulls, locs), places[-1]
 
     def _decoded(self, columns: Sequence[Texts], nulls: bool, locs: Sequence[str] | None) -> DecodedLines:
+        try:
+            keys = self._keys(columns, len(columns[0]))
+        except MISFITS:
+            raise misfit(self._table, [text[0] for text in columns], len(self._members)) from None
+        try:
+            tails = self._tails(columns, nulls, locs)
+        except MISFITS:
+            tails = None
+        if tails is None:  # Outside of the handler: what the error holds must not be seen beside another one.
+            tails = self._repaired(columns, locs)
+        if len(tails) > ROW_LIMIT:
+            tails = self._shortened(tails, columns, locs)
+        return DecodedLines(tails, keys)
+
+    def _tails(self, columns: Sequence[Texts], nulls: bool, opening: Sequence[str] | None) -> bytes:
+        """The rows' tails; ``opening`` are the texts that they begin with, before the end of ``_meta``."""
         count = len(columns[0])
-        keys = self._keys(columns, count)
         row: list[str] = []  # Of a row, in turn: what stands before a value, and room for the value.
         made: list[Sequence[str]] = []
-        before = ""
-        if locs is not None:
+        before = "},"
+        if opening is not None:
             row += ("", "")
-            made.append(locs)
-            before = "]}},"
+            made.append(opening)
         for member, convert, texts in zip(self._members, self._converts, columns, strict=True):
             quote, values = _json(member, convert, texts, nulls=nulls)
             label = member.label if member.place else member.label[1:]  # No comma before the first.
@@ -100,17 +123,14 @@ class ChunkDecoder:
             made.append(values)
             before = quote
         end = before + _END
-        opening = row[0]
-        row[0] = end + _BETWEEN_TAILS + opening
+        first = row[0]
+        row[0] = end + _BETWEEN_TAILS + first
         parts = row * count
         for place, values in enumerate(made):
             parts[2 * place + 1 :: len(row)] = values
-        parts[0] = opening
+        parts[0] = first
         parts.append(end)
-        tails = "".join(parts).encode("latin-1")
-        if len(tails) > ROW_LIMIT:
-            self._check_sizes(tails, columns)
-        return DecodedLines(tails, keys)
+        return "".join(parts).encode("latin-1")
 
     def _keys(self, columns: Sequence[Texts], count: int) -> bytes:
         if not self._key:
@@ -126,23 +146,42 @@ class ChunkDecoder:
             raise ValueError("a key holds a byte that UTF-8 has not")
         return keys
 
-    def _check_sizes(self, tails: bytes, columns: Sequence[Texts]) -> None:
-        sizes = list(map(len, tails.split(TAIL_MARK)))
-        if max(sizes) > ROW_LIMIT:
-            row = sizes.index(max(sizes))
-            raise too_large(self._table, self._members, [texts[row] for texts in columns])
+    # What is not usual.
 
-    def _failure(self, lines: Sequence[bytes], at: int) -> Exception:
-        """The error for the first line that cannot be decoded; its columns begin ``at``."""
-        for line in lines:
-            row: list[str | None] | None = None
-            try:
-                columns, nulls = _columns([line], at + len(self._members))
-                row = [texts[0] for texts in columns[at:]]
-                self._decoded(columns[at:], nulls, None)
-            except MISFITS:
-                return misfit(self._table, self._members, row, len(self._members))
-        raise AssertionError("each line can be decoded, and all of them cannot")
+    def _repaired(self, columns: Sequence[Texts], locs: Sequence[str] | None) -> bytes:
+        """The tails of rows some of whose values have no place in a document."""
+        rows = [list[Value](row) for row in zip(*columns, strict=True)]
+        openings = []
+        repairs = self._repaired_values.repairs
+        bad_key: bytes | None = None
+        for place, row in enumerate(rows):
+            stopped = len(repairs.stopped)
+            if self._repaired_values.repair(row) and len(repairs.stopped) > stopped and bad_key is None:
+                bad_key = self._key_of(columns, place)
+            openings.append(("" if locs is None else locs[place]) + repairs.mark())
+        repairs.check(bad_key)
+        return self._tails(_by_column(rows), True, openings)
+
+    def _shortened(self, tails: bytes, columns: Sequence[Texts], locs: Sequence[str] | None) -> bytes:
+        """The tails of rows of which one may be larger than a line can be."""
+        cut = tails.split(TAIL_MARK)
+        repairs = self._repaired_values.repairs
+        for place, tail in enumerate(cut):
+            if len(tail) > ROW_LIMIT:
+                row: list[Value] = [texts[place] for texts in columns]
+                self._repaired_values.repair(row)
+                self._repaired_values.shrink(row)
+                repairs.check(self._key_of(columns, place))
+                opening = ("" if locs is None else locs[place]) + repairs.mark()
+                cut[place] = self._tails(_by_column([row]), True, [opening])
+        return TAIL_MARK.join(cut)
+
+    def _key_of(self, columns: Sequence[Texts], row: int) -> bytes:
+        return "\0".join(columns[place][row] or "" for place in self._key).encode("latin-1")
+
+
+def _by_column(rows: Sequence[Sequence[Value]]) -> list[Texts]:
+    return [cast("Texts", list(texts)) for texts in zip(*rows, strict=True)]
 
 
 def _columns(lines: Sequence[bytes], width: int) -> tuple[list[Texts], bool]:

@@ -49,6 +49,8 @@ class CopyChunkReader:
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
         """Reads a chunk of ``table``; see ``captures.interface.ChunkReader``."""
         started = time.monotonic()
+        bad = self._decoder(table).bad
+        bad.clear()
         recovery = self._rows.in_recovery  # As it was before the snapshot: a promotion in between must not be missed.
         try:
             self._begin(table)
@@ -76,6 +78,7 @@ class CopyChunkReader:
             cursor=scan.cursor,
             scanned=scan.scanned,
             rewritten=scan.rewritten,
+            bad=bad.copy(),
         )
 
     def files(self, table: ScanTarget) -> list[File]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from captures.postgres import values
+from captures.postgres.types import Conversion
 from captures.postgres.values import Convert
 
 Texts = list[str]
@@ -52,9 +53,15 @@ def _floating(texts: Texts) -> Texts:
     return texts
 
 
+def _finite(texts: Texts) -> Texts:
+    if "NaN" in texts:
+        raise ValueError("not all are numbers")
+    return texts
+
+
 def _dates(texts: Texts) -> Texts:
-    if max(map(len, texts)) > 10:
-        raise ValueError("a year of more than four digits, or before the year 1")
+    if set(map(len, texts)) != {10}:
+        raise ValueError("an infinity, a year of more than four digits, or before the year 1")
     return texts
 
 
@@ -87,6 +94,7 @@ def _check_blanks(texts: Texts, joined: str) -> None:
 _CONVERTS: dict[Convert, ColumnConvert] = {
     values.verbatim: ColumnConvert(_unchanged),
     values.quoted: ColumnConvert(_unchanged, quoted=True),
+    values.finite: ColumnConvert(_finite, quoted=True),
     values.string: ColumnConvert(_strings),
     values.boolean: ColumnConvert(_booleans),
     values.floating: ColumnConvert(_floating),
@@ -97,6 +105,7 @@ _CONVERTS: dict[Convert, ColumnConvert] = {
 }
 
 
-def column_convert(convert: Convert) -> ColumnConvert:
+def column_convert(conversion: Conversion) -> ColumnConvert:
     """The same for many texts."""
-    return _CONVERTS.get(convert) or ColumnConvert(lambda texts: list(map(convert, texts)))
+    convert = conversion.convert
+    return _CONVERTS.get(conversion.usual or convert) or ColumnConvert(lambda texts: list(map(convert, texts)))

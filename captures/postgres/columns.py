@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from captures.bad_values import Policy
+
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
 
 
@@ -56,6 +58,7 @@ class Column:
         generated: pg_attribute.attgenerated: empty, ``s`` for stored, ``v`` for virtual.
         description: The comment on it.
         salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
+        on_bad_value: What is done with a value that has no place in a document.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Column:
     generated: str = ""
     description: str = ""
     salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
 
 
 @dataclass(frozen=True, slots=True)

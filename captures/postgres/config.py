@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from captures.backfill_config import BackfillConfig
+from captures.bad_values import EndpointPolicy, ResourcePolicy
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -61,6 +62,10 @@ class EndpointConfig(Strict):
         Literal["fail", "backfill"],
         Field(description="When the server no longer has the log we need: stop, or read all tables again"),
     ] = "fail"
+    on_bad_value: Annotated[
+        EndpointPolicy,
+        Field(description="What to do with a value that has no place in a document: an infinity, a year above 9999, …"),
+    ] = "stop"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[
         float, Field(gt=0, description="An idle capture writes a checkpoint this often, so that the slot advances")
@@ -94,6 +99,9 @@ class ResourceConfig(Strict):
     hash: Annotated[
         list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
     ] = []
+    on_bad_value: Annotated[
+        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+    ] = None
     priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
 
     @property

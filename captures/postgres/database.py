@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from pydantic import BaseModel
 
+from captures.bad_values import Policies, quarantine_failures
 from captures.postgres.bindings import bound_tables, captured_columns
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
@@ -35,7 +36,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         with _session(endpoint, "discovering tables") as session:
             tables = read_tables(session)
-        return [_discovered(table, truncates=endpoint.truncate == "emit") for table in tables]
+        return [_discovered(table, endpoint) for table in tables]
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         endpoint = parse_endpoint(config)
@@ -52,6 +53,9 @@ class PostgresDatabase:
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> PostgresSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         endpoint = parse_endpoint(config)
+        policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+        for failure in quarantine_failures("TM-PG-023", endpoint.on_bad_value, policies):
+            raise failure
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
         return PostgresSource(endpoint, bindings, resources)
@@ -63,13 +67,13 @@ def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection
         yield session
 
 
-def _discovered(table: Table, *, truncates: bool) -> DiscoveredBinding:
-    columns = captured_columns(table, ())
+def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
+    columns = captured_columns(table, policies=Policies(endpoint.on_bad_value), key=table.key)
     key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
     return DiscoveredBinding(
         recommended_name=f"{table.schema}/{table.name}",
         resource_config={"schema": table.schema, "table": table.name},
-        document_schema=document_schema(table, columns, table.key, truncates=truncates),
+        document_schema=document_schema(table, columns, table.key, truncates=endpoint.truncate == "emit"),
         key=key or [FALLBACK_KEY],
         resource_path=[table.schema, table.name],
         # Once it is published, the server would refuse to update a table whose log cannot tell rows apart.

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from captures.bad_values import BAD_SCHEMA, LEAVES_OUT
 from captures.postgres import types
 from captures.postgres.columns import Column, ColumnType, Table
 
 JsonSchema = dict[str, Any]
-
-_NUMERIC_HEADER = 4  # VARHDRSZ, which numeric's typmod has added.
 
 
 def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool) -> JsonSchema:
@@ -28,10 +27,13 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
     """
     members = {column.name: _column_schema(column, in_key=column.name in key) for column in columns}
+    meta = _meta_schema(members, truncates=truncates)
+    if any(column.on_bad_value == "quarantine" for column in columns):
+        meta["properties"]["bad"] = BAD_SCHEMA
     schema: JsonSchema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": {"_meta": _meta_schema(members, truncates=truncates), **members},
+        "properties": {"_meta": meta, **members},
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
     }
@@ -89,29 +91,29 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
 
 
 def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
-    nullable = column.nullable and not in_key
+    nullable = (column.nullable or column.on_bad_value in LEAVES_OUT) and not in_key
     if column.salt:
         hashed = "Not the value, but its salted SHA-256 in hexadecimal."
         return {"type": _type("string", nullable), "description": f"{column.description} {hashed}".lstrip()}
-    schema = type_schema(column.type, nullable=nullable)
+    schema = type_schema(column.type, nullable=nullable, as_text=column.on_bad_value == "text")
     if column.description:
         schema["description"] = column.description
     return schema
 
 
-def type_schema(column_type: ColumnType, *, nullable: bool) -> JsonSchema:
+def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = False) -> JsonSchema:
     """The schema of one type's values, by the same choices as ``captures.postgres.types.conversion``."""
     if column_type.base is not None:
-        return type_schema(column_type.base, nullable=nullable)
+        return type_schema(column_type.base, nullable=nullable, as_text=as_text)
     if column_type.kind == "array" and column_type.element is not None:
         # An element can always be null, whatever the column says.
-        schema = type_schema(column_type.element, nullable=True)
+        schema = type_schema(column_type.element, nullable=True, as_text=as_text)
         for depth in range(column_type.dimensions):
             outermost = depth == column_type.dimensions - 1
             schema = {"type": _type("array", nullable and outermost), "items": schema}
         return schema
     if column_type.kind == "composite":
-        fields = {field.name: type_schema(field.type, nullable=True) for field in column_type.fields}
+        fields = {field.name: type_schema(field.type, nullable=True, as_text=as_text) for field in column_type.fields}
         return {
             "type": _type("object", nullable),
             "properties": fields,
@@ -121,7 +123,7 @@ def type_schema(column_type: ColumnType, *, nullable: bool) -> JsonSchema:
     if column_type.kind == "enum":
         return {"type": _type("string", nullable), "x-enum": list(column_type.labels)}
     if column_type.kind == "base":
-        return _base_schema(column_type, nullable)
+        return _base_schema(column_type, nullable, as_text=as_text)
     return {"type": _type("string", nullable)}
 
 
@@ -129,13 +131,15 @@ def _type(name: str, nullable: bool) -> str | list[str]:
     return [name, "null"] if nullable else name
 
 
-def _base_schema(base: ColumnType, nullable: bool) -> JsonSchema:
+def _base_schema(base: ColumnType, nullable: bool, *, as_text: bool) -> JsonSchema:
     of_extension = types.extension_type(base)
     if of_extension == "hstore":
         return {"type": _type("object", nullable), "additionalProperties": {"type": ["string", "null"]}}
     if of_extension == "vector":
         return {"type": _type("array", nullable), "items": {"type": "number"}}
     string = _type("string", nullable)
+    if as_text and base.oid in types.ANY:
+        return {"type": string}
     match base.oid:
         case types.BOOL:
             return {"type": _type("boolean", nullable)}
@@ -161,8 +165,5 @@ def _base_schema(base: ColumnType, nullable: bool) -> JsonSchema:
 
 
 def _precision(typmod: int) -> JsonSchema:
-    """Precision and scale of numeric(p,s), by numeric.c: the scale has eleven bits and, from version 15 on, a sign."""
-    if typmod < _NUMERIC_HEADER:
-        return {}
-    packed = typmod - _NUMERIC_HEADER
-    return {"x-precision": packed >> 16 & 0xFFFF, "x-scale": (packed & 0x7FF ^ 0x400) - 0x400}
+    digits = types.numeric_digits(typmod)
+    return {} if digits is None else {"x-precision": digits[0], "x-scale": digits[1]}

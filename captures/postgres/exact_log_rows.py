@@ -10,7 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from captures.postgres.generated import MISFITS, ROW_LIMIT, UNCHANGED, Member, Value, join_key, misfit, too_large
+from captures.bad_values import ROW_LIMIT, BadCounts
+from captures.postgres.generated import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from captures.postgres.repaired_values import RepairedValues
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 INSERT, UPDATE, DELETE = b"IUD"
@@ -75,7 +77,13 @@ class ExactDecoder:
         self._key = key
         self._count = count
         self._table = table
+        self._repaired_values = RepairedValues(table, columns, key)
         self._new_head = chr(NEW) + count.to_bytes(2, "big").decode("latin-1")
+
+    @property
+    def bad(self) -> BadCounts:
+        """How many bad values the policies of their columns let through so far."""
+        return self._repaired_values.repairs.counts
 
     def decode(self, message: bytes, source: bytes, parts: list[str] | None) -> Decoded:
         """A message's lines and keys.
@@ -84,8 +92,8 @@ class ExactDecoder:
             parts: Of a short message, as ``captures.postgres.log_rows`` divides it; None for any other.
 
         Raises:
-            SourceError: ``TM-PG-030`` the message does not have the columns, ``TM-PG-031`` a value is not as it must
-                be, ``TM-PG-034`` it has no place in JSON, ``TM-PG-037`` the row is too large for a line.
+            BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
+            SourceError: ``TM-PG-030`` the message does not have the columns.
         """
         try:
             if parts is not None and parts[0].startswith(self._new_head):
@@ -93,16 +101,60 @@ class ExactDecoder:
             else:
                 marker, rows = self._rows(message)
         except MISFITS:
-            raise misfit(self._table, self._columns, None, self._count) from None
+            raise misfit(self._table, None, self._count) from None
         try:
             decoded = self._lines(message[0], marker, rows, source)
         except MISFITS:
-            failures = [misfit(self._table, self._columns, row, self._count) for row in rows]
-            # Of two rows one may be in order.
-            raise next((failure for failure in failures if failure.code != "TM-PG-030"), failures[-1]) from None
+            decoded = None
+        if decoded is None:  # Outside of the handler: what the error holds must not be seen beside another one.
+            return self._repaired(message[0], marker, rows, source)
         if len(decoded[0]) > ROW_LIMIT and max(map(len, decoded[0].splitlines())) > ROW_LIMIT:
-            raise too_large(self._table, self._columns, max(rows, key=_size))
+            return self._repaired(message[0], marker, rows, source, too_large=True)
         return decoded
+
+    def _repaired(self, kind: int, marker: int, rows: list[Row], source: bytes, *, too_large: bool = False) -> Decoded:
+        """The lines of a message some of whose values have no place in a document, or that is too large for one."""
+        old = None if marker == NEW else rows[0]
+        new = None if kind == DELETE else self._merged(rows)
+        try:
+            # Of the values as they are, not of what takes their place.
+            keys = [join_key(row, self._key) for row in (old, new) if row is not None]
+            missing = "" if new is None else self._missing(new)
+            deletion = b""
+            limit = ROW_LIMIT if too_large else None
+            if old is not None and (new is None or keys[0] != keys[-1]):
+                mark = self._repair(old, keys[0], limit, marked=False)
+                deletion = self._line("d", source, mark, self._old_members(marker, old))
+            if new is None:
+                return deletion, ((keys[0], False),)
+            before = mark = ""
+            if old is not None and not deletion:
+                limit = limit and limit // 2
+                mark = self._repair(old, keys[0], limit, marked=False)
+                known = self._old_members(marker, old)
+                before = f',"before":{{{known[1:]}}}' if known else ""
+            mark = self._repair(new, keys[-1], limit, marked=True) or mark
+            op = "c" if kind == INSERT or deletion else "u"
+            line = self._line(op, source, before + missing + mark, self.members(*new))
+        except MISFITS:
+            raise misfit(self._table, rows[-1], self._count) from None
+        touched = ((keys[-1], missing != ""),)
+        return deletion + line, (((keys[0], False), *touched) if deletion else touched)
+
+    def _repair(self, row: Row, key: bytes, limit: int | None, *, marked: bool) -> str:
+        """Gives a row values that have a place, in so many bytes; returns the mark of its event. Raises BadValues."""
+        repaired = self._repaired_values
+        repaired.repair(row, marked=marked)
+        if limit is not None and not repaired.repairs.stopped:
+            repaired.shrink(row, limit)
+        repaired.repairs.check(key or None)
+        return repaired.repairs.mark()
+
+    def _merged(self, rows: list[Row]) -> Row:
+        """The last row, with what it left out and the one before has."""
+        if len(rows) == 1:
+            return rows[0]
+        return [was if now is UNCHANGED and was is not None else now for was, now in zip(*rows, strict=True)]
 
     def _lines(self, kind: int, marker: int, rows: list[Row], source: bytes) -> Decoded:
         if kind == INSERT:
@@ -209,7 +261,3 @@ class ExactDecoder:
 
     def _line(self, op: str, source: bytes, meta: str, members: str) -> bytes:
         return f"{self._opening[op]}{source.decode('latin-1')}{meta}}}{members}{END}".encode("latin-1")
-
-
-def _size(row: Sequence[Value]) -> int:
-    return sum(len(value) for value in row if isinstance(value, str))

@@ -89,6 +89,7 @@ class FollowedTables:
                     table if table is not None and unfit is None else absent(resource),
                     emit_truncate=self._config.truncate == "emit",
                     salt=self._config.hash_salt.get_secret_value().encode(),
+                    on_bad_value=self._config.on_bad_value,
                     entry=seen.entry if seen is not None and unfit is None else None,
                     unfit=unfit,
                 )

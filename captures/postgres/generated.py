@@ -20,7 +20,6 @@ from captures.postgres import values
 from captures.postgres.columns import Column
 from captures.postgres.types import INLINE_NAMES, Conversion, byte_text, column_conversion
 from protocol.errors import SourceError
-from protocol.messages import MAX_LINE_BYTES
 
 
 class _Unchanged:
@@ -37,10 +36,6 @@ Value = str | _Unchanged | None
 
 MISFITS = (ValueError, LookupError, struct.error)
 """What conversions and unpacking raise when a text is not as it must be. They may hold values: never chain them."""
-
-
-ROW_LIMIT = MAX_LINE_BYTES - 64 * 1024
-"""Bytes of a row's documents; what stands around them in a line is less than the rest."""
 
 
 class Member:
@@ -178,8 +173,8 @@ def generate(
     return functions
 
 
-def misfit(table: str, members: Iterable[Member], row: Sequence[Value] | None, count: int) -> SourceError:
-    """The error for a row that could not be decoded: names the column, never its value.
+def misfit(table: str, row: Sequence[Value] | None, count: int) -> SourceError:
+    """The error for a row that could not be decoded, and has no bad value.
 
     Args:
         table: ``schema.table``, or empty.
@@ -189,40 +184,4 @@ def misfit(table: str, members: Iterable[Member], row: Sequence[Value] | None, c
     where = f"{table}: " if table else ""
     if row is None or len(row) != count:
         return SourceError("TM-PG-030", f"{where}a row does not have the {count} columns that the table has")
-    for m in members:
-        value = row[m.place]
-        if isinstance(value, str):
-            try:
-                m.conversion.convert(value)
-            except values.Unrepresentable as reason:
-                return _unrepresentable(table, m.column, reason)
-            except MISFITS:
-                return SourceError(
-                    "TM-PG-031",
-                    f"{where}column {m.column.name}: a value is not written as type {m.column.type.name} should be",
-                )
     return SourceError("TM-PG-030", f"{where}a row has a key column without a value")
-
-
-def too_large(table: str, members: Iterable[Member], row: Sequence[Value]) -> SourceError:
-    """The error for a row that no line of the protocol can hold; names the column that has the most of it."""
-    sizes = {m.column.name: len(value) for m in members if isinstance(value := row[m.place], str)}
-    largest = max(sizes, key=sizes.__getitem__)
-    return SourceError(
-        "TM-PG-037",
-        f"{table}: a row comes to more than {MAX_LINE_BYTES >> 20} MB of JSON, most of it in column {largest}",
-        remedy=f"Leave the column out with `exclude: [{largest}]`, or have its hash with `hash`.",
-    )
-
-
-def _unrepresentable(table: str, column: Column, reason: values.Unrepresentable) -> SourceError:
-    find = ""
-    if reason.pattern:
-        name = column.name.replace('"', '""')
-        find = f"SELECT * FROM {table} WHERE \"{name}\"::text ~ '{reason.pattern}'; finds such rows. "
-    return SourceError(
-        "TM-PG-034",
-        f"{table}: column {column.name} of type {column.type.name}: {reason}",
-        remedy=f"{find}Leave the column out with `exclude: [{column.name}]`. To mend the rows is enough only while the "
-        "log, from where the capture stands, does not hold them.",
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +12,7 @@ import orjson
 import psycopg
 
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from captures.bad_values import BadValues
 from captures.interface import LogBatch, Transaction
 from captures.postgres import pgoutput
 from captures.postgres.pgoutput import Relation
@@ -142,6 +144,7 @@ class PgoutputLog:
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
         self._left_out: dict[bytes, int] = {}
         self._taken_up: list[bytes] = []
+        self._unfit: dict[bytes, BoundRelation] = {}  # Those that were set aside for their values in this batch.
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
         self._suffix = b""
@@ -212,6 +215,23 @@ class PgoutputLog:
         self.leave_out(binding)
         batch.set_aside[binding] = error
 
+    def _look_for_more(self, relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
+        """All bad columns of a table that a batch shows are said at once."""
+        known = batch.set_aside[relation.binding]
+        decoder = relation.decoder
+        by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
+        try:
+            by_kind[message[0]](message, b"{}")
+        except BadValues as error:
+            if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[relation.binding] = known.joined(error)
+
+    def _count_bad(self, batch: LogBatch) -> None:
+        for relation in self._relations.values():
+            if relation is not None and relation.decoder.bad:
+                batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
+                relation.decoder.bad.clear()
+
     def reading(self) -> str:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
@@ -226,6 +246,7 @@ class PgoutputLog:
         if self._failure is not None:
             raise self._failure
         batch = LogBatch()
+        self._unfit.clear()
         try:
             while self._taken_up:
                 oid = self._taken_up[-1]
@@ -240,7 +261,9 @@ class PgoutputLog:
             self._failure = failure
         # What comes after a change that was left out must not be returned.
         self._connection.check_published()
-        batch.size = sum(map(len, batch.lines))
+        if batch.lines:
+            batch.size = sum(map(len, batch.lines))
+            self._count_bad(batch)
         return batch
 
     def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
@@ -262,9 +285,15 @@ class PgoutputLog:
                     if self._changes >= self._returned:
                         relation = self._relations[message[1:5]]
                         if relation is not None:
-                            self._row(relation, message, start_lsn(data, 1)[0], batch)
+                            try:
+                                self._row(relation, message, start_lsn(data, 1)[0], batch)
+                            except BadValues as error:
+                                self._set_aside(relation.binding, error, batch)
+                                self._unfit[message[1:5]] = relation
                         elif message[1:5] in self._left_out:
                             batch.passed.add(self._left_out[message[1:5]])
+                            if message[1:5] in self._unfit:
+                                self._look_for_more(self._unfit[message[1:5]], message, batch)
                     self._changes += 1
                 else:
                     self._message(message, start_lsn(data, 1)[0], batch)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from captures.bad_values import BadCounts
 from captures.generated_text import literal, quoted
 from captures.postgres.columns import Column
 from captures.postgres.exact_log_rows import END, MARKER, NEW, OLD_ROW, ExactDecoder, Touched, opening
@@ -46,9 +47,10 @@ class RelationColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDecoder:
-    """Generated functions, one per kind of message. All raise SourceError ``TM-PG-030`` and ``TM-PG-031``.
+    """Generated functions, one per kind of message. All raise BadValues, and SourceError ``TM-PG-030``.
 
-    An update that changes the key gives two lines: ``d`` of the old key and ``c`` of the new one.
+    An update that changes the key gives two lines: ``d`` of the old key and ``c`` of the new one. ``bad`` counts the
+    bad values that the policies of their columns let through.
     """
 
     insert: Decode
@@ -57,6 +59,7 @@ class LogDecoder:
     insert_tracked: DecodeTracked
     update_tracked: DecodeUpdateTracked
     delete_tracked: DecodeTracked
+    bad: BadCounts
 
 
 def compile_log_decoder(
@@ -97,7 +100,7 @@ def compile_log_decoder(
         for tracked in (False, True):
             lines += writer.function(kind, op, tracked=tracked, old_rows=whole_rows and kind == "update")
     exact = ExactDecoder(binding, members, identity, positions, count, table)
-    functions = generate("log decoder", lines, members, {"exact": exact.decode})
+    functions = generate("log decoder", lines, members, {"exact": exact.decode, "bad": exact.bad})
     exact.members = functions["members"]
     return LogDecoder(**{field.name: functions[field.name] for field in fields(LogDecoder)})
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from captures.bad_values import Policies, policy_failures, quarantine_failures
 from captures.hashes import no_salt
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
@@ -22,6 +23,7 @@ from captures.postgres.setup import (
     table_identifier,
     unpublished,
 )
+from captures.postgres.types import clampable
 from captures.postgres.uncapturable import no_table, uncaptured_partitions
 from captures.prerequisites import Unmet
 from protocol.errors import SourceError
@@ -39,7 +41,11 @@ def unmet(
     """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing."""
     found = [table for table in tables if table is not None]
     platform = platform_of(session)
-    source = [*server_failures(session, config, platform)]
+    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+    source = [
+        *quarantine_failures("TM-PG-023", config.on_bad_value, policies),
+        *server_failures(session, config, platform),
+    ]
     of_tables = [
         list(table_failures(session, config, resource, table))
         for resource, table in zip(resources, tables, strict=True)
@@ -86,6 +92,14 @@ def log_failures(
             f"{name}: the key column {', '.join(hashed)} cannot be hashed",
             remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
         )
+    yield from policy_failures(
+        "TM-PG-022",
+        name,
+        Policies.of(config.on_bad_value, resource.on_bad_value),
+        columns,
+        key,
+        {column.name for column in table.columns if clampable(column)},
+    )
     if unknown := sorted(set(key) - columns):
         yield SourceError("TM-PG-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
     if excluded := sorted(set(key) & set(resource.exclude)):

@@ -36,10 +36,17 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """``convert`` is right for every text of a type; ``inline``, where it gains something, for the usual ones."""
+    """How texts of a type become JSON.
+
+    Attributes:
+        convert: Right for every text of the type; raises BadValue for one that has no place in a document.
+        inline: Where it gains something, for the usual ones.
+        usual: Does for usual texts what ``convert`` does, and is known to ``captures.postgres.column_values``.
+    """
 
     convert: Convert
     inline: Inline | None = None
+    usual: Convert | None = None
 
 
 INLINE_NAMES: dict[str, object] = {"string": values.string, "TRUTH": values.TRUTH, "jsonb": values.jsonb}
@@ -65,7 +72,7 @@ _JSONB = Conversion(
 _BOOLEAN = Conversion(values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
 _FLOATING = Conversion(values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
 # Years of more than four digits and "BC" make the text longer.
-_DATE = Conversion(values.date, Inline(_as_it_is, lambda text, at: f"len({text}) > {at + 10}", quoted=True))
+_DATE = Conversion(values.date, Inline(_as_it_is, lambda text, at: f"len({text}) != {at + 10}", quoted=True))
 # The blank stands elsewhere in longer years and nowhere in "infinity"; "BC" comes last.
 _TIMESTAMP = Conversion(
     values.timestamp,
@@ -83,6 +90,9 @@ _TIMESTAMPTZ = Conversion(
         quoted=True,
     ),
 )
+
+# Of a numeric with a declared precision, which the change log has as a decimal.
+_FINITE = Conversion(values.finite, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'", quoted=True))
 
 # Oids of built-in types (pg_type.dat). Whatever is not here is a string.
 BOOL, BYTEA, INT8, INT2, INT4, OID, JSON, JSONB = 16, 17, 20, 21, 23, 26, 114, 3802
@@ -107,32 +117,83 @@ _BUILT_IN: dict[int, Conversion] = {
 _OF_EXTENSIONS = {"hstore": Conversion(values.hstore), "vector": _VERBATIM}
 
 
+# Where the column is text: any value of the type has its place.
+ANY: dict[int, Conversion] = {
+    JSON: _STRING,
+    JSONB: _STRING,
+    NUMERIC: _QUOTED,
+    DATE: Conversion(values.date_text, _DATE.inline, values.date),
+    TIMESTAMP: Conversion(values.timestamp_text, _TIMESTAMP.inline, values.timestamp),
+    TIMESTAMPTZ: Conversion(values.timestamptz_text, _TIMESTAMPTZ.inline, values.timestamptz),
+}
+
+TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
+
+
 def column_conversion(column: Column) -> Conversion:
     """How texts of a column become JSON."""
-    return Conversion(hashed(column.salt)) if column.salt else conversion(column.type)
+    if column.salt:
+        return Conversion(hashed(column.salt))
+    return conversion(column.type, as_text=column.on_bad_value == "text")
 
 
-def conversion(column_type: ColumnType) -> Conversion:
-    """How texts of a type become JSON."""
+def clampable(column: Column) -> bool:
+    """Whether the column's values are dates or timestamps, of which one is nearest to any other."""
+    base = column.type
+    while base.base is not None:
+        base = base.base
+    return base.oid in TEMPORAL and not column.salt
+
+
+def conversion(column_type: ColumnType, *, as_text: bool = False) -> Conversion:
+    """How texts of a type become JSON; with ``as_text`` every value of it is right."""
     if column_type.base is not None:
-        return conversion(column_type.base)
+        return conversion(column_type.base, as_text=as_text)
     if column_type.kind == "array" and column_type.element is not None:
         element = column_type.element
-        return Conversion(values.array(conversion(element).convert, element.delimiter))
+        return Conversion(values.array(conversion(element, as_text=as_text).convert, element.delimiter))
     if column_type.kind == "range" and column_type.element is not None:
         bound = column_type.element
         while bound.base is not None:
             bound = bound.base
-        if bound.oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
-            return Conversion(values.temporal_range(conversion(bound).convert))
+        if bound.oid in TEMPORAL:
+            return Conversion(values.temporal_range(ANY[bound.oid].convert))
         return _STRING
     if column_type.kind == "composite":
         return Conversion(
             values.composite(
-                [(values.string(byte_text(f.name)), conversion(f.type).convert) for f in column_type.fields]
+                [
+                    (values.string(byte_text(f.name)), conversion(f.type, as_text=as_text).convert)
+                    for f in column_type.fields
+                ]
             )
         )
+    if as_text and column_type.oid in ANY:
+        return ANY[column_type.oid]
+    if column_type.oid == NUMERIC and decimal_digits(column_type.typmod) is not None:
+        return _FINITE
     return _OF_EXTENSIONS.get(extension_type(column_type)) or _BUILT_IN.get(column_type.oid, _STRING)
+
+
+_NUMERIC_HEADER = 4  # VARHDRSZ, which numeric's typmod has added.
+_MOST_DIGITS = 38
+
+
+def numeric_digits(typmod: int) -> tuple[int, int] | None:
+    """Precision and scale of numeric(p,s), None of a bare numeric.
+
+    By numeric.c: the scale has eleven bits and, from version 15 on, a sign.
+    """
+    if typmod < _NUMERIC_HEADER:
+        return None
+    packed = typmod - _NUMERIC_HEADER
+    return packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
+
+
+def decimal_digits(typmod: int) -> tuple[int, int] | None:
+    """The same where the change log has the values as decimals; there is no NaN among these."""
+    digits = numeric_digits(typmod)
+    return digits if digits is not None and 0 <= digits[1] <= digits[0] <= _MOST_DIGITS else None
 
 
 def extension_type(column_type: ColumnType) -> Literal["hstore", "vector", ""]:

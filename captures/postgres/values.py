@@ -14,20 +14,10 @@ from binascii import b2a_base64, unhexlify
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 
+from captures.bad_values import BadValue
+
 Convert = Callable[[str], str]
 """A byte text to JSON. Raises ValueError or LookupError, which may hold the value: never show it."""
-
-
-class Unrepresentable(ValueError):
-    """A value that is right in PostgreSQL and has no place in JSON; the message says why, without the value.
-
-    Attributes:
-        pattern: A regular expression of PostgreSQL's that the texts of such values match; empty where there is none.
-    """
-
-    def __init__(self, reason: str, pattern: str = "") -> None:
-        super().__init__(reason)
-        self.pattern = pattern
 
 
 TRUTH = {"t": "true", "f": "false"}
@@ -37,7 +27,11 @@ string: Convert = encode_basestring
 backslash and U+0000 to U+001F, and passes every other byte through."""
 
 _NONFINITE = {text: f'"{text}"' for text in ("NaN", "Infinity", "-Infinity")}
-_ENDLESS = {text: f'"{text}"' for text in ("infinity", "-infinity")}
+_ENDLESS = ("infinity", "-infinity")
+# In an array or a composite, other values stand before it and after it.
+_BEYOND = r"infinity| BC\M|\m[0-9]{5,}-"
+_LEAST = "0001-01-01"
+_GREATEST = "9999-12-31"
 
 _DATE = re.compile(r"(\d{4,})(-\d\d-\d\d)( BC)?")
 _TIMESTAMP = re.compile(r"(\d{4,})(-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)( BC)?")
@@ -67,37 +61,88 @@ def floating(text: str) -> str:
     return text if text[-1] <= "9" else _NONFINITE[text]
 
 
+def finite(text: str) -> str:
+    """A string: a numeric of a declared precision, whose only value that is no number is NaN.
+
+    Raises:
+        BadValue: It is NaN, which no decimal type has.
+    """
+    if text == "NaN":
+        raise BadValue("NaN, which decimals of the change log and of Spark do not have")
+    return f'"{text}"'
+
+
 def date(text: str) -> str:
-    """A string in ISO 8601; the infinities as PostgreSQL writes them."""
+    """A string in ISO 8601. Raises BadValue for an infinity, and outside the years 1 to 9999."""
+    match = _DATE.fullmatch(text)
+    if match is None or len(match[1]) > 4 or match[3]:
+        raise _beyond(text, match, "", "")
+    return f'"{text}"'
+
+
+def timestamp(text: str) -> str:
+    """A string in ISO 8601 without a zone. Raises BadValue as ``date``."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or len(match[1]) > 4 or match[4]:
+        raise _beyond(text, match, " 00:00:00", " 23:59:59.999999")
+    return f'"{text[:10]}T{text[11:]}"'
+
+
+def timestamptz(text: str) -> str:
+    """A string in ISO 8601 that ends in ``Z``. Raises BadValue as ``date``."""
+    match = _TIMESTAMPTZ.fullmatch(text)
+    if match is None or len(match[1]) > 4 or match[4]:
+        raise _beyond(text, match, " 00:00:00+00", " 23:59:59.999999+00")
+    return f'"{text[:10]}T{text[11:-3]}Z"'
+
+
+def _beyond(text: str, match: re.Match[str] | None, first: str, last: str) -> ValueError:
+    """The error for a text that is no date or timestamp of the years 1 to 9999."""
+    if match is None and text not in _ENDLESS:
+        return ValueError("not the text of a date or timestamp")
+    what = "infinity" if match is None else "a year before 1" if text.endswith(" BC") else "a year above 9999"
+    early = text.endswith(" BC") or text == "-infinity"
+    nearest = f"{_LEAST}{first}" if early else f"{_GREATEST}{last}"
+    return BadValue(what, nearest=nearest, pattern=_BEYOND)
+
+
+def date_text(text: str) -> str:
+    """Any date: a string in ISO 8601, its expanded form where need be; the infinities as PostgreSQL writes them."""
     match = _DATE.fullmatch(text)
     if match is None:
-        return _ENDLESS[text]
+        return _endless(text)
     year, day, era = match.groups()
     return f'"{_year(year, era)}{day}"'
 
 
-def timestamp(text: str) -> str:
-    """A string in ISO 8601 without a zone; the infinities as PostgreSQL writes them."""
+def timestamp_text(text: str) -> str:
+    """Any timestamp, as ``date_text``."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        return _ENDLESS[text]
+        return _endless(text)
     year, day, time, era = match.groups()
     return f'"{_year(year, era)}{day}T{time}"'
 
 
-def timestamptz(text: str) -> str:
-    """A string in ISO 8601 that ends in ``Z``; the infinities as PostgreSQL writes them."""
+def timestamptz_text(text: str) -> str:
+    """Any timestamp with time zone, as ``date_text``."""
     match = _TIMESTAMPTZ.fullmatch(text)
     if match is None:
-        return _ENDLESS[text]
+        return _endless(text)
     year, day, time, era = match.groups()
     return f'"{_year(year, era)}{day}T{time}Z"'
 
 
+def _endless(text: str) -> str:
+    if text not in _ENDLESS:
+        raise ValueError("not the text of a date or timestamp")
+    return f'"{text}"'
+
+
 def _year(digits: str, era: str | None) -> str:
-    """The year of ISO 8601, in the expanded form (a sign) outside 0000 to 9999. 1 BC is the year 0."""
+    """The year of ISO 8601, in the expanded form (a sign, six digits) outside 1 to 9999. 1 BC is the year 0."""
     year = int(digits) if era is None else 1 - int(digits)
-    return f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}" if year < 0 else f"{year:+07d}"
 
 
 def bytea(text: str) -> str:
@@ -125,18 +170,18 @@ def json(text: str) -> str:
     """The json itself, on one line. It is what was stored, to the letter: only line breaks become spaces.
 
     Raises:
-        Unrepresentable: It is nested deeper than parsers go, or a string in it holds half of a surrogate pair, which
+        BadValue: It is nested deeper than parsers go, or a string in it holds half of a surrogate pair, which
             stands for no character: PostgreSQL's json takes such an escape unread, and no parser does.
     """
     if "\\u" in text and _SURROGATE.search(text) and not _PAIRED.fullmatch(text):
-        raise Unrepresentable("a text in a value holds half of a surrogate pair, such as \\ud800", _HALF_PAIR)
+        raise BadValue("a text in a value holds half of a surrogate pair, such as \\ud800", pattern=_HALF_PAIR)
     return jsonb(text.translate(_LINE_BREAKS) if "\n" in text or "\r" in text else text)
 
 
 def jsonb(text: str) -> str:
-    """The jsonb itself. Raises Unrepresentable when it is nested deeper than parsers go."""
+    """The jsonb itself. Raises BadValue when it is nested deeper than parsers go."""
     if len(text) >= SHORT_JSON and text.count("[") + text.count("{") > JSON_NESTING and _nesting(text) > JSON_NESTING:
-        raise Unrepresentable(f"a value is nested deeper than {JSON_NESTING} levels")
+        raise BadValue(f"a value is nested deeper than {JSON_NESTING} levels")
     return text
 
 

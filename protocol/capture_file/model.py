@@ -15,6 +15,16 @@ def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
 
 
+BadValuePolicy = Literal["stop", "text", "clamp", "null", "quarantine"]
+
+
+def _spelt_out(value: object) -> object:
+    """In YAML the policy's name ``null`` is a null, unless it is quoted."""
+    if isinstance(value, dict):
+        return {name: _spelt_out(part) for name, part in value.items()}
+    return "null" if value is None else value
+
+
 class ConnectorEntry(BaseModel):
     """``connector``: an image or a command, and its configuration with secrets still unresolved.
 
@@ -49,7 +59,9 @@ class TableEntry(BaseModel):
         key: Columns that identify a row, instead of the primary key.
         where: SQL that limits the backfill.
         priority: Tables of a higher priority are backfilled first.
-        text: Columns that the change log keeps as text whatever their type.
+        on_bad_value: What is done with values that have no place in a document, of all columns or of some: ``stop``,
+            ``text``, ``clamp``, ``null`` or ``quarantine``.
+        text: Columns that are text whatever their type: the same as ``on_bad_value: {column: text}``.
         backfill: Raise it by one to have the table backfilled again from the start.
     """
 
@@ -62,6 +74,7 @@ class TableEntry(BaseModel):
     key: list[str] = []
     where: str = ""
     priority: int = 0
+    on_bad_value: Annotated[BadValuePolicy | dict[str, BadValuePolicy] | None, BeforeValidator(_spelt_out)] = None
     text: list[str] = []
     backfill: Annotated[int, Field(ge=0)] = 0
 
@@ -72,7 +85,36 @@ class TableEntry(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """The options that were given, as the connector's resource configuration names them."""
-        return self.model_dump(include={"exclude", "hash", "scan", "key", "where", "priority"}, exclude_defaults=True)
+        options = self.model_dump(
+            include={"exclude", "hash", "scan", "key", "where", "priority"}, exclude_defaults=True
+        )
+        if (policies := self._policies) is not None:
+            options["on_bad_value"] = policies
+        return options
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that are text by name."""
+        policies = self._policies
+        return [name for name, policy in policies.items() if policy == "text"] if isinstance(policies, dict) else []
+
+    @property
+    def _policies(self) -> BadValuePolicy | dict[str, BadValuePolicy] | None:
+        """``on_bad_value``, and ``text`` with it."""
+        if not self.text:
+            return self.on_bad_value
+        named = dict(self.on_bad_value) if isinstance(self.on_bad_value, dict) else {}
+        for column in self.text:
+            named[column] = "text"
+        return named
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> TableEntry:
+        if self.text and isinstance(self.on_bad_value, str):
+            raise ValueError(
+                "text is a case of on_bad_value: with a policy for the whole table, give the columns' there"
+            )
+        return self
 
 
 class CommitEntry(BaseModel):

@@ -53,6 +53,17 @@ CODES = (
         "and read again.",
     ),
     ErrorCode(
+        "TM-CAP-020",
+        "Values of a table have no place in a document",
+        Policy.MANUAL,
+        "Say what is to be done with such values, by `on_bad_value` for the table or its columns in the capture file: "
+        "`text` (the column is text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` (the event "
+        "is kept apart); or leave the column out with `exclude`. The table is then emptied and read again. Meanwhile the "
+        "other tables are captured. Such values are infinities, years before 1 and above 9999, MySQL's zero and invalid "
+        "dates, NaN in a numeric of a declared precision, JSON with half of a surrogate pair or nested too deep, a text "
+        "that is not in its character set, and a row of more than 64 MB.",
+    ),
+    ErrorCode(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
         Policy.MANUAL,

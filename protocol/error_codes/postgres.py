@@ -167,13 +167,6 @@ CODES = (
         "on, backfill the table again.",
     ),
     ErrorCode(
-        "TM-PG-031",
-        "A value cannot be represented",
-        Policy.MANUAL,
-        "Exclude the named column, or report its type. Something in between (a pooler, a setting of the server) may "
-        "also have changed how values are printed: connect to the server itself.",
-    ),
-    ErrorCode(
         "TM-PG-032",
         "The replica identity lacks the key",
         Policy.MANUAL,
@@ -188,14 +181,6 @@ CODES = (
         "committed. Start the capture again: it compares its position with the server's log.",
     ),
     ErrorCode(
-        "TM-PG-034",
-        "A json value that parsers of JSON refuse",
-        Policy.MANUAL,
-        "Leave the column out with `exclude`, or mend the rows that the error's statement finds. PostgreSQL's json takes "
-        "half of a surrogate pair (an escape such as \\ud800 by itself), which is no character, and nesting of thousands "
-        "of levels; nothing that reads JSON does.",
-    ),
-    ErrorCode(
         "TM-PG-035",
         "What a binding names is not in the log",
         Policy.MANUAL,
@@ -208,13 +193,6 @@ CODES = (
         Policy.MANUAL,
         "Capture the partitioned table and not its partitions, or use a publication that has the partition and none of the "
         "tables that it is a part of.",
-    ),
-    ErrorCode(
-        "TM-PG-037",
-        "A row is too large for a line of the protocol",
-        Policy.MANUAL,
-        "Leave the column that the error names out with `exclude`, or have its hash with `hash`. A line of the protocol, with "
-        "one row and under REPLICA IDENTITY FULL the old one beside it, has at most 64 MB.",
     ),
     ErrorCode(
         "TM-PG-038",

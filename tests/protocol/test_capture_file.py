@@ -55,6 +55,7 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
         "key": ["id"],
         "where": "id > 3",
         "priority": 2,
+        "on_bad_value": {"price": "text"},
     }
     assert (file.tables[2].text, file.tables[2].backfill) == (["price"], 1)
     assert (file.commit.interval, file.commit.bytes) == (0.25, 64 * 2**20)

@@ -40,10 +40,11 @@ class CapturedLog:
         identity: dict[str, Any] | None = None,
         exclude: Sequence[str] = (),
         hash: Sequence[str] = (),
+        on_bad_value: str | dict[str, str] = "stop",
         **config: Any,
     ) -> None:
         self.database = database
-        options = {"exclude": list(exclude), "hash": list(hash)}
+        options = {"exclude": list(exclude), "hash": list(hash), "on_bad_value": on_bad_value}
         resources = [{"schema": database.name, "table": table, **options} for table in tables]
         bindings = [
             Binding.model_validate(

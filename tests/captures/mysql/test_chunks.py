@@ -80,7 +80,7 @@ def test_scans_of_every_kind_of_key_see_each_row_once_in_the_servers_order(binlo
                 cursor.execute(f"INSERT INTO t{place} VALUES ({value}, {number}), ({value}, {number + 100})")
             cursor.execute(f"SELECT n FROM t{place} ORDER BY k, n")
             expected = [row[0] for row in cursor.fetchall()]
-        with table_chunks(binlog_database, f"t{place}") as chunks:
+        with table_chunks(binlog_database, f"t{place}", on_bad_value={"k": "text"}) as chunks:
             for limit in (1, 3):
                 keys, rows = chunks.scan(limit)
                 assert (of, [row["n"] for row in rows]) == (of, expected)

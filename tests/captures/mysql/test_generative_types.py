@@ -254,6 +254,11 @@ class RandomTable:
     def kinds(self) -> dict[str, Kind]:
         return {"k": self.key, **{f"c{n}": kind for n, (kind, _) in enumerate(self.columns)}}
 
+    @property
+    def moments_as_text(self) -> dict[str, str]:
+        """``on_bad_value``: zero dates are among the literals."""
+        return {name: "text" for name, kind in self.kinds.items() if kind.sql.startswith(("DATE", "TIMESTAMP"))}
+
 
 @st.composite
 def tables(draw: st.DrawFn) -> RandomTable:
@@ -279,7 +284,7 @@ def test_chunk_and_log_and_server_agree(binlog_database: Database, metadata: str
     names = ", ".join(["id", *table.kinds])
     with (
         global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"),
-        captured_log(binlog_database, name) as log,
+        captured_log(binlog_database, name, on_bad_value=table.moments_as_text) as log,
     ):
         log.log.track(frozenset((0,)))
         run(
@@ -298,7 +303,7 @@ def test_chunk_and_log_and_server_agree(binlog_database: Database, metadata: str
         assert not log.restarted
     inserted, moved = logged[: len(table.rows)], logged[len(table.rows) :]
     assert [document["_meta"]["op"] for document in moved] == ["d", "c"] * len(table.rows)
-    with table_chunks(binlog_database, name) as chunks:
+    with table_chunks(binlog_database, name, on_bad_value=table.moments_as_text) as chunks:
         keys, read = chunks.scan(2)
     assert all(key in touched[-1] for key in keys)
     by_id = {row["id"]: row for row in read}

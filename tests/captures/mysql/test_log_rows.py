@@ -164,8 +164,8 @@ def test_a_change_of_the_key_is_a_delete_and_a_create() -> None:
     [
         (b"\x03\x07\x00", "TM-MY-030"),  # three columns where there are two
         (b"\x02\x03\x00\x01\x00\x00", "TM-MY-030"),  # a row that ends in the middle
-        (b"\x02\x03\x01\x05\x05ab", "TM-MY-030"),  # no key
-        (b"\x02\x03\x00" + number(1) + b"\x02\xff\xff", "TM-MY-031"),  # not text of its character set
+        (b"\x02\x03\x01\x05\x05ab", "TM-MY-047"),  # no key
+        (b"\x02\x03\x00" + number(1) + b"\x02\xff\xff", "TM-CAP-020"),  # not text of its character set
     ],
 )
 def test_what_is_not_a_row_is_an_error_without_values(body: bytes, code: str) -> None:
@@ -174,7 +174,7 @@ def test_what_is_not_a_row_is_an_error_without_values(body: bytes, code: str) ->
         Decoded(columns, INSERT, body)
     assert caught.value.code == code
     assert "shop.t" in caught.value.message and "\xff" not in caught.value.message
-    if code == "TM-MY-031":
+    if code == "TM-CAP-020":
         assert "column secret" in caught.value.message
 
 

@@ -47,15 +47,19 @@ CASES: list[Case] = [
         Column("rate", "decimal", precision=10, scale=5),
         [b"\x80\0\x01\0\0\x07", b"\x7e\x79\x60\xfe\x79\x60", b"\x81\x86\x9f\x01\x86\x9f"],
     ),
-    (LoggedColumn(table_map.DATETIME2, 0, 0), Column("at", "datetime"), [b"\x80\0\0\0\0", b"\x99\xb2\x9e\xe7\x9e"]),
+    (
+        LoggedColumn(table_map.DATETIME2, 0, 0),
+        Column("at", "datetime", on_bad_value="text"),
+        [b"\x80\0\0\0\0", b"\x99\xb2\x9e\xe7\x9e"],
+    ),
     (
         LoggedColumn(table_map.DATETIME2, 0, 3),
-        Column("moment", "datetime", fraction=3),
+        Column("moment", "datetime", fraction=3, on_bad_value="text"),
         [b"\x99\xb2\x9e\xe7\x9e\x04\xd2", b"\x99\xb2\x9f\x7e\xfb\0\0"],
     ),
     (
         LoggedColumn(table_map.TIMESTAMP2, 0, 6),
-        Column("updated", "timestamp", fraction=6),
+        Column("updated", "timestamp", fraction=6, on_bad_value="text"),
         [b"\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\x01", b"\x65\x92\0\x80\x0f\x42\x3f"],
     ),
     (

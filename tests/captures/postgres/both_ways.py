@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from psycopg import sql
 
+from captures.bad_values import Policy
 from captures.interface import KEY_MARK, TAIL_MARK
 from captures.postgres.catalog import read_tables
-from captures.postgres.columns import Table
+from captures.postgres.columns import Column, Table
 from captures.postgres.config import parse_endpoint
 from captures.postgres.pgoutput import Relation, read_relation
 from captures.postgres.rows import ChunkDecoder, LogDecoder, compile_log_decoder
@@ -21,7 +22,7 @@ from tests.servers.postgres import Database
 Document = dict[str, Any]
 
 SOURCE = b'{"schema":"public","table":"t","loc":[1,2,3]}'
-_HEAD = b'{"captured":{"binding":7,"doc":{"_meta":{"op":"c","source":%b},' % SOURCE
+_HEAD = b'{"captured":{"binding":7,"doc":{"_meta":{"op":"c","source":%b' % SOURCE
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class BothWays:
 
     Args:
         exclude: Columns that documents do not have.
+        on_bad_value: Of all columns.
     """
 
     def __init__(self, database: Database) -> None:
         self.session = connect(parse_endpoint(database.config()))
         self.exclude: frozenset[str] = frozenset()
+        self.on_bad_value: Policy = "stop"
         self._slot = f"{database.name}_both"
         self.session.execute("CREATE PUBLICATION tidemark_both FOR ALL TABLES WITH (publish_via_partition_root = true)")
         self.session.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [self._slot])
@@ -54,10 +57,18 @@ class BothWays:
         (table,) = read_tables(self.session, [("public", name)])
         return table
 
+    def columns(self, table: Table) -> list[Column]:
+        """Those that documents have."""
+        return [
+            replace(column, on_bad_value=self.on_bad_value)
+            for column in table.columns
+            if column.name not in self.exclude
+        ]
+
     def chunk(self, name: str) -> tuple[list[bytes], list[bytes]]:
         """The captured lines and keys of all rows, in the order of the key."""
         table = self.table(name)
-        columns = [column for column in table.columns if column.name not in self.exclude]
+        columns = self.columns(table)
         query = sql.SQL("COPY (SELECT {} FROM public.{} ORDER BY {}) TO STDOUT").format(
             sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
             sql.Identifier(name),
@@ -109,7 +120,7 @@ class BothWays:
 
     def _decoder(self, relation: Relation) -> LogDecoder:
         table = self.table(relation.table)
-        columns = {column.name: column for column in table.columns if column.name not in self.exclude}
+        columns = {column.name: column for column in self.columns(table)}
         emitted = [columns.get(column.name) for column in relation.columns]
         return compile_log_decoder(7, emitted, relation.columns, table.key, table=f"public.{relation.table}")
 

@@ -87,7 +87,7 @@ def captured(
         (found,) = bound_tables(session, [options])
     assert found is not None
     salt = parsed.hash_salt.get_secret_value().encode()
-    target = PostgresBinding(0, table, options, found, True, salt).scan_target()
+    target = PostgresBinding(0, table, options, found, True, salt, parsed.on_bad_value).scan_target()
     with (
         closing(PostgresDatabase().open(endpoint, [bound])) as source,
         closing(source.open_log(source.end_of_log())) as log,

@@ -119,11 +119,11 @@ def _joined(*parts: st.SearchStrategy[str] | str) -> st.SearchStrategy[str]:
 
 
 def _days(first: int, last: int) -> st.SearchStrategy[str]:
-    """Days of the years ``first`` to ``last``, where 0 and below are before Christ; mostly of our own time."""
-    years = st.integers(1900, 2100) | st.integers(first, last) | st.sampled_from([first, last, -1, 0, 1, 9999, 10000])
+    """Days of the years ``first`` to ``last``; mostly of our own time."""
+    years = st.integers(1900, 2100) | st.integers(first, last) | st.sampled_from([first, last])
 
     def day(year: int, month: int, day: int) -> str:
-        return f"{year:04d}-{month:02d}-{day:02d}" if year > 0 else f"{1 - year:04d}-{month:02d}-{day:02d} BC"
+        return f"{year:04d}-{month:02d}-{day:02d}"
 
     return st.builds(day, years, st.integers(1, 12), st.integers(1, 28))
 
@@ -136,7 +136,6 @@ _CLOCK = st.builds(
     st.just("") | st.integers(0, 999_999).map(lambda micro: f".{micro:06d}") | st.integers(1, 9).map(".{}".format),
 )
 _OFFSET = st.sampled_from(["+00", "-03:30", "+14", "+05:45", "-12"])
-_ENDLESS = st.sampled_from(["infinity", "-infinity"])
 
 
 def _with_clock(day: str, clock: str) -> str:
@@ -144,9 +143,10 @@ def _with_clock(day: str, clock: str) -> str:
     return f"{date} {clock} {era}".rstrip()
 
 
-_DATES = _days(-4711, 5_874_897) | _ENDLESS
-_TIMESTAMPS = st.builds(_with_clock, _days(-4711, 294_275), _CLOCK) | _ENDLESS
-_INSTANTS = st.builds(_with_clock, _days(-4711, 294_275), _joined(_CLOCK, _OFFSET)) | _ENDLESS
+# Others have no place in a document: see tests.captures.postgres.test_bad_values.
+_DATES = _days(1, 9999)
+_TIMESTAMPS = st.builds(_with_clock, _days(1, 9999), _CLOCK)
+_INSTANTS = st.builds(_with_clock, _days(2, 9998), _joined(_CLOCK, _OFFSET))
 _NUMERICS = _joined(_SIGN, _DIGITS) | _joined(_SIGN, _DIGITS, ".", _DIGITS) | st.just("1e130")
 _SPECIAL_NUMERICS = st.sampled_from(["NaN", "Infinity", "-Infinity", "0.000", "-0"])
 _INTERVALS = st.builds(
@@ -226,7 +226,7 @@ BUILT_IN: tuple[RandomType, ...] = (
     leaf("int8", _integers(64), token_back, orders=True),
     leaf("oid", st.integers(0, 2**32 - 1).map(str), token_back, orders=True),
     leaf("numeric", _NUMERICS | _SPECIAL_NUMERICS, orders=True),
-    leaf("numeric(20,4)", st.integers(-(10**15), 10**15).map("{}.5".format) | st.just("NaN"), orders=True),
+    leaf("numeric(20,4)", st.integers(-(10**15), 10**15).map("{}.5".format), orders=True),
     leaf("float4", st.floats(width=32).map(repr), token_back, orders=True),
     leaf("float8", st.floats().map(repr), token_back, orders=True),
     leaf("money", _integers(50), orders=True),

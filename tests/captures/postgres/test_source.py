@@ -57,7 +57,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
 
         monkeypatch.setattr(PostgresBinding, "scan_target", slowly)
         chunks = [reader.read(ChunkRequest(0, None, True, (), 10)) for _ in range(2)]
-    assert [list(chunk.rows.tails) for chunk in chunks] == [[b'"id":1}}}\n'], [b'"id":1,"name":"a"}}}\n']]
+    assert [list(chunk.rows.tails) for chunk in chunks] == [[b'},"id":1}}}\n'], [b'},"id":1,"name":"a"}}}\n']]
 
 
 def test_a_source_that_cannot_be_opened_leaves_no_connection(users: Database) -> None:
