@@ -6,18 +6,30 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 
 import orjson
 
 from protocol.capture_file import CaptureFile
-from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.messages import (
+    RUNTIME,
+    STOP_WHEN_CAUGHT_UP,
+    Applied,
+    Binding,
+    CaptureSpec,
+    ConnectorState,
+    DiscoveredBinding,
+    JournalTemplate,
+    ShardTemplate,
+    SpecResponse,
+)
 from protocol.plan import PLAN
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from runtime.secret_values import resolve
-from runtime.selection import SelectedTable, Selection, select, state_key
+from runtime.selection import SelectedTable, Selection, select, state_key, template_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,7 @@ class PreparedCapture:
         environment: Variables for the connector.
         spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
         version: Changes when the bindings do.
+        applied: What ``apply`` changed of the connector's state; None once the log has it.
     """
 
     connector: Connector
@@ -36,6 +49,7 @@ class PreparedCapture:
     spec: CaptureSpec
     tables: list[SelectedTable]
     version: str
+    applied: ConnectorState | None = None
 
 
 class Preparation:
@@ -66,6 +80,7 @@ class Preparation:
         self.environment = {
             "FLOW_RUNTIME_CODEC": "json",
             "LOG_FORMAT": "json",
+            RUNTIME: "1",
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
             # Said in both cases: a variable of the user's own must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
@@ -97,9 +112,9 @@ class Preparation:
             self.connector, self.environment, self.redactor, self._capture(settled), settled, version
         )
 
-    def apply(self, prepared: PreparedCapture) -> str:
-        """Lets the connector make what it needs at the source; what it did, in its words."""
-        return self._caller.apply(prepared.spec, prepared.version).action_description
+    def apply(self, prepared: PreparedCapture) -> Applied:
+        """Lets the connector make what it needs at the source: what it did, in its words, and what it wants kept."""
+        return self._caller.apply(prepared.spec, prepared.version)
 
     def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
         return CaptureSpec(
@@ -107,6 +122,9 @@ class Preparation:
             connector_type=self.connector.kind,
             config=self._config,
             bindings=[table.binding for table in tables],
+            interval_seconds=ceil(self._file.connector.interval),
+            shard_template=ShardTemplate(id=template_name(f"capture/{self._file.capture}")),
+            recovery_log_template=JournalTemplate(name=template_name(f"recovery/capture/{self._file.capture}")),
         )
 
 

@@ -11,6 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import pyarrow as pa
 
 from protocol.changelog import layout
 from protocol.changelog.models import Segment, TableSchema
-from runtime.changelog.decoder import DocumentDecoder, decoder
+from protocol.errors import ChangeLogError
+from runtime.changelog.decoder import DocumentDecoder, decoder, unknown_members
+from runtime.changelog.schema import widened
 from runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
@@ -44,15 +47,35 @@ OPEN_SEGMENTS = 100
 class BoundCollection:
     """A collection under one schema, as ``LogWriter.bind`` gives it: what a batch needs to take its documents.
 
+    Args:
+        text: Columns that take any value and keep its text.
+        widens: The schema may lack members that documents have. Each becomes a column of JSON text when it comes.
+
     Attributes:
         schema: The columns.
         fingerprint: Of the schema.
     """
 
-    def __init__(self, schema: TableSchema, text: Collection[str] = ()) -> None:
+    def __init__(self, schema: TableSchema, text: Collection[str] = (), *, widens: bool = False) -> None:
+        self._text = frozenset(text)
+        self._widens = widens
+        self._take(schema)
+
+    def _take(self, schema: TableSchema) -> None:
         self.schema = schema
         self.fingerprint = schema.fingerprint
-        self.decoder: DocumentDecoder = decoder(schema, frozenset(text))
+        self.decoder: DocumentDecoder = decoder(schema, self._text)
+
+    def gather(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> list[pa.RecordBatch]:
+        """Decodes documents with their offsets. Raises as ``DocumentDecoder.gather``."""
+        try:
+            return [self.decoder.gather(*part) for part in parts]
+        except ChangeLogError:
+            more = unknown_members(self.schema, chain.from_iterable(documents for documents, _ in parts))
+            if not self._widens or not more:
+                raise
+        self._take(widened(self.schema, more))
+        return [self.decoder.gather(*part) for part in parts]
 
 
 class _Block:
@@ -186,9 +209,9 @@ class Batch:
             return
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
         self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
-        decoder = block.collection.decoder
-        batches = [decoder.gather(*part) for part in _parts(block)]
+        batches = block.collection.gather(list(_parts(block)))
         segment = self._segment(block.collection)
+        decoder = block.collection.decoder
         self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, batches))
         while len(self._writes) > QUEUED_BLOCKS:
             self._writes.popleft().result()
