@@ -43,6 +43,7 @@ class TableBackfill:
         barrier: No chunk is started before the source has passed it.
         base: The first barrier of a table without a key: what was written since comes from the log.
         anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
+        begun: Its begin was announced, and its end was not.
         paused: By command.
         priority: Tables of higher priority are read first.
         failed: Why it is left alone, until it is taken up again.
@@ -61,6 +62,7 @@ class TableBackfill:
     barrier: Barrier | None = None
     base: Barrier | None = None
     anew: bool = False
+    begun: bool = False
     paused: bool = False
     priority: int = 0
     failed: TidemarkError | None = None
@@ -151,6 +153,8 @@ class TableBackfill:
             state["barrier"] = self.barrier
         if self.base is not None:
             state["base"] = self.base
+        if self.begun:
+            state["begun"] = True
         if self.paused:
             state["paused"] = True
         if self.table.scan == "none":
@@ -176,6 +180,7 @@ def opened(
     backfill = TableBackfill(table, new_ranges(table), new_size(options), priority=table.priority)
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
+        backfill.begun = bool(stored.get("begun"))
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given

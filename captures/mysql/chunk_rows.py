@@ -20,16 +20,18 @@ from captures.mysql.columns import Column
 from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from protocol.errors import SourceError
 
-ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
-"""Payloads of row packets to the rows' tails and keys.
+ChunkDecoder = Callable[[Sequence[bytes], int], tuple[list[bytes], list[bytes]]]
+"""Payloads of row packets, and the number of the first row in its chunk, to the rows' tails and keys.
 
-A tail is what follows the comma after ``_meta`` in a captured line: ``"id":1,"name":"a"}}}`` and a newline. A key is
-the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-MY-030`` and ``TM-MY-031``.
+A tail is what follows the beginning of ``cursor`` in a line, ``0000000"}},"id":1,"name":"a"}}}`` and a newline.
+A key is the texts of the key columns joined by NUL, the same as the log's. Raises SourceError ``TM-MY-030`` and
+``TM-MY-031``.
 """
 
 MISFITS = (ValueError, LookupError, struct.error)
 """What conversions raise when a text is not as it must be. They may hold values: never chain them."""
 
+_AFTER_PLACE = '"}},'
 _END = "}}}\n"
 _NULL = 251
 
@@ -128,18 +130,19 @@ def compile_chunk_decoder(
             body += ["n = row[p]", *_taken(f"v{extra}")]
             place, extra = extra, extra + 1
         parts.append(_KEYS[kind] % place)
+    members = "".join(f"{{m{place}}}" for place in range(len(columns)))
     lines = [
-        "def decode(rows):",
+        "def decode(rows, first):",
         "    tails = []",
         "    keys = []",
-        "    for row in rows:",
+        "    for number, row in enumerate(rows, first):",
         '        line = row.decode("latin-1")',
         "        p = 0",
         "        try:",
         *(f"            {line}" for line in body),
         "            if p != len(row):",
         "                raise ValueError",
-        f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{literal(_END)}'",
+        f"            tail = f'{{number:07}}{literal(_AFTER_PLACE)}{members}{literal(_END)}'",
         f"            key = {_joined(parts)}",
         "        except MISFITS:",
         "            raise failure(row) from None",

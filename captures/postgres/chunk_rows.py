@@ -10,9 +10,6 @@ from captures.postgres.column_values import ColumnConvert, column_convert
 from captures.postgres.columns import Column
 from captures.postgres.generated import MISFITS, ROW_LIMIT, Member, key_positions, misfit, too_large
 
-LINE_BITS = 16
-"""A row's line in its page takes fewer bits (itemid.h: a page has at most 32 kB)."""
-
 _END = "}}}\n"
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
@@ -26,8 +23,8 @@ class DecodedLines(NamedTuple):
     """What became of some rows.
 
     Attributes:
-        tails: What follows the comma after ``_meta`` in a captured line, ``"id":1,"name":"a"}}}`` and a newline, of
-            each row; ``TAIL_MARK`` between them.
+        tails: What follows the last comma of ``loc`` in a captured line, ``0]}},"id":1,"name":"a"}}}`` and a newline,
+            of each row; ``TAIL_MARK`` between them.
         keys: The texts of each row's key columns joined by NUL, the same as the log's; ``KEY_MARK`` between them.
     """
 
@@ -55,44 +52,36 @@ class ChunkDecoder:
         self._converts = [column_convert(member.conversion.convert) for member in self._members]
         self._key = key_positions([column.name for column in columns], key)
 
-    def decode(self, lines: Sequence[bytes]) -> DecodedLines:
+    def decode(self, lines: Sequence[bytes], first: int = 0) -> DecodedLines:
         """Rows, each with its newline; at least one.
+
+        Args:
+            first: The number of the first one in its chunk.
 
         Raises:
             SourceError: ``TM-PG-030``, ``TM-PG-031``, ``TM-PG-034``, ``TM-PG-037``.
         """
         try:
             columns, nulls = _columns(lines, len(self._members))
-            return self._decoded(columns, nulls, None)
+            return self._decoded(columns, nulls, first)
         except MISFITS:
             raise self._failure(lines, 0) from None
 
-    def decode_placed(self, lines: Sequence[bytes], part: int | None) -> tuple[DecodedLines, tuple[int, int]]:
-        """Rows that begin with their ctid, and page and line of the last one. Raises as ``decode``.
-
-        Args:
-            part: What tells apart relations whose rows have no key, None where rows have one. A row without a key is
-                told from all others by where it stands: its tail begins with the second and third number of its
-                ``loc``.
-        """
+    def decode_placed(self, lines: Sequence[bytes], first: int = 0) -> tuple[DecodedLines, tuple[int, int]]:
+        """Rows that begin with their ctid, and page and line of the last one. Otherwise as ``decode``."""
         try:
             (ctids, *columns), nulls = _columns(lines, 1 + len(self._members))
-            places = list(map(_page_and_line, ctids if part is not None else ctids[-1:]))
-            locs = None if part is None else [f"{part},{page << LINE_BITS | line}" for page, line in places]
-            return self._decoded(columns, nulls, locs), places[-1]
+            return self._decoded(columns, nulls, first), _page_and_line(ctids[-1])
         except MISFITS:
             raise self._failure(lines, 1) from None
 
-    def _decoded(self, columns: Sequence[Texts], nulls: bool, locs: Sequence[str] | None) -> DecodedLines:
+    def _decoded(self, columns: Sequence[Texts], nulls: bool, first: int) -> DecodedLines:
         count = len(columns[0])
         keys = self._keys(columns, count)
-        row: list[str] = []  # Of a row, in turn: what stands before a value, and room for the value.
-        made: list[Sequence[str]] = []
-        before = ""
-        if locs is not None:
-            row += ("", "")
-            made.append(locs)
-            before = "]}},"
+        # Of a row, in turn: what stands before a value, and room for the value.
+        row: list[str] = ["", ""]
+        made: list[Sequence[str]] = [list(map(str, range(first, first + count)))]
+        before = "]}},"
         for member, convert, texts in zip(self._members, self._converts, columns, strict=True):
             quote, values = _json(member, convert, texts, nulls=nulls)
             label = member.label if member.place else member.label[1:]  # No comma before the first.
@@ -100,12 +89,11 @@ class ChunkDecoder:
             made.append(values)
             before = quote
         end = before + _END
-        opening = row[0]
-        row[0] = end + _BETWEEN_TAILS + opening
+        row[0] = end + _BETWEEN_TAILS
         parts = row * count
         for place, values in enumerate(made):
             parts[2 * place + 1 :: len(row)] = values
-        parts[0] = opening
+        parts[0] = ""
         parts.append(end)
         tails = "".join(parts).encode("latin-1")
         if len(tails) > ROW_LIMIT:
@@ -139,7 +127,7 @@ class ChunkDecoder:
             try:
                 columns, nulls = _columns([line], at + len(self._members))
                 row = [texts[0] for texts in columns[at:]]
-                self._decoded(columns[at:], nulls, None)
+                self._decoded(columns[at:], nulls, 0)
             except MISFITS:
                 return misfit(self._table, self._members, row, len(self._members))
         raise AssertionError("each line can be decoded, and all of them cannot")

@@ -9,21 +9,24 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from pydantic import BaseModel
 
+from captures.collection import discovered
 from captures.postgres.bindings import bound_tables, captured_columns
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
+from captures.postgres.event_place import LOC_PARTS
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.logs import log_failure
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 
-FALLBACK_KEY = "/_meta/source/loc"
+FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""
 
 
@@ -33,6 +36,7 @@ class PostgresDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/postgres.md"
         self.resource_path_pointers = ["/schema", "/table"]
+        self.fallback_key = FALLBACK_KEY
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
 
@@ -40,7 +44,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         with _session(endpoint, "discovering tables") as session:
             tables = read_tables(session)
-        return [_discovered(table, truncates=endpoint.truncate == "emit") for table in tables]
+        return [_discovered(table, truncates=endpoint.truncation is Truncation.EMIT) for table in tables]
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         endpoint = parse_endpoint(config)
@@ -76,14 +80,12 @@ def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection
 
 def _discovered(table: Table, *, truncates: bool) -> DiscoveredBinding:
     columns = captured_columns(table, ())
-    key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
-    return DiscoveredBinding(
-        recommended_name=f"{table.schema}/{table.name}",
-        resource_config={"schema": table.schema, "table": table.name},
-        document_schema=document_schema(table, columns, table.key, truncates=truncates),
-        key=key or [FALLBACK_KEY],
-        resource_path=[table.schema, table.name],
+    return discovered(
+        path=table.path,
+        closed_schema=document_schema(table, columns, table.key, truncates=truncates),
+        key=table.key,
+        fallback=FALLBACK_KEY,
+        key_is_fallback=table.key_is_fallback,
         # Once it is published, the server would refuse to update a table whose log cannot tell rows apart.
-        disable=not key and table.replica_identity != "f",
-        is_fallback_key=not key or table.key_is_fallback,
+        disable=not table.key and table.replica_identity != "f",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from captures.postgres.event_place import next_place
 from captures.postgres.generated import MISFITS, ROW_LIMIT, UNCHANGED, Member, Value, join_key, misfit, too_large
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
@@ -189,7 +190,7 @@ class ExactDecoder:
             before = self._old_members(marker, old)
             return self._updated(f',"before":{{{before[1:]}}}' if before else "", row, source)
         deleted, gone = self._deleted(marker, old, source)
-        created, come = self._inserted(row, source)
+        created, come = self._inserted(row, next_place(source))
         return deleted + created, gone + come
 
     def _old_members(self, marker: int, old: Row) -> str:

@@ -24,6 +24,7 @@ from captures.postgres.session import asking
 from captures.postgres.setup import lacking, unpublished
 from captures.postgres.uncapturable import no_table
 from captures.postgres.watch import Appearance, read_appearances
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -89,7 +90,7 @@ class FollowedTables:
                     binding.state_key,
                     resource,
                     table,
-                    emit_truncate=self._config.truncate == "emit",
+                    emit_truncate=self._config.truncation is Truncation.EMIT,
                     salt=self._config.hash_salt.get_secret_value().encode(),
                     entry=seen.entry if seen is not None else None,
                 )

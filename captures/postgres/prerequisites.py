@@ -16,6 +16,7 @@ from captures.postgres.server_prerequisites import server_failures, slot_failure
 from captures.postgres.session import in_recovery
 from captures.postgres.setup import lacking, publication_lost, publication_statement, table_identifier, unpublished
 from captures.postgres.uncapturable import no_table, rows_come_as_another
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 
 GENERATED_VERSION = 180000
@@ -192,7 +193,7 @@ def _published_in_part(
     if found is None:
         return
     changes, truncates, through_root = found
-    if not changes or (config.truncate == "emit" and not truncates):
+    if not changes or (config.truncation is not Truncation.IGNORE and not truncates):
         yield SourceError(
             "TM-PG-011",
             f"publication {config.publication} does not publish every kind of change",
