@@ -197,3 +197,16 @@ def test_two_tables_of_one_name_are_refused_and_not_one_of_them_lost() -> None:
         select(spec(), twins, None)
     assert caught.value.code == "TM-CFG-004"
     assert [chosen.name for chosen in select(spec(), twins, [TableEntry(table="public.c")]).tables] == ["public.c"]
+
+
+def test_columns_of_a_key_that_is_no_collections_key() -> None:
+    found = table("public.measured")
+    keyless = [f"/_meta/source/loc/{part}" for part in range(4)]
+    schema = {**found.document_schema, "x-key": ["id"]}
+    fallen_back = found.model_copy(update={"key": keyless, "document_schema": schema})
+    (chosen,) = select(spec(), [fallen_back], None).tables
+    assert (chosen.key, chosen.binding.collection.key) == (("id",), keyless)
+    (without,) = select(spec(), [found.model_copy(update={"key": keyless})], None).tables
+    assert without.key == ()
+    (configured,) = select(spec(), [fallen_back], [TableEntry(table="public.measured", key=["name"])]).tables
+    assert (configured.key, configured.binding.collection.key) == (("name",), ["/name"])
