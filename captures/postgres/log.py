@@ -176,6 +176,7 @@ class PgoutputLog:
         self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
         self._relations.clear()
         self._failure = None
+        self._record = 0
         if not self.between_transactions:
             self._resuming = True
             self._returned = max(self._returned, self._changes)
