@@ -21,7 +21,7 @@ from captures.postgres.types import conversion
 from captures.postgres.values import string
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
-SOURCE = b'{"ts_ms":1726000000000,"schema":"public","table":"bench","loc":[26544680,26544736,26544904],"txid":745}'
+SOURCE = b'{"ts_ms":1726000000000,"schema":"public","table":"bench","loc":[26544680,26544736,26544904,0],"txid":745}'
 NULLABLE = 3
 """In the rows with NULLs, every third value is one."""
 
@@ -113,14 +113,14 @@ def naive_log(message: bytes, source: bytes) -> bytes:
     return captured_prefix(0) + document + CAPTURED_SUFFIX
 
 
-def naive_chunk(line: bytes) -> bytes:
+def naive_chunk(number: int, line: bytes) -> bytes:
     members = []
     for column, field in zip(COLUMNS, line[:-1].decode("latin-1").split("\t"), strict=True):
         if field == "\\N":
             members.append(f"{_NAMES[column.name]}:null")
         else:
             members.append(f"{_NAMES[column.name]}:{_CONVERTERS[column.type.oid](field)}")
-    return b"},%b}}}\n" % ",".join(members).encode("latin-1")
+    return b"%d]}},%b}}}\n" % (number, ",".join(members).encode("latin-1"))
 
 
 def every(decode: Callable[[bytes, bytes], object], messages: Sequence[bytes]) -> Callable[[], None]:
@@ -142,7 +142,7 @@ def contenders(rows: int) -> dict[str, Callable[[], object]]:
     lines = [copy_row(row(n)) for n in range(rows)]
     lines_with_nulls = [copy_row(row_with_nulls(n)) for n in range(rows)]
     assert decoder.insert(with_nulls[0], SOURCE) == naive_log(with_nulls[0], SOURCE)
-    assert chunk(lines_with_nulls[:1]).tails == naive_chunk(lines_with_nulls[0])
+    assert chunk(lines_with_nulls[:1]).tails == naive_chunk(0, lines_with_nulls[0])
     width = statistics.mean(map(len, messages)), statistics.mean(map(len, lines))
     print(f"{rows} rows; {width[0]:.0f} bytes a message, {width[1]:.0f} bytes a row of COPY")
     return {
@@ -151,7 +151,7 @@ def contenders(rows: int) -> dict[str, Callable[[], object]]:
         "log, generated, with keys": every(decoder.insert_tracked, messages),
         "log, generated, a third NULL": every(decoder.insert, with_nulls),
         "log, generated, update with old row": every(full.update, updates),
-        "chunk, naive loop": lambda: [naive_chunk(line) for line in lines],
+        "chunk, naive loop": lambda: [naive_chunk(number, line) for number, line in enumerate(lines)],
         "chunk, by column": lambda: [chunk(lines[at : at + BATCH]) for at in range(0, rows, BATCH)],
         "chunk, by column, a third NULL": lambda: [
             chunk(lines_with_nulls[at : at + BATCH]) for at in range(0, rows, BATCH)

@@ -58,7 +58,7 @@ class Aside:
             aside["passed"] = True
         if self.policy is not None:
             aside["policy"] = self.policy
-        kept = {name: value for name, value in self.kept.items() if name not in ("paused", "priority")}
+        kept = {name: value for name, value in self.kept.items() if name not in ("begun", "paused", "priority")}
         return {"scan": {}, **kept, "aside": aside}
 
 

@@ -63,7 +63,9 @@ class BackfillConfig(BaseModel):
             QuietHours.parse(text)
         return text
 
-    def options(self, *, on_lost_position: Literal["fail", "backfill"] = "fail") -> BackfillOptions:
+    def options(
+        self, *, on_lost_position: Literal["fail", "backfill"] = "fail", announced: bool = False
+    ) -> BackfillOptions:
         """The same for the engine."""
         rows, size = parse_rate(self.max_rate) if self.max_rate is not None else (None, None)
         return BackfillOptions(
@@ -71,6 +73,7 @@ class BackfillConfig(BaseModel):
             chunk_seconds=self.chunk_seconds,
             chunk_rows=self.chunk_rows,
             on_lost_position=on_lost_position,
+            announced=announced,
             max_rows_per_second=rows,
             max_bytes_per_second=size,
             quiet_hours=QuietHours.parse(self.quiet_hours) if self.quiet_hours is not None else None,

@@ -9,7 +9,9 @@ import signal
 import sys
 import time
 from types import FrameType
+from urllib.parse import urljoin
 
+from captures.collection import check_keys
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
 from captures.memory import bound_freed_memory, collect_rarely
@@ -41,6 +43,9 @@ from protocol.messages import (
 from protocol.plan import BACKFILL_PLAN, PLAN
 
 logger = logging.getLogger(__name__)
+
+DOCUMENTATION = "https://tidemark.example/"
+"""Where ``docs`` is published; a runtime wants an absolute URL. ``DOCS_URL`` in the environment names another page."""
 
 
 class Stopped(BaseException):
@@ -96,12 +101,13 @@ def answer(database: Database, request: Request) -> Message:
         return SpecResponse(
             config_schema=database.endpoint_config.model_json_schema(),
             resource_config_schema=database.resource_config.model_json_schema(),
-            documentation_url=os.environ.get("DOCS_URL") or database.documentation_url,
+            documentation_url=os.environ.get("DOCS_URL") or urljoin(DOCUMENTATION, database.documentation_url),
             resource_path_pointers=database.resource_path_pointers,
         )
     if isinstance(request, Discover):
         return Discovered(bindings=database.discover(request.config))
     if isinstance(request, Validate):
+        check_keys(request.bindings, database.fallback_key)
         paths = database.validate(request.config, request.bindings)
         if os.environ.get(PLAN, "") not in ("", "0"):
             _plan(database, request)
@@ -113,7 +119,15 @@ def answer(database: Database, request: Request) -> Message:
 
 
 def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
-    """Runs a capture session."""
+    """Runs a capture session.
+
+    Raises:
+        ConnectorError: ``TM-CAP-011`` the session is to capture a part of the keys only; ``TM-CAP-012`` a collection
+            has a key of earlier versions.
+    """
+    if not request.range.whole:
+        raise ConnectorError("TM-CAP-011", "the session was opened for a part of the key range only")
+    check_keys(request.capture.bindings, database.fallback_key)
     source = database.open(request.capture.config, request.capture.bindings)
     wakeup = Wakeup()
     following = SessionRequests(requests, wakeup)

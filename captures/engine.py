@@ -22,9 +22,10 @@ from captures.requests import SessionRequests, Wakeup
 from captures.state import CaptureState
 from captures.status import StatusReports
 from captures.steering import Steering
+from captures.table_backfill import TableBackfill
 from protocol.codec import encode
 from protocol.errors import ConnectorError, SourceError
-from protocol.messages import JsonObject, SourcedSchema
+from protocol.messages import BackfillBegin, BackfillComplete, JsonObject, Message, SourcedSchema
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +155,7 @@ class Capture:
             self._backfills.consult()
             if self._backfills.emit_ready(self._position, self._write_rows):
                 self._checkpoints.changed = True
+            self._announce_ends()
             if self._checkpoints.due(drained=batch.drained):
                 self._checkpoint()
             self._backfills.start(self._position)
@@ -189,6 +191,9 @@ class Capture:
     def _announce(self) -> None:
         self._asides.begin(self._source.format_position(self._position))
         self._announce_schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
+        for backfill in self._backfills.tables:
+            if self._state.binding(backfill.table.state_key) is None and not backfill.done and not backfill.left_out:
+                self._announce_begin(backfill)
         self._empty_tables()
         self._checkpoint()
 
@@ -210,6 +215,22 @@ class Capture:
         if self._asides.changed():
             self._checkpoints.changed = True
 
+    def _announce_begin(self, backfill: TableBackfill) -> None:
+        """Where that is wanted: what came of the table before, to whatever end, counts no more downstream."""
+        if self._source.options.announced:
+            self._write_message(BackfillBegin(binding=backfill.table.binding))
+            backfill.begun = True
+
+    def _announce_ends(self) -> None:
+        for backfill in self._backfills.tables:
+            if backfill.begun and backfill.done:
+                self._write_message(BackfillComplete(binding=backfill.table.binding))
+                backfill.begun = False
+
+    def _write_message(self, message: Message) -> None:
+        line = encode(message)
+        self._checkpoints.write([line], len(line))
+
     def _empty_tables(self) -> None:
         """Empties tables downstream whose backfills begin anew, and begins them."""
         self._backfills.emptied -= self._asides.withheld(self._backfills.emptied)
@@ -219,8 +240,9 @@ class Capture:
         self._backfills.restart(emptied, self._source.barrier())
         self._identity = self._source.identity()
         for binding in sorted(emptied):
+            self._announce_begin(self._backfills.tables[binding])
             line = self._source.truncation(binding, self._position)
-            if not line:
+            if not line and not self._source.options.announced:
                 logger.warning(
                     "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
                     "longer has stay downstream",

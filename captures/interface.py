@@ -63,6 +63,7 @@ class BackfillOptions:
         chunk_seconds: How long a chunk should take.
         chunk_rows: Rows of every chunk, instead of adapting to ``chunk_seconds``.
         on_lost_position: What follows on ``LostPosition``.
+        announced: The begin and the end of each backfill are said, and so a table is emptied.
         max_rows_per_second: Of all tables together.
         max_bytes_per_second: Of the documents of all tables together.
         quiet_hours: No chunk is started in them.
@@ -73,6 +74,7 @@ class BackfillOptions:
     chunk_seconds: float = 1.0
     chunk_rows: int | None = None
     on_lost_position: Literal["fail", "backfill"] = "fail"
+    announced: bool = False
     max_rows_per_second: float | None = None
     max_bytes_per_second: float | None = None
     quiet_hours: QuietHours | None = None
@@ -465,10 +467,16 @@ class Source(Protocol):
 
 
 class Database(Protocol):
-    """One kind of database, as a connector hands it to ``captures.connector``."""
+    """One kind of database, as a connector hands it to ``captures.connector``.
+
+    Attributes:
+        documentation_url: Below ``captures.connector.DOCUMENTATION``.
+        fallback_key: Pointers to what tells documents apart whose table has no key.
+    """
 
     documentation_url: str
     resource_path_pointers: list[str]
+    fallback_key: list[str]
     endpoint_config: type[BaseModel]
     resource_config: type[BaseModel]
 

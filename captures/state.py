@@ -12,6 +12,7 @@
          "barrier": 751,                       no chunk before all transactions below this are over
          "base": 751,                          without a key: what was written since comes from the log
          "log_only": true,                     it is not scanned
+         "begun": true,                        the begin of its backfill was announced, and the end was not
          "paused": true,                       by command
          "priority": [5, 0],                   by command, and the configured one that it takes the place of
          "failed": {"code": "TM-…", "text": …}, why the table was left alone
@@ -52,6 +53,7 @@ class _StoredBinding(BaseModel):
     barrier: Barrier | None = None
     base: Barrier | None = None
     log_only: bool | None = None
+    begun: bool | None = None
     paused: bool | None = None
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     failed: JsonObject | None = None

@@ -42,6 +42,7 @@ class TableBackfill:
         barrier: No chunk is started before the source has passed it.
         base: The first barrier of a table without a key: what was written since comes from the log.
         anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
+        begun: Its begin was announced, and its end was not.
         paused: By command.
         priority: Tables of higher priority are read first.
         failed: Why it is left alone, until it is taken up again.
@@ -62,6 +63,7 @@ class TableBackfill:
     barrier: Barrier | None = None
     base: Barrier | None = None
     anew: bool = False
+    begun: bool = False
     paused: bool = False
     priority: int = 0
     failed: TidemarkError | None = None
@@ -184,7 +186,7 @@ class TableBackfill:
     def to_state(self) -> JsonObject:
         """Its part of the state, without nulls."""
         if self.aside is not None and self.aside.left_out:
-            return {**self.aside.to_state(), **self._commanded()}
+            return {**self.aside.to_state(), **self._apart()}
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
         if self.barrier is not None:
             state["barrier"] = self.barrier
@@ -196,10 +198,13 @@ class TableBackfill:
             state["bad"] = dict(self.bad)
         if self.failed is not None:
             state["failed"] = {"code": self.failed.code, "text": self.failed.message[:TEXT_LENGTH]}
-        return {**state, **self._commanded()}
+        return {**state, **self._apart()}
 
-    def _commanded(self) -> JsonObject:
+    def _apart(self) -> JsonObject:
+        """What its rows and its log have no part in: commands, and what was announced."""
         state: JsonObject = {}
+        if self.begun:
+            state["begun"] = True
         if self.paused:
             state["paused"] = True
         if self.priority != self.table.priority:
@@ -221,6 +226,7 @@ def opened(
     backfill = TableBackfill(table, new_ranges(table), new_size(options), priority=table.priority)
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
+        backfill.begun = bool(stored.get("begun"))
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given

@@ -19,13 +19,19 @@ CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""
 
 
+INTERNAL = "$internal"
+"""A member that a runtime may put beside the message, for itself."""
+
+
 class _Captured(msgspec.Struct, forbid_unknown_fields=True):
-    doc: msgspec.Raw
+    doc: msgspec.Raw = msgspec.Raw()
     binding: Annotated[int, msgspec.Meta(ge=0, le=MAX_UINT32)] | None = 0
+    doc_json: msgspec.Raw = msgspec.Raw()
 
 
 class _CapturedLine(msgspec.Struct, forbid_unknown_fields=True):
     captured: _Captured
+    internal: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name=INTERNAL)
 
 
 _captured_line = msgspec.json.Decoder(_CapturedLine).decode
@@ -80,8 +86,8 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
         return None
     except RecursionError:
         raise ProtocolError("TM-PRO-001", f"a response of {len(line)} bytes is nested too deep") from None
-    doc = bytes(captured.doc)
-    if doc[:1] != b"{":
+    doc = bytes(captured.doc) or bytes(captured.doc_json)
+    if doc[:1] != b"{" or (len(captured.doc) and len(captured.doc_json)):
         _other_message(line)
         return None
     return captured.binding or 0, doc
@@ -89,7 +95,7 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
 
 def _other_message(line: bytes) -> None:
     """Returns when ``captured`` only occurs inside another message, and otherwise says what is wrong with it."""
-    body = _object(line, "response")
+    body = _message_members(line, "response")
     if "captured" not in body:
         return
     if len(body) != 1:
@@ -98,7 +104,7 @@ def _other_message(line: bytes) -> None:
 
 
 def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
-    body = _object(line, what)
+    body = _message_members(line, what)
     if len(body) != 1:
         raise _unknown_kind(body, what)
     kind, fields = next(iter(body.items()))
@@ -113,6 +119,10 @@ def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
             ".".join([kind, *map(str, e["loc"])]) + ": " + e["msg"] for e in error.errors(include_input=False)
         )
         raise ProtocolError("TM-PRO-003", places) from None
+
+
+def _message_members(line: bytes, what: str) -> dict[str, Any]:
+    return {name: part for name, part in _object(line, what).items() if name != INTERNAL}
 
 
 def _object(line: bytes, what: str) -> dict[str, Any]:

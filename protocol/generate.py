@@ -64,7 +64,7 @@ _SOURCE: JsonObject = {
         "loc": {
             "type": "array",
             "items": {"type": "integer"},
-            "description": "Postgres: end of the previous commit, LSN of the event, LSN of its commit.",
+            "description": "Postgres: end of the commit before, LSNs of the event and its commit, place in the record.",
         },
         "cursor": {"type": "string", "description": "MySQL: file:position:row."},
         "txid": {"type": ["integer", "string"], "description": "The transaction, as the source names it."},

@@ -5,11 +5,13 @@ A session is newline-delimited JSON. Each line is an object with exactly one key
 ========  ==================================================================================================
 requests  ``spec`` ``discover`` ``validate`` ``apply`` ``open`` ``acknowledge`` ``control``
 responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``captured`` ``sourcedSchema`` ``checkpoint``
+          ``backfillBegin`` ``backfillComplete``
 ========  ==================================================================================================
 
-Reading is lenient: both spellings of a field (``documentSchema``, ``document_schema``), unknown fields, and omitted
-zero values of proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not
-Flow's: a connector that takes it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent any.
+Reading is lenient: every spelling of a field (``documentSchema``, ``document_schema``, and the proto's own
+``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of proto3 are
+accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector that takes
+it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent any.
 ``captured`` is not here: it never becomes an object (see ``protocol.codec``).
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 PROTOCOL_VERSION = 3032023
@@ -36,10 +38,20 @@ STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 RUNTIME = "TIDEMARK_RUNTIME"
 """Environment variable: set by our runtime, so that a connector knows that events which Flow has not are understood."""
 
+COMPLETE = "x-complete"
+"""In a ``sourcedSchema``, true: it says the whole of the table, and so takes the place of what was known before."""
+
+KEY_COLUMNS = "x-key"
+"""In a discovered schema: names of the columns that tell rows apart, where they cannot be a collection's key."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 
 JsonObject = dict[str, Any]
+
+
+def _one(count: Json) -> Json:
+    return 1 if count is None or (count == 0 and count is not False) else count
 
 
 def _zero(empty: type) -> BeforeValidator:
@@ -54,16 +66,52 @@ Object = Annotated[JsonObject, _zero(dict)]
 Texts = Annotated[list[str], _zero(list)]
 
 
+def _spellings(name: str) -> AliasChoices:
+    """A field in JSON, as the proto calls it, and as it calls a field that holds JSON."""
+    return AliasChoices(to_camel(name), name, f"{name}_json", to_camel(f"{name}_json"))
+
+
 class Message(BaseModel):
-    """Base of every message: camelCase on the wire, snake_case accepted, unknown fields ignored when reading."""
+    """Base of every message: camelCase on the wire, every spelling accepted, unknown fields ignored when reading."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, defer_build=True
+        alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings),
+        populate_by_name=True,
+        extra="ignore",
+        frozen=True,
+        defer_build=True,
     )
     kind: ClassVar[str] = ""
 
 
 # Parts that several messages share.
+
+
+class Inference(Message):
+    """What a collection's schema says of one location."""
+
+    types: Texts = []
+
+
+class Projection(Message):
+    """A location of a collection's documents under a name. Connectors want one of each part of the key."""
+
+    ptr: Text = ""
+    field: Text = ""
+    is_primary_key: Flag = False
+    inference: Annotated[Inference, _zero(Inference)] = Inference()
+
+
+class JournalTemplate(Message):
+    """Of a collection's journals, or of a recovery log. Only Flow's runtime has any; connectors want a name."""
+
+    name: Text = ""
+
+
+class ShardTemplate(Message):
+    """Of a capture's shards. Only Flow's runtime has any; connectors want an id."""
+
+    id: Text = ""
 
 
 class Collection(Message):
@@ -73,6 +121,8 @@ class Collection(Message):
     key: Texts = []
     write_schema: Object = {}
     read_schema: Object = {}
+    projections: Annotated[list[Projection], _zero(list)] = []
+    partition_template: JournalTemplate | None = None
 
 
 class Binding(Message):
@@ -96,6 +146,8 @@ class CaptureSpec(Message):
     config: Object = {}
     bindings: Annotated[list[Binding], _zero(list)] = []
     interval_seconds: Count = 0
+    shard_template: ShardTemplate | None = None
+    recovery_log_template: JournalTemplate | None = None
 
 
 class KeyRange(Message):
@@ -105,6 +157,10 @@ class KeyRange(Message):
     key_end: Count = MAX_UINT32
     r_clock_begin: Count = 0
     r_clock_end: Count = MAX_UINT32
+
+    @property
+    def whole(self) -> bool:
+        return self == KeyRange()
 
 
 class DiscoveredBinding(Message):
@@ -184,10 +240,10 @@ class Open(Message):
 
 
 class Acknowledge(Message):
-    """Says that the next ``checkpoints`` checkpoints, first in first out, are durable."""
+    """Says that the next ``checkpoints`` checkpoints, first in first out, are durable; one where nothing is said."""
 
     kind: ClassVar[str] = "acknowledge"
-    checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32)]
+    checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32), BeforeValidator(_one)] = 1
 
 
 class Action(StrEnum):
@@ -256,10 +312,11 @@ class Validated(Message):
 
 
 class Applied(Message):
-    """What was made at the source, in words; nothing when there was nothing to do."""
+    """What was made at the source, in words; nothing when there was nothing to do. ``state`` is kept, as a patch is."""
 
     kind: ClassVar[str] = "applied"
     action_description: Text = ""
+    state: ConnectorState | None = None
 
 
 class Opened(Message):
@@ -270,11 +327,20 @@ class Opened(Message):
 
 
 class SourcedSchema(Message):
-    """The closed schema of a binding's documents from here on. Pending until the next checkpoint."""
+    """The closed schema of a binding's documents from here on. Pending until the next checkpoint.
+
+    It is added to what is known of the documents, unless it says that it is the whole of it (``COMPLETE``).
+    """
 
     kind: ClassVar[str] = "sourcedSchema"
     binding: Count = 0
-    document_schema: JsonObject
+    document_schema: Annotated[
+        JsonObject,
+        Field(
+            alias="documentSchema",
+            validation_alias=AliasChoices(*_spellings("document_schema").choices, *_spellings("schema").choices),
+        ),
+    ]
 
 
 class Checkpoint(Message):
@@ -284,10 +350,45 @@ class Checkpoint(Message):
     state: ConnectorState | None = None
 
 
+class BackfillBegin(Message):
+    """A binding is read anew from here on: what came of it before counts no more. Pending until the next checkpoint."""
+
+    kind: ClassVar[str] = "backfillBegin"
+    binding: Count = 0
+
+
+class BackfillComplete(Message):
+    """All of a binding has come since its last ``backfillBegin``. Pending until the next checkpoint."""
+
+    kind: ClassVar[str] = "backfillComplete"
+    binding: Count = 0
+
+
 Request = Spec | Discover | Validate | Apply | Open | Acknowledge | Control
-Response = SpecResponse | Discovered | Validated | Applied | Opened | SourcedSchema | Checkpoint
+Response = (
+    SpecResponse
+    | Discovered
+    | Validated
+    | Applied
+    | Opened
+    | SourcedSchema
+    | Checkpoint
+    | BackfillBegin
+    | BackfillComplete
+)
 
 REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge, Control)}
 RESPONSES: dict[str, type[Message]] = {
-    m.kind: m for m in (SpecResponse, Discovered, Validated, Applied, Opened, SourcedSchema, Checkpoint)
+    m.kind: m
+    for m in (
+        SpecResponse,
+        Discovered,
+        Validated,
+        Applied,
+        Opened,
+        SourcedSchema,
+        Checkpoint,
+        BackfillBegin,
+        BackfillComplete,
+    )
 }

@@ -6,11 +6,23 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 
 import orjson
 
 from protocol.capture_file import CaptureFile
-from protocol.messages import RUNTIME, STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.messages import (
+    RUNTIME,
+    STOP_WHEN_CAUGHT_UP,
+    Applied,
+    Binding,
+    CaptureSpec,
+    ConnectorState,
+    DiscoveredBinding,
+    JournalTemplate,
+    ShardTemplate,
+    SpecResponse,
+)
 from protocol.plan import PLAN
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
@@ -18,7 +30,7 @@ from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from runtime.known_tables import known_tables
 from runtime.secret_values import resolve
-from runtime.selection import SelectedTable, Selection, select, state_key
+from runtime.selection import SelectedTable, Selection, select, state_key, template_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,7 @@ class PreparedCapture:
         environment: Variables for the connector.
         spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
         version: Changes when the bindings do.
+        applied: What ``apply`` changed of the connector's state; None once the log has it.
     """
 
     connector: Connector
@@ -37,6 +50,7 @@ class PreparedCapture:
     spec: CaptureSpec
     tables: list[SelectedTable]
     version: str
+    applied: ConnectorState | None = None
 
 
 class Preparation:
@@ -67,11 +81,11 @@ class Preparation:
         self.environment = {
             "FLOW_RUNTIME_CODEC": "json",
             "LOG_FORMAT": "json",
+            RUNTIME: "1",
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
             # Said in both cases: a variable of the user's own must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
             PLAN: "",
-            RUNTIME: "tidemark",
             **(variables or {}),
         }
         self._caller = Caller(self.connector, self.environment, self.redactor, log)
@@ -99,9 +113,9 @@ class Preparation:
             self.connector, self.environment, self.redactor, self._capture(settled), settled, version
         )
 
-    def apply(self, prepared: PreparedCapture) -> str:
-        """Lets the connector make what it needs at the source; what it did, in its words."""
-        return self._caller.apply(prepared.spec, prepared.version).action_description
+    def apply(self, prepared: PreparedCapture) -> Applied:
+        """Lets the connector make what it needs at the source: what it did, in its words, and what it wants kept."""
+        return self._caller.apply(prepared.spec, prepared.version)
 
     def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
         return CaptureSpec(
@@ -109,6 +123,9 @@ class Preparation:
             connector_type=self.connector.kind,
             config=self._config,
             bindings=[table.binding for table in tables],
+            interval_seconds=ceil(self._file.connector.interval),
+            shard_template=ShardTemplate(id=template_name(f"capture/{self._file.capture}")),
+            recovery_log_template=JournalTemplate(name=template_name(f"recovery/capture/{self._file.capture}")),
         )
 
 

@@ -11,7 +11,16 @@ from urllib.parse import quote
 
 from protocol.capture_file import TableEntry
 from protocol.errors import UsageError
-from protocol.messages import Binding, Collection, DiscoveredBinding, SpecResponse
+from protocol.messages import (
+    KEY_COLUMNS,
+    Binding,
+    Collection,
+    DiscoveredBinding,
+    Inference,
+    JournalTemplate,
+    Projection,
+    SpecResponse,
+)
 from protocol.nearest_names import near
 
 
@@ -23,11 +32,13 @@ class SelectedTable:
         name: Its resource path joined with a dot, as capture files and status lines call it.
         binding: What the connector is told of it.
         text: Columns that the change log keeps as text.
+        key: Columns that tell its rows apart; none where nothing does. They need not be the collection's key.
     """
 
     name: str
     binding: Binding
     text: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,8 @@ def _selected(
         name=found.recommended_name,
         key=key,
         write_schema=_texts(_without(found.document_schema, entry.exclude), [*entry.hash, *entry.text_columns]),
+        projections=_projections(found.document_schema, key),
+        partition_template=JournalTemplate(name=template_name(found.recommended_name)),
     )
     options = entry.options
     if entry.text and not _knows(spec, "on_bad_value"):
@@ -194,7 +207,33 @@ def _selected(
         backfill=entry.backfill,
         state_key=state_key(path, entry.backfill),
     )
-    return SelectedTable(name, binding, tuple(entry.text_columns))
+    return SelectedTable(name, binding, tuple(entry.text_columns), _key_columns(found, key))
+
+
+def _key_columns(found: DiscoveredBinding, key: Sequence[str]) -> tuple[str, ...]:
+    columns = [column_of(pointer) for pointer in key]
+    if all(columns):
+        return tuple(column for column in columns if column is not None)
+    # A key inside _meta is no column of the table. It may have columns all the same that can be no collection's key.
+    named = found.document_schema.get(KEY_COLUMNS)
+    return tuple(map(str, named)) if isinstance(named, list) else ()
+
+
+def _projections(schema: dict[str, Any], key: Sequence[str]) -> list[Projection]:
+    """One for each part of the key, in the order of their names, as connectors of Flow want them."""
+    properties = schema.get("properties")
+    made = []
+    for pointer in sorted(set(key)):
+        part = properties.get(column_of(pointer)) if isinstance(properties, dict) else None
+        types = part.get("type", []) if isinstance(part, dict) else []
+        inference = Inference(types=[types] if isinstance(types, str) else types)
+        made.append(Projection(ptr=pointer, field=pointer[1:], is_primary_key=True, inference=inference))
+    return made
+
+
+def template_name(name: str) -> str:
+    """A name as connectors of Flow want that of a template: 4 to 512 characters of some that there are."""
+    return f"tidemark/{quote(name, safe='/-_+.=')}"[:512]
 
 
 def _knows(spec: SpecResponse, option: str) -> bool:

@@ -17,9 +17,20 @@ from protocol.changelog import Commit
 from protocol.changelog.models import QUARANTINE
 from protocol.codec import captured_prefix, decode_response, split_captured
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
-from protocol.messages import Checkpoint, Json, JsonObject, Opened, Response, SourcedSchema
+from protocol.messages import (
+    COMPLETE,
+    BackfillBegin,
+    BackfillComplete,
+    Checkpoint,
+    ConnectorState,
+    JsonObject,
+    Opened,
+    Response,
+    SourcedSchema,
+)
 from protocol.state import merge_patch
 from runtime.changelog.batch import Batch, BoundCollection
+from runtime.changelog.schema_union import is_closed, union
 from runtime.changelog.writer import LogWriter
 from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
@@ -27,7 +38,7 @@ from runtime.connector.interface import GRACE_SECONDS
 from runtime.interruption import Interruption
 from runtime.lines import LineCutter
 from runtime.progress.display import Display
-from runtime.selection import SelectedTable, column_of
+from runtime.selection import SelectedTable
 from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 
@@ -36,17 +47,26 @@ READ_BYTES = 1024 * 1024
 LOOK_SECONDS = 0.5
 """The session looks around at least this often: at the orders for it, and at the capture file."""
 
+TRUNCATED = b'{"_meta":{"op":"t"}}'
+"""The event that stands for everything that came before a backfill."""
+
 ENDS = b"}}}"
 """A usual captured line ends with its document. (One that ends with its binding's number has two braces.)"""
 
 
 @dataclass(slots=True)
 class _Bound:
-    """A binding as this session sees it: its schema may change, and its documents then go to another handle."""
+    """A binding as this session sees it: its schema may change, and its documents then go to another handle.
+
+    Attributes:
+        widens: Documents may have more members than the schema names: it is made of parts.
+        handle: For documents; None until the first one, as what was discovered may never be what they are.
+    """
 
     table: SelectedTable
     schema: JsonObject
-    handle: BoundCollection
+    widens: bool = False
+    handle: BoundCollection | None = None
 
 
 class Session:
@@ -86,7 +106,7 @@ class Session:
         self._display = display
         self._steering = steering
         self._watch = watch
-        self._bound = [self._bind(table, table.binding.collection.write_schema) for table in tables]
+        self._bound = [_Bound(table, table.binding.collection.write_schema) for table in tables]
         # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
         self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
         self._lines_read = 0
@@ -209,7 +229,7 @@ class Session:
         self._begin()
         self._inside_transaction = True
         try:
-            self._batch.add(self._binding(index).handle, documents)
+            self._batch.add(self._handle(self._binding(index)), documents)
         except ProtocolError as error:  # of these documents or of earlier ones
             raise self._broken(error) from None
 
@@ -219,34 +239,42 @@ class Session:
             if not response.explicit_acknowledgements:
                 self._talk.finish()
             return
-        if self._opened is None or not isinstance(response, Checkpoint | SourcedSchema):
+        if self._opened is None or not isinstance(
+            response, Checkpoint | SourcedSchema | BackfillBegin | BackfillComplete
+        ):
             when = "before opened" if self._opened is None else "after opened"
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
         if isinstance(response, SourcedSchema):
             self._inside_transaction = True
-            bound = self._binding(response.binding)
-            if bound.schema != response.document_schema:
-                self._bound[response.binding] = self._bind(bound.table, response.document_schema)
+            self._learn(self._binding(response.binding), response.document_schema)
+            return
+        if isinstance(response, BackfillBegin):
+            self._add(response.binding, [TRUNCATED])
+            return
+        if isinstance(response, BackfillComplete):
+            self._binding(response.binding)
+            self._inside_transaction = True
             return
         if response.state is not None:
-            self._state = self._changed(response.state.updated, merge=response.state.merge_patch)
+            self._state = changed_state(self._name, self._state, response.state)
         self._begin()
         self._inside_transaction = False
         self._checkpoints += 1
         self._commit_if_due()
 
-    def _changed(self, updated: Json, *, merge: bool) -> JsonObject:
-        state = merge_patch(self._state, updated) if merge else updated
-        if not isinstance(state, dict):
-            raise ConnectorError("TM-RUN-005", f"{self._name} sent a state that is not an object")
-        return state
+    def _learn(self, bound: _Bound, said: JsonObject) -> None:
+        """Takes in a schema: the whole of what documents have, or a part of it."""
+        whole = said.get(COMPLETE) is True
+        widens = not whole and (bound.widens or not is_closed(bound.schema))
+        schema = said if whole else union(bound.schema, said)
+        if (schema, widens) != (bound.schema, bound.widens):
+            bound.schema, bound.widens, bound.handle = schema, widens, None
 
-    def _bind(self, table: SelectedTable, schema: JsonObject) -> _Bound:
-        collection = table.binding.collection
-        columns = [column_of(pointer) for pointer in collection.key]
-        # A key inside _meta, as a table without a key has, is no column of the table.
-        key = [column for column in columns if column is not None] if all(columns) else []
-        return _Bound(table, schema, self._writer.bind(collection.name, schema, key, table.text))
+    def _handle(self, bound: _Bound) -> BoundCollection:
+        if bound.handle is None:
+            name, table = bound.table.binding.collection.name, bound.table
+            bound.handle = self._writer.bind(name, bound.schema, table.key, table.text, widens=bound.widens)
+        return bound.handle
 
     def _binding(self, index: int) -> _Bound:
         if index >= len(self._bound):
@@ -338,3 +366,11 @@ class Session:
         """A defect of the connector's output as its error, with the number of the line where that is known."""
         place = f", line {line} of its output" if line else ""
         return ConnectorError(error.code, f"{self._name}{place}: {error.message}", remedy=error.remedy)
+
+
+def changed_state(name: str, state: JsonObject, change: ConnectorState) -> JsonObject:
+    """A connector's state after a change of it. Raises ConnectorError ``TM-RUN-005`` when that is no object."""
+    changed = merge_patch(state, change.updated) if change.merge_patch else change.updated
+    if not isinstance(changed, dict):
+        raise ConnectorError("TM-RUN-005", f"{name} sent a state that is not an object")
+    return changed

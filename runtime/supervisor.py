@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
 
@@ -12,12 +13,13 @@ from protocol.error_codes import Policy
 from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
 from protocol.logs import LogLine
 from protocol.messages import Open
+from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
 from runtime.interruption import Interruption
 from runtime.owned_log import OwnedLog
 from runtime.preparation import PreparedCapture
 from runtime.progress.display import Display
-from runtime.session import Session
+from runtime.session import Session, changed_state
 from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 
@@ -27,9 +29,6 @@ LONGEST_DELAY_SECONDS = 60.0
 MOST_FAILURES = 10
 """In a row, without a commit in between, of a connector that gives no reason. One that says what it waits for (an error
 of its own whose policy is to retry, such as a database that is not up) is tried for as long as it takes."""
-
-REOPEN_SECONDS = 5.0
-"""A connector that ended cleanly is opened again no sooner than this after it was opened last."""
 
 UNEXPLAINED = frozenset({"TM-RUN-002", "TM-RUN-003", "TM-RUN-004", "TM-RUN-009", "TM-PRO-006"})
 
@@ -56,7 +55,6 @@ class Supervisor:
         until_caught_up: bool,
         watch: CaptureFileWatch | None = None,
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
-        reopen_seconds: float = REOPEN_SECONDS,
     ) -> None:
         self._prepared = prepared
         self._log = log
@@ -67,7 +65,6 @@ class Supervisor:
         self._watch = watch
         self._outdated = False
         self._first_delay = first_delay_seconds
-        self._reopen_seconds = reopen_seconds
 
     def run(self) -> None:
         """Returns when the connector has caught up and was asked to end there.
@@ -95,7 +92,8 @@ class Supervisor:
                 continue
             if self._until_caught_up:
                 return
-            self._interruption.sleep(max(0.0, opened + self._reopen_seconds - time.monotonic()))
+            interval = self._prepared.spec.interval_seconds  # The least time between two opens.
+            self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
 
     def _open_once(self) -> bool:
         """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
@@ -104,6 +102,7 @@ class Supervisor:
             self._display.expect(table.name for table in self._prepared.tables)
         prepared, writer = self._prepared, self._log.writer()
         name = prepared.connector.name
+        self._keep_applied(writer)
         steering = Steering(writer.root, writer.state, self._display)
         running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
 
@@ -131,6 +130,19 @@ class Supervisor:
         self._say(failure, delay)
         self._interruption.sleep(delay)
         return False
+
+    def _keep_applied(self, writer: LogWriter) -> None:
+        """Commits what ``apply`` changed of the state, before a session begins with it."""
+        change = self._prepared.applied
+        if change is None:
+            return
+        state = changed_state(self._prepared.connector.name, writer.state, change)
+        try:
+            writer.commit(writer.begin(), state, 0)
+        except ChangeLogError:
+            self._log.close()
+            raise
+        self._prepared = replace(self._prepared, applied=None)
 
     def _tell(self, attempt: RetryCallState) -> None:
         assert attempt.outcome is not None and attempt.next_action is not None  # there is one, and it is to sleep

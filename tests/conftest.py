@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from protocol.messages import RUNTIME
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
@@ -17,6 +18,10 @@ _numbers = itertools.count()
 # Of every Spark that a test starts. Its runs are too short to pay for the optimizing compiler and for threads that
 # collect garbage: without them one takes half the processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+# As our runtime starts a connector. Tests of others' runtimes take it away.
+os.environ[RUNTIME] = "1"
 
 
 def pytest_report_header() -> list[str]:

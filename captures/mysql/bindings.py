@@ -181,19 +181,20 @@ class MysqlBinding:
 
     def truncation(self, cursor: str) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
-        return self._head("t", cursor) + CAPTURED_SUFFIX if self.emit_truncate else b""
+        return self._head("t", cursor) + b'"}}}' + CAPTURED_SUFFIX if self.emit_truncate else b""
 
     def chunk_head(self, cursor: str) -> bytes:
-        """What stands before a chunk row's tail; ``cursor`` is the document's, ``file:position:row``."""
-        head = self._head("c", cursor)
-        # A tail begins with the rest of ``_meta``, that of a row without a key with the rest of its place, too: see
-        # captures.mysql.snapshot_scan.
-        return head[:-2] if self.key else head.removesuffix(b'0"}}}')
+        """What stands before a chunk row's tail, which goes on with the number of the row.
+
+        Args:
+            cursor: The document's, ``file:position:row``, up to that number or the digits in front of it.
+        """
+        return self._head("c", cursor)
 
     def _head(self, op: str, cursor: str) -> bytes:
         origin = origin_members(*self.table.path)
-        source = b'{"snapshot":true,%b,"cursor":%b}' % (origin, orjson.dumps(cursor))
-        return b'%b{"_meta":{"op":"%b","source":%b}}' % (captured_prefix(self.index), op.encode(), source)
+        source = b'{"snapshot":true,%b,"cursor":%b' % (origin, orjson.dumps(cursor)[:-1])
+        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)
 
 
 def _order(column: Column) -> str:

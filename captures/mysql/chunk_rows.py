@@ -23,15 +23,19 @@ from captures.mysql.columns import Column
 from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from protocol.errors import SourceError
 
-ChunkDecoder = Callable[[Sequence[bytes]], tuple[list[bytes], list[bytes]]]
-"""Payloads of row packets to the rows' tails and keys.
+ChunkDecoder = Callable[[Sequence[bytes], int], tuple[list[bytes], list[bytes]]]
+"""Payloads of row packets, and the number of the first row in its chunk, to the rows' tails and keys.
 
-A tail is what follows ``_meta.source`` in a captured line: ``},"id":1,"name":"a"}}}`` and a newline. A key is the texts
-of the key columns joined by NUL, the same as the log's. Raises BadValues, and SourceError ``TM-MY-030``.
+A tail is what follows the beginning of ``cursor`` in a line, ``0000000"}},"id":1,"name":"a"}}}`` and a newline.
+A key is the texts of the key columns joined by NUL, the same as the log's. Raises BadValues, and SourceError
+``TM-MY-030``.
 """
 
 MISFITS = (ValueError, LookupError, struct.error)
 """What conversions raise when a text is not as it must be. They may hold values: never chain them."""
+
+_NUMBER = '{number:07}"}}'
+"""The inside of an f-string: the number of a row, and the end of ``source``."""
 
 _END = "}}}\n"
 _NULL = 251
@@ -152,24 +156,25 @@ def compile_chunk_decoder(
             body += ["n = row[p]", *_taken(f"v{extra}")]
             place, extra = extra, extra + 1
         parts.append(_KEYS[kind] % place)
+    members = "".join(f"{{m{place}}}" for place in range(len(columns)))
     lines = [
-        "def decode(rows):",
+        "def decode(rows, first):",
         "    tails = []",
         "    keys = []",
-        "    for row in rows:",
+        "    for number, row in enumerate(rows, first):",
         '        line = row.decode("latin-1")',
         "        p = 0",
         "        try:",
         *(f"            {line}" for line in body),
         "            if p != len(row):",
         "                raise ValueError",
-        f"            tail = f'{''.join(f'{{m{place}}}' for place in range(len(columns)))}{literal(_END)}'",
+        f"            tail = f'{_NUMBER}{members}{literal(_END)}'",
         f"            key = {_joined(parts)}",
         "        except MISFITS:",
-        "            tail, key = repaired(row)",
+        "            tail, key = repaired(row, number)",
         '        tails.append(tail.encode("latin-1"))',
         '        keys.append(key.encode("latin-1"))',
-        "    return check(rows, tails), keys",
+        "    return check(rows, tails, first), keys",
     ]
     source = "\n".join(lines) + "\n"
     filename = f"<chunk decoder {zlib.crc32(source.encode()):08x}>"
@@ -262,7 +267,7 @@ class RepairedRows:
         self._order = list(key)
         self._bad_key: bytes | None = None
 
-    def _keys(self, rows: Sequence[bytes]) -> str:
+    def _key_text(self, row: bytes) -> str:
         """The key of a row, as it is."""
         if self._decode_key is None:
             self._decode_key = compile_chunk_decoder(
@@ -272,14 +277,14 @@ class RepairedRows:
                 tinyint1_as_bool=self._tinyint1_as_bool,
                 keys_only=True,
             )
-        return self._decode_key(rows)[1][0].decode("latin-1")
+        return self._decode_key([row], 0)[1][0].decode("latin-1")
 
-    def row(self, row: bytes, limit: int | None = None) -> tuple[str, str]:
-        """A row's tail and key. Raises SourceError ``TM-MY-030`` when it is not one."""
+    def row(self, row: bytes, number: int, limit: int | None = None) -> tuple[str, str]:
+        """The tail and the key of the row of that number. Raises SourceError ``TM-MY-030`` when it is not one."""
         if limit is None and all(column.on_bad_value == "text" for _, column in self._columns):
             raise self._unfitting() from None
         texts = self._split(row)
-        key = self._keys([row])
+        key = self._key_text(row)
         stopped = len(self._repairs.stopped)
         members = [self._member(place, text) if text is not None else "null" for place, text in enumerate(texts)]
         if limit is not None:
@@ -287,18 +292,18 @@ class RepairedRows:
         if len(self._repairs.stopped) > stopped and self._bad_key is None:
             self._bad_key = key.encode("latin-1")
         labelled = (f",{values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True))
-        return f"{self._repairs.mark()}}}{''.join(labelled)}{_END}", key
+        return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{_END}', key
 
     @staticmethod
-    def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes]) -> list[bytes]:
+    def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
         """What takes the place of ``check`` where nobody wants them."""
         return tails
 
-    def check(self, rows: Sequence[bytes], tails: list[bytes]) -> list[bytes]:
+    def check(self, rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
         """The tails, none of them too large for a line. Raises BadValues where a policy lets a value not through."""
         for place, tail in enumerate(tails):
             if len(tail) > ROW_LIMIT:
-                tails[place] = self.row(rows[place], ROW_LIMIT)[0].encode("latin-1")
+                tails[place] = self.row(rows[place], first + place, ROW_LIMIT)[0].encode("latin-1")
         key, self._bad_key = self._bad_key, None
         self._repairs.check(key)
         return tails

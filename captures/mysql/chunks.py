@@ -35,8 +35,9 @@ _BROKEN_OFF = {1317, 1969, 3024}
 class _DecodedRows:
     """Rows that come a block at a time."""
 
-    def __init__(self, decode: ChunkDecoder) -> None:
+    def __init__(self, decode: ChunkDecoder, first: int = 0) -> None:
         self._decode = decode
+        self._first = first
         self._keys = Packed(KEY_MARK)
         self._tails = Packed(TAIL_MARK)
 
@@ -48,7 +49,7 @@ class _DecodedRows:
         return len(self._tails)
 
     def take(self, block: list[bytes]) -> None:
-        tails, keys = self._decode(block)
+        tails, keys = self._decode(block, self._first + len(self))
         self._tails.add(tails)
         self._keys.add(keys)
 
@@ -92,7 +93,8 @@ class SelectChunkReader:
             rereads = self._decoded(target)
             if request.rereads:
                 self._select(target.rows(request.rereads), rereads, whole=True)
-            scan = self._scan(request, target) if request.scan else _Scan(self._decoded(target).rows(), end=False)
+            nothing = self._decoded(target).rows()
+            scan = self._scan(request, target, len(rereads)) if request.scan else _Scan(nothing, end=False)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")
             else:
@@ -135,7 +137,7 @@ class SelectChunkReader:
             )
             self._session.rows(f"SET SESSION {limit}")
 
-    def _scan(self, request: ChunkRequest, target: ScanTarget) -> _Scan:
+    def _scan(self, request: ChunkRequest, target: ScanTarget, first: int) -> _Scan:
         cursor, until, where = request.cursor, request.until, request.where
         limit = self._limit(request)
         conditional = bool(target.where or where)
@@ -146,7 +148,7 @@ class SelectChunkReader:
             query = target.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = target.scan(cursor, until, where, limit)
-        found = self._decoded(target)
+        found = self._decoded(target, first)
         whole = self._select(query, found)
         rows = found.rows()
         if len(rows):
@@ -160,8 +162,9 @@ class SelectChunkReader:
         self._select(target.bound(cursor, until, rows), found, whole=True)
         return found.rows().keys[0] if len(found) else None
 
-    def _decoded(self, target: ScanTarget) -> _DecodedRows:
-        return _DecodedRows(self._decoder(target)[1])
+    def _decoded(self, target: ScanTarget, first: int = 0) -> _DecodedRows:
+        """Takes rows, which are numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
+        return _DecodedRows(self._decoder(target)[1], first)
 
     def _decoder(self, target: ScanTarget) -> tuple[ScanTarget, ChunkDecoder, ChunkDecoder]:
         """The target with decoders of its rows and of its keys."""

@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from captures.backfill_config import BackfillConfig
 from captures.bad_values import EndpointPolicy, ResourcePolicy
+from captures.config_schema import Secret
+from captures.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -32,7 +34,7 @@ class EndpointConfig(Strict):
     host: Annotated[str, Field(min_length=1, description="Host name, address, or path of the server's socket")]
     port: Annotated[int, Field(ge=1, le=65535)] = 3306
     user: str
-    password: Annotated[SecretStr, Field(json_schema_extra={"secret": True})] = SecretStr("")
+    password: Secret = SecretStr("")
     ssl_mode: Annotated[
         SslMode,
         _Upper,
@@ -64,13 +66,8 @@ class EndpointConfig(Strict):
     heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
         10.0
     )
-    truncate: Annotated[
-        Literal["emit", "ignore"], Field(description="Whether TRUNCATE becomes a document with op t")
-    ] = "emit"
-    hash_salt: Annotated[
-        SecretStr,
-        Field(description="What stands before each value that is hashed", json_schema_extra={"secret": True}),
-    ] = SecretStr("")
+    truncate: TruncateOption = "auto"
+    hash_salt: Annotated[Secret, Field(description="What stands before each value that is hashed")] = SecretStr("")
 
     @model_validator(mode="after")
     def _certificates(self) -> Self:
@@ -81,6 +78,11 @@ class EndpointConfig(Strict):
         if self.ssl_cert is not None and self.ssl_mode in ("DISABLED", "PREFERRED"):
             raise ValueError("ssl_cert needs ssl_mode REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
         return self
+
+    @property
+    def truncation(self) -> Truncation:
+        """What a TRUNCATE becomes under the runtime that there is."""
+        return truncation(self.truncate)
 
     @property
     def where(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from captures.bad_values import Policies, quarantine_failures
+from captures.collection import discovered
 from captures.mysql.bindings import bound_tables, captured_columns
 from captures.mysql.catalog import read_tables
 from captures.mysql.columns import Table
@@ -17,9 +18,10 @@ from captures.mysql.prerequisites import unmet
 from captures.mysql.session import Session, asking, connect
 from captures.mysql.source import MysqlSource
 from captures.mysql.types import form
+from captures.truncation import Truncation
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
-FALLBACK_KEY = "/_meta/source/cursor"
+FALLBACK_KEY = ["/_meta/source/cursor"]
 """The key of a collection whose table has none."""
 
 
@@ -29,6 +31,7 @@ class MysqlDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/mysql.md"
         self.resource_path_pointers = ["/schema", "/table"]
+        self.fallback_key = FALLBACK_KEY
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
 
@@ -69,20 +72,18 @@ def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
     # A column of a type that is not known has no schema; validating the table asks to exclude it.
     captured = captured_columns(table.columns, (), policies=Policies(endpoint.on_bad_value), key=table.key)
     columns = [column for column in captured if form(column) is not None]
-    key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
-    return DiscoveredBinding(
-        recommended_name=f"{table.schema}/{table.name}",
-        resource_config={"schema": table.schema, "table": table.name},
-        document_schema=document_schema(
+    return discovered(
+        path=table.path,
+        closed_schema=document_schema(
             table,
             columns,
             table.key,
-            truncates=endpoint.truncate == "emit",
+            truncates=endpoint.truncation is Truncation.EMIT,
             tinyint1_as_bool=endpoint.tinyint1_as_bool,
         ),
-        key=key or [FALLBACK_KEY],
+        key=table.key,
+        fallback=FALLBACK_KEY,
+        key_is_fallback=table.key_is_fallback,
         # Without a key there is no scan by key: such a table is found, and left out until someone chooses how.
-        disable=not key,
-        resource_path=[table.schema, table.name],
-        is_fallback_key=not key or table.key_is_fallback,
+        disable=not table.key,
     )

@@ -1,8 +1,8 @@
 """The closed JSON Schema (draft 2020-12) of a table's documents.
 
 Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal,
-``x-local`` of a datetime, which has no zone, ``x-enum`` with an enum's labels. The labels are no ``enum``: a label that
-is added while a capture runs must not make its documents invalid.
+``x-local`` of a datetime, which has no zone and is no ``date-time``, ``x-enum`` with an enum's labels. The labels are
+no ``enum``: a label that is added while a capture runs must not make its documents invalid.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from captures.bad_values import BAD_SCHEMA, LEAVES_OUT
 from captures.mysql.columns import Column, Table
 from captures.mysql.types import ANY, Form, form
+from protocol.messages import COMPLETE
 
 JsonSchema = dict[str, Any]
 
@@ -44,6 +45,7 @@ def document_schema(
         "properties": {"_meta": meta, **members},
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
+        COMPLETE: True,
     }
     if table.description:
         schema["description"] = table.description
@@ -125,7 +127,7 @@ def type_schema(column: Column, *, nullable: bool, tinyint1_as_bool: bool = Fals
         case Form.DATE:
             return typed("string", format="date")
         case Form.DATETIME:
-            return typed("string", format="date-time", **{"x-local": True})
+            return typed("string", **{"x-local": True})
         case Form.TIMESTAMP:
             return typed("string", format="date-time")
         case Form.JSON:

@@ -25,6 +25,7 @@ from captures.mysql.row_sink import Sink
 from captures.mysql.session import Session
 from captures.mysql.transaction_control import Control, ControlStatement, control
 from captures.mysql.transaction_payload import payload_events
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 
 NEAR_END_BYTES = 1024 * 1024
@@ -39,7 +40,7 @@ class BinlogLog:
         server_id: By which the server knows this capture.
         start: Where to begin.
         tables: The captured tables.
-        emit_truncate: Whether TRUNCATE becomes documents.
+        truncation: What a TRUNCATE becomes.
         mariadb: The server is MariaDB: its GTIDs are others.
         beside: The descriptor of a session with the server, asked for anew each time: see ``BinlogConnection``.
 
@@ -54,14 +55,14 @@ class BinlogLog:
         start: LogPosition,
         tables: Tables,
         *,
-        emit_truncate: bool,
+        truncation: Truncation,
         mariadb: bool,
         beside: Callable[[], int] | None = None,
     ) -> None:
         self._open_session = open_session
         self._beside = beside
         self._server_id = server_id
-        self._emit_truncate = emit_truncate
+        self._truncation = truncation
         self._gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
         # On MySQL a set that does not begin with all that was before would ask for it: GTIDs switched on on the way.
         self._keeps_gtids = mariadb or bool(start.gtids)
@@ -315,7 +316,7 @@ class BinlogLog:
         self._left_out |= batch.set_aside.keys()
         for name, binding in emptied:
             table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
-            transaction.truncation(table, f"{self._place}:", batch, emit=self._emit_truncate)
+            transaction.truncation(table, f"{self._place}:", batch, self._truncation, ".".join(name))
         if not transaction.explicit:
             self._commit(timestamp, batch)
 

@@ -13,7 +13,7 @@ from captures.mysql.repaired_rows import RepairedImage, RepairedRows
 from captures.mysql.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.row_images import MISFITS, DecodedTable, Image
 from captures.mysql.row_loops import END, rows_loop, updates_loop
-from captures.mysql.row_sink import Sink, Write, WriteRow, one_by_one
+from captures.mysql.row_sink import Sink, Write, WriteRow, next_place, one_by_one
 from protocol.codec import captured_prefix
 from protocol.errors import SourceError
 
@@ -221,7 +221,9 @@ class _WholeUpdate:
         if key == old_key:
             documents.append(f'{self._opening["u"]}{place},"before":{{{old[1:]}}}}}{new}{END}')
         else:
-            documents.append(f"{self._opening['d']}{place}}}{old}{END}{self._opening['c']}{place}}}{new}{END}")
+            created = next_place(place)
+            documents.append(f"{self._opening['d']}{place}}}{old}{END}{self._opening['c']}{created}}}{new}{END}")
+            sink.split = True
             if touched is not None:
                 touched.add(old_key.encode("latin-1"), False)
         if touched is not None:

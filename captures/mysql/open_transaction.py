@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from backfill.keys import TouchedKeys
@@ -10,7 +11,10 @@ from captures.mysql.events import Gtid
 from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.prepared import Prepared
 from captures.mysql.row_sink import Sink
+from captures.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+
+logger = logging.getLogger(__name__)
 
 
 class OpenTransaction:
@@ -74,15 +78,19 @@ class OpenTransaction:
         if row is not None:
             self.row = after
 
-    def truncation(self, table: LoggedTable, place: str, batch: LogBatch, *, emit: bool) -> None:
-        """Writes that the table was emptied."""
+    def truncation(self, table: LoggedTable, place: str, batch: LogBatch, becomes: Truncation, name: str) -> None:
+        """Writes that the table was emptied; ``name`` is for people."""
         self._enter(table)
         if table.touched is not None:
             table.touched.truncate()
-        if emit:
+        if becomes is Truncation.EMIT:
             source = f"{table.source}{place}0{table.tail}".encode("latin-1")
             document = b'{"_meta":{"op":"t","source":%b}}' % source
             batch.lines.append(captured_prefix(table.binding) + document + CAPTURED_SUFFIX)
+        elif becomes is Truncation.BACKFILL:
+            batch.lines += emptied(table.binding)
+        else:
+            logger.warning("%s", ignored(name))
 
     def finished(self, position: int) -> Transaction | None:
         """What the engine is told when it ends at ``position``; None when it changed no captured table."""

@@ -11,7 +11,7 @@ from captures.mysql.json_binary import json_text, print_tree, read_tree
 from captures.mysql.partial_json import apply_changes
 from captures.mysql.row_images import RAW, Image
 from captures.mysql.row_loops import END
-from captures.mysql.row_sink import Sink
+from captures.mysql.row_sink import Sink, next_place
 from captures.mysql.table_map import JSON
 from captures.mysql.values import string
 
@@ -111,7 +111,8 @@ class PartialRows:
             documents.append(self._line("u", place, members, f',"before":{{{known[1:]}}}' if known else ""))
         else:
             documents.append(f"{self._decoder.opening['d']}{place}}}{known}{END}")
-            documents.append(self._line("c", place, members, ""))
+            documents.append(self._line("c", next_place(place), members, ""))
+            sink.split = True
             self._touch(sink, old_key, partial=False, inserted=False)
         self._touch(sink, key, partial=partial, inserted=key != old_key)
 

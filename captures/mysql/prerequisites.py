@@ -20,6 +20,7 @@ from captures.mysql.fence import has_gtids
 from captures.mysql.session import Session, error_of
 from captures.mysql.types import clampable, form, hashable, key_form
 from captures.prerequisites import Unmet
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -330,11 +331,12 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
             f"{name}: there is no snapshot of a table of engine {table.engine}",
             remedy="Add a primary key, or follow only its log with `scan: none`.",
         )
-    if config.truncate == "ignore":
+    if config.truncation is Truncation.IGNORE:
         yield SourceError(
             "TM-MY-022",
-            f"{name}: a scan in one snapshot begins with a TRUNCATE, and `truncate: ignore` leaves it out",
-            remedy="Use `truncate: emit`, add a primary key, or follow only the table's log with `scan: none`.",
+            f"{name}: a scan in one snapshot begins with a TRUNCATE, and `truncate: {config.truncate}` leaves it out",
+            remedy="Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
+            "backfillBegin, add a primary key, or follow only the table's log with `scan: none`.",
         )
 
 

@@ -35,7 +35,8 @@ value that is the same is not turned into text again::
                             touched.add(f"{v0}".encode('latin-1'), False)
                         continue
             at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)
-            row += 1
+            row += 2 if sink.split else 1
+            sink.split = False
         return at, row
 """
 
@@ -123,7 +124,8 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     function.add(f"{indent}        touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
     function.add(f"{indent}    continue")
     function.add('        at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)')
-    function.add("        row += 1")
+    function.add("        row += 2 if sink.split else 1")
+    function.add("        sink.split = False")
     function.add("    return at, row")
     return function.compile("updates", image.about)
 

@@ -16,11 +16,13 @@ class Sink:
         lines: Captured lines, those of one event in one piece.
         touched: Keys that the event touched, None where they are not recorded.
         incomplete: Keys that rows came to without all of their columns, where keys are not recorded.
+        split: The row written last became two events, and took the numbers of two rows.
     """
 
     lines: list[bytes]
     touched: TouchedKeys | None
     incomplete: list[Key]
+    split: bool = False
 
 
 Write = Callable[[bytes, str, int, int, tuple[str, str], int, list[str], Sink], tuple[int, int]]
@@ -39,6 +41,14 @@ sink for keys. Returns where the row ends.
 """
 
 
+def next_place(place: str) -> str:
+    """``_meta.source`` with the number of the next row, from its beginning to any place behind the cursor."""
+    head, mark, rest = place.partition('"cursor":"')
+    cursor, quote, tail = rest.partition('"')
+    position, colon, row = cursor.rpartition(":")
+    return f"{head}{mark}{position}{colon}{int(row) + 1}{quote}{tail}"
+
+
 def one_by_one(write: WriteRow) -> Write:
     """Writes an event's rows by a function for each."""
 
@@ -55,7 +65,8 @@ def one_by_one(write: WriteRow) -> Write:
         before, after = source
         while at < end:
             at = write(data, text, at, f"{before}{row}{after}", documents, sink)
-            row += 1
+            row += 2 if sink.split else 1
+            sink.split = False
         return at, row
 
     return rows

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pymysql
 
 from backfill.keys import Key
 from captures.bad_values import BadCounts, Repairs
 from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
-from captures.mysql.chunk_rows import compile_chunk_decoder
+from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
 from captures.mysql.chunks import CHUNK_BYTES, check_shape
 from captures.mysql.config import EndpointConfig
 from captures.mysql.fence import NothingCertain, ServerFence, fence_taker
@@ -86,7 +86,7 @@ class SnapshotScan:
             tinyint1_as_bool=target.tinyint1_as_bool,
             repairs=Repairs(target.name, self._bad),
         )
-        self._tails = (decode(block)[0] for block in stream(session.connection, target.everything()))
+        self._tails = _decoded(decode, stream(session.connection, target.everything()))
         self._given = 0
         nothing = Rows.of((), ())
         return Chunk(request, self._fence, nothing, False, nothing, time.monotonic() - started)
@@ -99,9 +99,7 @@ class SnapshotScan:
             if block is None:
                 end = True
                 break
-            first = self._given + len(tails)
-            # The head of these lines ends in the middle of their place in the log: see MysqlBinding.chunk_head.
-            tails.add([b'%d"}%b' % (row, tail) for row, tail in enumerate(block, first)])
+            tails.add(block)
         self._given += len(tails)
         keys = Packed(KEY_MARK)
         keys.add([b""] * len(tails))
@@ -127,6 +125,14 @@ class SnapshotScan:
         if self._session is not None:
             self._session.connection._force_close()  # There may be rows that nobody takes.
             self._session = None
+
+
+def _decoded(decode: ChunkDecoder, blocks: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """The tails of a whole scan: its rows are numbered over all chunks."""
+    first = 0
+    for block in blocks:
+        yield decode(block, first)[0]
+        first += len(block)
 
 
 def _given(cursor: Key | None) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
+from captures.emissions import Emissions
 from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, Regained, TableAway, never
 from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.charsets import Charsets, Recode
@@ -29,6 +30,7 @@ from captures.mysql.snapshot_scans import SnapshotScans
 from captures.mysql.split import split
 from captures.mysql.xa import XA, may_see_prepared, prepared_transactions
 from captures.reader_process import ReaderProcess
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -93,6 +95,7 @@ class MysqlSource:
             raise
         self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
         self._left_out = {binding.index for binding in self._bindings if binding.unfit is not None}
@@ -101,7 +104,9 @@ class MysqlSource:
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
         self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
-        self.options = config.backfill.options(on_lost_position=config.on_lost_position)
+        self.options = config.backfill.options(
+            on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
+        )
         self.heartbeat_seconds = config.heartbeat_seconds
 
     def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[MysqlBinding]:
@@ -115,7 +120,7 @@ class MysqlSource:
                     binding.state_key,
                     resource,
                     table if table is not None and unfit is None else absent(resource),
-                    emit_truncate=self._config.truncate == "emit",
+                    emit_truncate=self._config.truncation is Truncation.EMIT,
                     tinyint1_as_bool=self._config.tinyint1_as_bool,
                     salt=self._config.hash_salt.get_secret_value().encode(),
                     on_bad_value=self._config.on_bad_value,
@@ -184,7 +189,7 @@ class MysqlSource:
             self._server_id,
             self._start,
             self,
-            emit_truncate=self._config.truncate == "emit",
+            truncation=self._config.truncation,
             mariadb=self._session.mariadb,
             beside=lambda: self._session.descriptor,
         )
@@ -237,18 +242,19 @@ class MysqlSource:
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
-        if bound.scan == "snapshot":
-            position = self._snapshots.place(binding, position)
-        return bound.chunk_head(self._document_cursor(position))
+        if bound.scan == "snapshot":  # Its rows are numbered over all chunks, and stand where the snapshot does.
+            return bound.chunk_head(self._document_cursor(self._snapshots.place(binding, position)))
+        return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 
     def truncation(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
         if bound.scan == "snapshot" and self._log is not None:
             self._snapshots.begin(binding, self._log.log_position)
-        return bound.truncation(self._document_cursor(position))
+        return bound.truncation(f"{self._document_cursor(position)}0")
 
     def _document_cursor(self, position: int) -> str:
-        return f"{self._base}.{position >> OFFSET_BITS:06d}:{position & OFFSET_MASK}:0"
+        """``cursor`` up to the number of a row."""
+        return f"{self._base}.{position >> OFFSET_BITS:06d}:{position & OFFSET_MASK}:"
 
     # What is kept for us.
 

@@ -115,7 +115,7 @@ class _Keys:
 
     def _first(self, query: str) -> Key | None:
         rows = [row for block in stream(self._session.connection, query) for row in block]
-        return self._decode(rows)[1][0] if rows else None
+        return self._decode(rows, 0)[1][0] if rows else None
 
 
 def _cut(

@@ -160,17 +160,15 @@ class PostgresBinding:
         columns = {column.name: column for column in self.table.columns}
         return ScanTarget(self.table, self.columns, tuple(columns[name] for name in self.key), self.resource.where)
 
-    def truncation(self, position: int) -> bytes:
+    def truncation(self, position: int, emission: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
-        return self._head("t", position) + CAPTURED_SUFFIX if self.emit_truncate else b""
+        return self._head("t", position, emission) + b"0]}}}" + CAPTURED_SUFFIX if self.emit_truncate else b""
 
-    def chunk_head(self, position: int) -> bytes:
-        head = self._head("c", position)
-        # A tail begins with the rest of ``_meta``, that of a row without a key with the rest of its loc, too.
-        return head[:-2] if self.key else head.removesuffix(b"0,0]}}}")
+    def chunk_head(self, position: int, emission: int) -> bytes:
+        """What stands before the tails of ``captures.postgres.chunk_rows``, which begin with the last part of loc."""
+        return self._head("c", position, emission)
 
-    def _head(self, op: str, position: int) -> bytes:
-        # The log position is loc's first part only: a row emitted between two transactions sorts between them.
+    def _head(self, op: str, position: int, emission: int) -> bytes:
         origin = origin_members(self.table.schema, self.table.name)
-        source = b'{"snapshot":true,%b,"loc":[%d,0,0]}' % (origin, position)
-        return b'%b{"_meta":{"op":"%b","source":%b}}' % (captured_prefix(self.index), op.encode(), source)
+        source = b'{"snapshot":true,%b,"loc":[%d,0,%d,' % (origin, position, emission)
+        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)

@@ -12,9 +12,6 @@ from captures.postgres.columns import Column
 from captures.postgres.generated import MISFITS, Member, Value, key_positions, misfit
 from captures.postgres.repaired_values import RepairedValues
 
-LINE_BITS = 16
-"""A row's line in its page takes fewer bits (itemid.h: a page has at most 32 kB)."""
-
 _END = "}}}\n"
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
@@ -28,8 +25,8 @@ class DecodedLines(NamedTuple):
     """What became of some rows.
 
     Attributes:
-        tails: What follows ``_meta.source`` in a captured line, ``},"id":1,"name":"a"}}}`` and a newline, of each row;
-            ``TAIL_MARK`` between them.
+        tails: What follows the last comma of ``loc`` in a captured line, ``0]}},"id":1,"name":"a"}}}`` and a newline,
+            of each row; ``TAIL_MARK`` between them.
         keys: The texts of each row's key columns joined by NUL, the same as the log's; ``KEY_MARK`` between them.
     """
 
@@ -63,8 +60,11 @@ class ChunkDecoder:
         """How many bad values the policies of their columns let through so far."""
         return self._repaired_values.repairs.counts
 
-    def decode(self, lines: Sequence[bytes]) -> DecodedLines:
+    def decode(self, lines: Sequence[bytes], first: int = 0) -> DecodedLines:
         """Rows, each with its newline; at least one.
+
+        Args:
+            first: The number of the first one in its chunk.
 
         Raises:
             BadValues: ``TM-CAP-020``.
@@ -74,48 +74,45 @@ class ChunkDecoder:
             columns, nulls = _columns(lines, len(self._members))
         except MISFITS:
             raise misfit(self._table, None, len(self._members)) from None
-        return self._decoded(columns, nulls, None)
+        return self._decoded(columns, nulls, first)
 
-    def decode_placed(self, lines: Sequence[bytes], part: int | None) -> tuple[DecodedLines, tuple[int, int]]:
-        """Rows that begin with their ctid, and page and line of the last one. Raises as ``decode``.
-
-        Args:
-            part: What tells apart relations whose rows have no key, None where rows have one. A row without a key is
-                told from all others by where it stands: its tail begins with the second and third number of its
-                ``loc``.
-        """
+    def decode_placed(self, lines: Sequence[bytes], first: int = 0) -> tuple[DecodedLines, tuple[int, int]]:
+        """Rows that begin with their ctid, and page and line of the last one. Otherwise as ``decode``."""
         try:
             (ctids, *columns), nulls = _columns(lines, 1 + len(self._members))
-            places = list(map(_page_and_line, ctids if part is not None else ctids[-1:]))
-            locs = None if part is None else [f"{part},{page << LINE_BITS | line}]}}" for page, line in places]
+            last = _page_and_line(ctids[-1])
         except MISFITS:
             raise misfit(self._table, None, len(self._members)) from None
-        return self._decoded(columns, nulls, locs), places[-1]
+        return self._decoded(columns, nulls, first), last
 
-    def _decoded(self, columns: Sequence[Texts], nulls: bool, locs: Sequence[str] | None) -> DecodedLines:
+    def _decoded(self, columns: Sequence[Texts], nulls: bool, first: int) -> DecodedLines:
         try:
             keys = self._keys(columns, len(columns[0]))
         except MISFITS:
             raise misfit(self._table, [text[0] for text in columns], len(self._members)) from None
         try:
-            tails = self._tails(columns, nulls, locs)
+            tails = self._tails(columns, nulls, list(map(str, range(first, first + len(columns[0])))), "]}},")
         except MISFITS:
             tails = None
         if tails is None:  # Outside of the handler: what the error holds must not be seen beside another one.
-            tails = self._repaired(columns, locs)
+            tails = self._repaired(columns, first)
         if len(tails) > ROW_LIMIT:
-            tails = self._shortened(tails, columns, locs)
+            tails = self._shortened(tails, columns, first)
         return DecodedLines(tails, keys)
 
-    def _tails(self, columns: Sequence[Texts], nulls: bool, opening: Sequence[str] | None) -> bytes:
-        """The rows' tails; ``opening`` are the texts that they begin with, before the end of ``_meta``."""
+    def _tails(self, columns: Sequence[Texts], nulls: bool, openings: Sequence[str], before: str) -> bytes:
+        """The rows' tails.
+
+        Args:
+            columns: The texts of each.
+            nulls: Whether there may be any.
+            openings: What each tail begins with.
+            before: What follows in all of them, up to the first member.
+        """
         count = len(columns[0])
-        row: list[str] = []  # Of a row, in turn: what stands before a value, and room for the value.
-        made: list[Sequence[str]] = []
-        before = "},"
-        if opening is not None:
-            row += ("", "")
-            made.append(opening)
+        # Of a row, in turn: what stands before a value, and room for the value.
+        row: list[str] = ["", ""]
+        made: list[Sequence[str]] = [openings]
         for member, convert, texts in zip(self._members, self._converts, columns, strict=True):
             quote, values = _json(member, convert, texts, nulls=nulls)
             label = member.label if member.place else member.label[1:]  # No comma before the first.
@@ -123,12 +120,11 @@ class ChunkDecoder:
             made.append(values)
             before = quote
         end = before + _END
-        first = row[0]
-        row[0] = end + _BETWEEN_TAILS + first
+        row[0] = end + _BETWEEN_TAILS
         parts = row * count
         for place, values in enumerate(made):
             parts[2 * place + 1 :: len(row)] = values
-        parts[0] = first
+        parts[0] = ""
         parts.append(end)
         return "".join(parts).encode("latin-1")
 
@@ -148,7 +144,7 @@ class ChunkDecoder:
 
     # What is not usual.
 
-    def _repaired(self, columns: Sequence[Texts], locs: Sequence[str] | None) -> bytes:
+    def _repaired(self, columns: Sequence[Texts], first: int) -> bytes:
         """The tails of rows some of whose values have no place in a document."""
         rows = [list[Value](row) for row in zip(*columns, strict=True)]
         openings = []
@@ -158,11 +154,11 @@ class ChunkDecoder:
             stopped = len(repairs.stopped)
             if self._repaired_values.repair(row) and len(repairs.stopped) > stopped and bad_key is None:
                 bad_key = self._key_of(columns, place)
-            openings.append(("" if locs is None else locs[place]) + repairs.mark())
+            openings.append(f"{first + place}]}}{repairs.mark()}")
         repairs.check(bad_key)
-        return self._tails(_by_column(rows), True, openings)
+        return self._tails(_by_column(rows), True, openings, "},")
 
-    def _shortened(self, tails: bytes, columns: Sequence[Texts], locs: Sequence[str] | None) -> bytes:
+    def _shortened(self, tails: bytes, columns: Sequence[Texts], first: int) -> bytes:
         """The tails of rows of which one may be larger than a line can be."""
         cut = tails.split(TAIL_MARK)
         repairs = self._repaired_values.repairs
@@ -172,8 +168,8 @@ class ChunkDecoder:
                 self._repaired_values.repair(row)
                 self._repaired_values.shrink(row)
                 repairs.check(self._key_of(columns, place))
-                opening = ("" if locs is None else locs[place]) + repairs.mark()
-                cut[place] = self._tails(_by_column([row]), True, [opening])
+                opening = f"{first + place}]}}{repairs.mark()}"
+                cut[place] = self._tails(_by_column([row]), True, [opening], "},")
         return TAIL_MARK.join(cut)
 
     def _key_of(self, columns: Sequence[Texts], row: int) -> bytes:

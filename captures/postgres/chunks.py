@@ -63,9 +63,9 @@ class CopyChunkReader:
             if not request.scan:
                 scan = Scan(_nothing(), end=False)
             elif request.physical:
-                scan = self._scan_pages(request, table, _keyless_limit(request.base, snapshot))
+                scan = self._scan_pages(request, table, _keyless_limit(request.base, snapshot), len(rereads))
             else:
-                scan = self._scan_keys(request, table)
+                scan = self._scan_keys(request, table, len(rereads))
         finally:
             self._rows.rollback()  # Also after an error: the transaction must not stay open longer than the chunk.
         return Chunk(
@@ -129,7 +129,7 @@ class CopyChunkReader:
         self._rows.copy(self._text(table.rows(request.rereads)), found.take, table.name, whole=True)
         return found.rows()
 
-    def _scan_keys(self, request: ChunkRequest, table: ScanTarget) -> Scan:
+    def _scan_keys(self, request: ChunkRequest, table: ScanTarget, first: int) -> Scan:
         cursor, until, limit = request.cursor, request.until, request.limit
         where, bound = request.where, None
         if table.where or where:
@@ -138,7 +138,7 @@ class CopyChunkReader:
             query = table.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = table.scan(cursor, until, where, limit)
-        found = DecodedRows(self._decoder(table))
+        found = DecodedRows(self._decoder(table), first)
         whole = self._rows.copy(self._text(query), found.take, table.name)
         rows = found.rows()
         if bound is not None:
@@ -146,7 +146,7 @@ class CopyChunkReader:
         conditional = bool(table.where or where)
         return Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
 
-    def _scan_pages(self, request: ChunkRequest, table: ScanTarget, written_before: int | None) -> Scan:
+    def _scan_pages(self, request: ChunkRequest, table: ScanTarget, written_before: int | None, first: int) -> Scan:
         files = self.files(table)
         cursor, until = (None if key is None else Place.parse(key) for key in (request.cursor, request.until))
         try:
@@ -164,9 +164,7 @@ class CopyChunkReader:
             written_before,
             request.limit,
         )
-        # In one file page and line tell rows apart. Rows of other partitions may be emitted at the same position.
-        part = None if table.key else pages.file.oid if table.table.partitioned else 0
-        placed = PlacedRows(self._decoder(table), part)
+        placed = PlacedRows(self._decoder(table), first)
         whole = self._rows.copy(self._text(query), placed.take, table.name)
         rows = placed.rows()
         if whole and len(rows) < request.limit:

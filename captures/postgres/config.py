@@ -9,6 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from captures.backfill_config import BackfillConfig
 from captures.bad_values import EndpointPolicy, ResourcePolicy
+from captures.config_schema import Secret
+from captures.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -46,7 +48,7 @@ class EndpointConfig(Strict):
     port: Annotated[int, Field(ge=1, le=65535)] = 5432
     database: str
     user: str
-    password: Annotated[SecretStr, Field(json_schema_extra={"secret": True})] = SecretStr("")
+    password: Secret = SecretStr("")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
     sslrootcert: Annotated[str | None, Field(description="File of certificate authorities")] = None
     sslcert: Annotated[str | None, Field(description="File of the client's certificate")] = None
@@ -75,13 +77,13 @@ class EndpointConfig(Strict):
         BeforeValidator(parse_size, json_schema_input_type=int | str | None),
         Field(description="Log that the slot may keep, in bytes or as '10GB': warned of from half of it on"),
     ] = None
-    truncate: Annotated[
-        Literal["emit", "ignore"], Field(description="Whether TRUNCATE becomes a document with op t")
-    ] = "emit"
-    hash_salt: Annotated[
-        SecretStr,
-        Field(description="What stands before each value that is hashed", json_schema_extra={"secret": True}),
-    ] = SecretStr("")
+    truncate: TruncateOption = "auto"
+    hash_salt: Annotated[Secret, Field(description="What stands before each value that is hashed")] = SecretStr("")
+
+    @property
+    def truncation(self) -> Truncation:
+        """What a TRUNCATE becomes under the runtime that there is."""
+        return truncation(self.truncate)
 
 
 class ResourceConfig(Strict):

@@ -9,17 +9,20 @@ import psycopg
 from pydantic import BaseModel
 
 from captures.bad_values import Policies, quarantine_failures
+from captures.collection import discovered
 from captures.postgres.bindings import bound_tables, captured_columns
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
+from captures.postgres.event_place import LOC_PARTS
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
+from captures.truncation import Truncation
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
-FALLBACK_KEY = "/_meta/source/loc"
+FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""
 
 
@@ -29,6 +32,7 @@ class PostgresDatabase:
     def __init__(self) -> None:
         self.documentation_url = "docs/postgres.md"
         self.resource_path_pointers = ["/schema", "/table"]
+        self.fallback_key = FALLBACK_KEY
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
 
@@ -69,14 +73,13 @@ def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
     columns = captured_columns(table, policies=Policies(endpoint.on_bad_value), key=table.key)
-    key = [f"/{name.replace('~', '~0').replace('/', '~1')}" for name in table.key]
-    return DiscoveredBinding(
-        recommended_name=f"{table.schema}/{table.name}",
-        resource_config={"schema": table.schema, "table": table.name},
-        document_schema=document_schema(table, columns, table.key, truncates=endpoint.truncate == "emit"),
-        key=key or [FALLBACK_KEY],
-        resource_path=[table.schema, table.name],
+    truncates = endpoint.truncation is Truncation.EMIT
+    return discovered(
+        path=table.path,
+        closed_schema=document_schema(table, columns, table.key, truncates=truncates),
+        key=table.key,
+        fallback=FALLBACK_KEY,
+        key_is_fallback=table.key_is_fallback,
         # Once it is published, the server would refuse to update a table whose log cannot tell rows apart.
-        disable=not key and table.replica_identity != "f",
-        is_fallback_key=not key or table.key_is_fallback,
+        disable=not table.key and table.replica_identity != "f",
     )

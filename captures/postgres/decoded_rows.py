@@ -8,16 +8,25 @@ from captures.postgres.chunk_rows import ChunkDecoder, DecodedLines
 
 
 class DecodedRows:
-    """Rows that come a batch of lines at a time."""
+    """Rows that come a batch of lines at a time.
 
-    def __init__(self, decoder: ChunkDecoder) -> None:
+    Args:
+        first: Rows that the chunk has before these: they are counted on from there.
+    """
+
+    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
         self._decoder = decoder
+        self._first = first
         self._keys = Packed(KEY_MARK)
         self._tails = Packed(TAIL_MARK)
 
     def take(self, lines: list[bytes]) -> int:
         """Decodes lines; returns how many bytes came of them. Raises as the decoder."""
-        return self._add(self._decoder.decode(lines), len(lines))
+        return self._add(self._decoder.decode(lines, self._next), len(lines))
+
+    @property
+    def _next(self) -> int:
+        return self._first + len(self._tails)
 
     def rows(self) -> Rows:
         return Rows(self._keys, self._tails)
@@ -31,18 +40,14 @@ class DecodedRows:
 class PlacedRows(DecodedRows):
     """Rows whose lines begin with their ctid.
 
-    Args:
-        part: As of ``ChunkDecoder.decode_placed``.
-
     Attributes:
         last: Page and line of the last row.
     """
 
-    def __init__(self, decoder: ChunkDecoder, part: int | None) -> None:
-        super().__init__(decoder)
-        self._part = part
+    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
+        super().__init__(decoder, first)
         self.last = (0, 0)
 
     def take(self, lines: list[bytes]) -> int:
-        decoded, self.last = self._decoder.decode_placed(lines, self._part)
+        decoded, self.last = self._decoder.decode_placed(lines, self._next)
         return self._add(decoded, len(lines))

@@ -1,8 +1,8 @@
 """The closed JSON Schema (draft 2020-12) of a table's documents.
 
 Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a numeric,
-``x-local`` of a timestamp without zone, ``x-enum`` with an enum's labels. The labels are no ``enum``: a label that is
-added while a capture runs must not make its documents invalid.
+``x-local`` of a timestamp without zone, which is no ``date-time``, ``x-enum`` with an enum's labels. The labels are no
+``enum``: a label that is added while a capture runs must not make its documents invalid.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from captures.bad_values import BAD_SCHEMA, LEAVES_OUT
 from captures.postgres import types
 from captures.postgres.columns import Column, ColumnType, Table
+from captures.postgres.event_place import LOC_PARTS
+from protocol.messages import COMPLETE
 
 JsonSchema = dict[str, Any]
 
@@ -36,6 +38,7 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         "properties": {"_meta": meta, **members},
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
+        COMPLETE: True,
     }
     generated = [column.name for column in table.columns if column.generated]
     left_out = f"Generated columns are left out: {', '.join(generated)}." if generated else ""
@@ -52,10 +55,11 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
         "table": {"type": "string"},
         "loc": {
             "type": "array",
-            "items": {"type": "integer"},
-            "minItems": 3,
-            "maxItems": 3,
-            "description": "Orders all events: log position before the transaction, of the change, of the commit.",
+            "prefixItems": [{"type": "integer"}] * LOC_PARTS,
+            "minItems": LOC_PARTS,
+            "maxItems": LOC_PARTS,
+            "description": "Orders all events: log position before the transaction, of the change, of the commit, and "
+            "the place among events of one log record.",
         },
         "txid": {"type": "integer", "description": "The source's transaction id."},
     }
@@ -157,7 +161,7 @@ def _base_schema(base: ColumnType, nullable: bool, *, as_text: bool) -> JsonSche
         case types.DATE:
             return {"type": string, "format": "date"}
         case types.TIMESTAMP:
-            return {"type": string, "format": "date-time", "x-local": True}
+            return {"type": string, "x-local": True}
         case types.TIMESTAMPTZ:
             return {"type": string, "format": "date-time"}
         case _:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from captures.bad_values import ROW_LIMIT, BadCounts
+from captures.postgres.event_place import next_place
 from captures.postgres.generated import MISFITS, UNCHANGED, Member, Value, join_key, misfit
 from captures.postgres.repaired_values import RepairedValues
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
@@ -241,7 +242,7 @@ class ExactDecoder:
             before = self._old_members(marker, old)
             return self._updated(f',"before":{{{before[1:]}}}' if before else "", row, source)
         deleted, gone = self._deleted(marker, old, source)
-        created, come = self._inserted(row, source)
+        created, come = self._inserted(row, next_place(source))
         return deleted + created, gone + come
 
     def _old_members(self, marker: int, old: Row) -> str:

@@ -23,6 +23,7 @@ from captures.postgres.scan_target import ScanTarget
 from captures.postgres.session import asking
 from captures.postgres.setup import lacking, unpublished
 from captures.postgres.watch import Appearance, read_appearances
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -87,7 +88,7 @@ class FollowedTables:
                     binding.state_key,
                     resource,
                     table if table is not None and unfit is None else absent(resource),
-                    emit_truncate=self._config.truncate == "emit",
+                    emit_truncate=self._config.truncation is Truncation.EMIT,
                     salt=self._config.hash_salt.get_secret_value().encode(),
                     on_bad_value=self._config.on_bad_value,
                     entry=seen.entry if seen is not None and unfit is None else None,

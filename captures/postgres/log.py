@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,9 +19,12 @@ from captures.postgres import pgoutput
 from captures.postgres.pgoutput import Relation
 from captures.postgres.replication import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.rows import LogDecoder
+from captures.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
 from protocol.errors import SourceError
 from protocol.messages import JsonObject, SourcedSchema
+
+logger = logging.getLogger(__name__)
 
 ROWS = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
 XLOG_DATA = ord("w")
@@ -96,6 +100,11 @@ class BoundRelation:
     touched: TouchedKeys | None = None
 
 
+def _name(relation: BoundRelation) -> str:
+    """For people."""
+    return ".".join(orjson.loads(b"{%b}" % relation.origin).values())
+
+
 def origin_members(schema: str, table: str) -> bytes:
     """The members of ``_meta.source`` that say which table a document is of."""
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
@@ -124,7 +133,7 @@ class PgoutputLog:
     Args:
         connect: Starts a stream.
         tables: Gives decoders; asked whenever a Relation message comes.
-        emit_truncate: Whether TRUNCATE becomes documents.
+        truncation: What a TRUNCATE becomes.
     """
 
     def __init__(
@@ -133,13 +142,13 @@ class PgoutputLog:
         position: int,
         tables: Tables,
         *,
-        emit_truncate: bool,
+        truncation: Truncation,
     ) -> None:
         self._connect = connect
         self._connection = connect(StreamStart(position, position, position))
         self._flushed = position
         self._tables = tables
-        self._emit_truncate = emit_truncate
+        self._truncation = truncation
         self._relations: dict[bytes, BoundRelation | None] = {}
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
         self._left_out: dict[bytes, int] = {}
@@ -147,6 +156,9 @@ class PgoutputLog:
         self._unfit: dict[bytes, BoundRelation] = {}  # Those that were set aside for their values in this batch.
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
+        self._record = 0
+        self._place = 0
+        self._commit = b""
         self._suffix = b""
         self._next_tracked: frozenset[int] = frozenset()
         self._current = Transaction(0, frozenset())
@@ -187,6 +199,7 @@ class PgoutputLog:
         self._left_out.clear()
         self._taken_up.clear()
         self._failure = None
+        self._record = 0
         if not self.between_transactions:
             self._resuming = True
             self._returned = max(self._returned, self._changes)
@@ -236,8 +249,8 @@ class PgoutputLog:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
             return ""
-        bound = {relation.origin for relation in self._relations.values() if relation and self._entered(relation)}
-        return ", ".join(sorted(".".join(orjson.loads(b"{%b}" % origin).values()) for origin in bound))
+        bound = [relation for relation in self._relations.values() if relation and self._entered(relation)]
+        return ", ".join(sorted(map(_name, bound)))
 
     def _entered(self, relation: BoundRelation) -> bool:
         return relation.transaction == self._count
@@ -282,11 +295,14 @@ class PgoutputLog:
                 raw += length
                 message = bytes(data[_XLOG_HEADER:])
                 if message[0] in ROWS:
+                    lsn = start_lsn(data, 1)[0]
+                    self._place = self._place + 1 if lsn == self._record else 0
+                    self._record = lsn
                     if self._changes >= self._returned:
                         relation = self._relations[message[1:5]]
                         if relation is not None:
                             try:
-                                self._row(relation, message, start_lsn(data, 1)[0], batch)
+                                self._row(relation, message, lsn, batch)
                             except BadValues as error:
                                 self._set_aside(relation.binding, error, batch)
                                 self._unfit[message[1:5]] = relation
@@ -317,7 +333,7 @@ class PgoutputLog:
     def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation)
-        source = b"%b%d%b" % (relation.source, lsn, self._suffix)
+        source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
         kind = message[0]
         touched = relation.touched
         if touched is None:
@@ -357,10 +373,10 @@ class PgoutputLog:
             self._show(message[1:5], pgoutput.read_relation(message), batch)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
-                for oid in pgoutput.read_truncate(message):
+                for place, oid in enumerate(pgoutput.read_truncate(message)):
                     relation = self._relations[oid]
                     if relation is not None:
-                        self._truncate(relation, lsn, batch)
+                        self._truncate(relation, lsn, place, batch)
                     elif oid in self._left_out:
                         batch.passed.add(self._left_out[oid])
             self._changes += 1
@@ -407,7 +423,9 @@ class PgoutputLog:
             return
         self._begin = begin
         self._count += 1
-        self._suffix = b',%d],"txid":%d}' % (begin.commit_lsn, begin.xid)
+        self._commit = b",%d," % begin.commit_lsn
+        self._suffix = b'],"txid":%d}' % begin.xid
+        self._record = 0
         self._current = Transaction(begin.xid, self._next_tracked)
         self._dirty = False
         self._changes = self._returned = 0
@@ -446,14 +464,19 @@ class PgoutputLog:
             relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())
         self._dirty = True
 
-    def _truncate(self, relation: BoundRelation, lsn: int, batch: LogBatch) -> None:
+    def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation)
         if relation.touched is not None:
             relation.touched.truncate()
-        if self._emit_truncate:
-            document = b'{"_meta":{"op":"t","source":%b%d%b}}' % (relation.source, lsn, self._suffix)
+        if self._truncation is Truncation.EMIT:
+            source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, place, self._suffix)
+            document = b'{"_meta":{"op":"t","source":%b}}' % source
             batch.lines.append(captured_prefix(relation.binding) + document + CAPTURED_SUFFIX)
+        elif self._truncation is Truncation.BACKFILL:
+            batch.lines += emptied(relation.binding)
+        else:
+            logger.warning("%s", ignored(_name(relation)))
 
     def _keepalive(self, data: memoryview) -> None:
         end, _, reply = _KEEPALIVE.unpack_from(data, 1)

@@ -26,6 +26,7 @@ from captures.postgres.setup import (
 from captures.postgres.types import clampable
 from captures.postgres.uncapturable import no_table, uncaptured_partitions
 from captures.prerequisites import Unmet
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 
 GENERATED_VERSION = 180000
@@ -248,7 +249,7 @@ def _publication_in_part(session: psycopg.Connection, config: EndpointConfig) ->
     if found is None:
         return
     changes, truncates = found
-    if not changes or (config.truncate == "emit" and not truncates):
+    if not changes or (config.truncation is not Truncation.IGNORE and not truncates):
         yield SourceError(
             "TM-PG-011",
             f"publication {config.publication} does not publish every kind of change",

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
+from captures.emissions import Emissions
 from captures.interface import Barrier, LostPosition, OpenedTable, Regained, SessionEnded, TableAway, never
 from captures.postgres.altered import WatchedReader
 from captures.postgres.chunks import CopyChunkReader
@@ -40,6 +41,7 @@ from captures.postgres.setup import (
 )
 from captures.postgres.snapshot import Snapshot, SnapshotFence
 from captures.reader_process import ReaderProcess
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -75,9 +77,12 @@ class PostgresSource:
         self._undo: list[sql.Composed] = []
         self._undecodable = False
         self._retention = Retention(config)
+        self._emissions = Emissions()
         self._stream: PgoutputLog | None = None
         self.tables: list[OpenedTable] = self.followed.opened
-        self.options = config.backfill.options(on_lost_position=config.on_lost_position)
+        self.options = config.backfill.options(
+            on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
+        )
         self.heartbeat_seconds = config.heartbeat_seconds
 
     def reconnect(self) -> None:
@@ -335,9 +340,7 @@ class PostgresSource:
     # Reading.
 
     def open_log(self, position: int) -> PgoutputLog:
-        self._stream = PgoutputLog(
-            self._start_stream, position, self.followed, emit_truncate=self._config.truncate == "emit"
-        )
+        self._stream = PgoutputLog(self._start_stream, position, self.followed, truncation=self._config.truncation)
         self._undo.clear()
         return self._stream
 
@@ -376,10 +379,10 @@ class PostgresSource:
         return WatchedReader(ReaderProcess(open_reader, self.followed.target), self.followed.found)
 
     def chunk_head(self, binding: int, position: int) -> bytes:
-        return self.followed.bindings[binding].chunk_head(position)
+        return self.followed.bindings[binding].chunk_head(position, self._emissions.next())
 
     def truncation(self, binding: int, position: int) -> bytes:
-        return self.followed.bindings[binding].truncation(position)
+        return self.followed.bindings[binding].truncation(position, self._emissions.next())
 
     # What is kept for us.
 

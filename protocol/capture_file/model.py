@@ -30,6 +30,7 @@ class ConnectorEntry(BaseModel):
 
     Attributes:
         network: The engine's network that the container joins; ``host`` reaches a database on this machine.
+        interval: Seconds between two starts of a connector that ends when it has nothing more to say.
     """
 
     model_config = STRICT
@@ -37,6 +38,7 @@ class ConnectorEntry(BaseModel):
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     network: str = ""
+    interval: Annotated[Seconds, Field(ge=0, le=86_400)] = 5.0
     config: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")

@@ -53,6 +53,20 @@ CODES = (
         "and read again.",
     ),
     ErrorCode(
+        "TM-CAP-011",
+        "A capture was opened for a part of its keys",
+        Policy.MANUAL,
+        "A replication log is read by one session, so this connector cannot share a capture with others. Give the capture one "
+        "shard: leave out the range of open, or send the whole one.",
+    ),
+    ErrorCode(
+        "TM-CAP-012",
+        "A collection has a key that an earlier version gave to tables without one",
+        Policy.MANUAL,
+        "Discover the table again and bind it to a new collection with the key that is found: the key of a collection never "
+        "changes. A change log of tidemark's own needs nothing: it has no such key.",
+    ),
+    ErrorCode(
         "TM-CAP-020",
         "Values of a table have no place in a document",
         Policy.MANUAL,

@@ -17,7 +17,7 @@ CODES = (
         Policy.MANUAL,
         "A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; "
         "a response with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, "
-        "checkpoint.",
+        "checkpoint, backfillBegin, backfillComplete.",
     ),
     ErrorCode(
         "TM-PRO-003",

@@ -17,8 +17,9 @@ from typing import Any
 from protocol.changelog import layout
 from protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Segment, TableSchema
 from protocol.errors import ChangeLogError
-from runtime.changelog.decoder import DocumentDecoder, Part, decoder
-from runtime.changelog.quarantine import Quarantine
+from runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
+from runtime.changelog.quarantine import Misfit, Quarantine
+from runtime.changelog.schema import widened
 from runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
@@ -44,15 +45,43 @@ OPEN_SEGMENTS = 100
 class BoundCollection:
     """A collection under one schema, as ``LogWriter.bind`` gives it: what a batch needs to take its documents.
 
+    Args:
+        text: Columns that take any value and keep its text.
+        widens: The schema may lack members that documents have. Each becomes a column of JSON text when it comes.
+
     Attributes:
         schema: The columns.
         fingerprint: Of the schema.
     """
 
-    def __init__(self, schema: TableSchema, text: Collection[str] = ()) -> None:
+    def __init__(self, schema: TableSchema, text: Collection[str] = (), *, widens: bool = False) -> None:
+        self._text = frozenset(text)
+        self._widens = widens
+        self._take(schema)
+
+    def _take(self, schema: TableSchema) -> None:
         self.schema = schema
         self.fingerprint = schema.fingerprint
-        self.decoder: DocumentDecoder = decoder(schema, frozenset(text))
+        self.decoder: DocumentDecoder = decoder(schema, self._text)
+
+    def fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
+        """Gathers documents with their offsets; tells apart what does not fit. Raises as ``DocumentDecoder.fit``."""
+        fitting, misfits = self._fit(parts)
+        if misfits and self._widens:
+            more = unknown_members(self.schema, [misfit.document for misfit in misfits])
+            if more:
+                self._take(widened(self.schema, more))
+                return self._fit(parts)
+        return fitting, misfits
+
+    def _fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
+        fitting: list[Part] = []
+        misfits: list[Misfit] = []
+        for documents, offsets in parts:
+            found, apart = self.decoder.fit(documents, offsets)
+            fitting += found
+            misfits += apart
+        return fitting, misfits
 
 
 class _Block:
@@ -200,12 +229,9 @@ class Batch:
             return
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
         self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
+        parts, misfits = block.collection.fit(list(_parts(block)))
         decoder = block.collection.decoder
-        parts: list[Part] = []
-        for documents, offsets in _parts(block):
-            fitting, misfits = decoder.fit(documents, offsets)
-            parts += fitting
-            self.quarantine.add(block.collection.schema, misfits)
+        self.quarantine.add(block.collection.schema, misfits)
         if parts:
             segment = self._segment(block.collection)
             self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, parts, self.quarantine))

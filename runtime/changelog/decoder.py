@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
@@ -333,6 +333,15 @@ class WholeDocumentDecoder(DocumentDecoder):
 def decoder(schema: TableSchema, text: frozenset[str]) -> DocumentDecoder:
     """The decoder of a collection under a schema."""
     return WholeDocumentDecoder(schema) if is_untyped(schema) else RowDecoder(schema, text)
+
+
+def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str]:
+    """The members of documents that the schema has no column for, as they come."""
+    found: dict[str, None] = {}
+    for document in documents:
+        found |= dict.fromkeys(_try(document, dict[str, Raw]) or ())
+    known = {"_meta", *(column.name for column in schema.columns)}
+    return [] if is_untyped(schema) else [name for name in found if name not in known]
 
 
 def _first_misfit(attempt: Callable[..., object], rows: Sized) -> int:

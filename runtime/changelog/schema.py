@@ -19,14 +19,17 @@ Schema = dict[str, Any]
 
 _META = "_meta"
 _RESERVED = frozenset({*META_COLUMNS, DOCUMENT_COLUMN, _META})
-_UNCLEAR = frozenset({"anyOf", "oneOf", "then", "else", "patternProperties", "dependentSchemas"})
+UNCLEAR = frozenset({"anyOf", "oneOf", "patternProperties", "dependentSchemas"})
 """Keywords through which a document may have properties that ``properties`` does not list."""
+
+_CONDITIONAL = ("then", "else")
+"""Such keywords, too, unless they only say how Flow reduces documents."""
 
 _DEEPEST = 16
 """References followed one inside another before a schema counts as endless."""
 
 
-class _UnclearSchema(Exception):
+class UnclearSchema(Exception):
     """The schema does not say which columns there are."""
 
 
@@ -47,7 +50,7 @@ def table_schema(
     """
     try:
         properties = _properties(document_schema)
-    except _UnclearSchema as error:
+    except UnclearSchema as error:
         logger.info("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, error)
         return _documents(collection, key)
     properties.pop(_META, None)
@@ -58,6 +61,15 @@ def table_schema(
         logger.warning("%s: there is no column %s to keep as text", collection, ", ".join(map(repr, strange)))
     columns = [_column(name, part, document_schema or {}, name in text) for name, part in properties.items()]
     return TableSchema(collection=collection, columns=columns, key=list(key))
+
+
+def widened(schema: TableSchema, names: Sequence[str]) -> TableSchema:
+    """The schema with more columns, of JSON text; with whole documents where such columns cannot stand side by side."""
+    columns = [*schema.columns, *(Column(name=name, type="string", json_text=True) for name in names)]
+    if fault := _fault_of_names([column.name for column in columns]):
+        logger.warning("%s: documents are kept whole in the column %s: %s", schema.collection, DOCUMENT_COLUMN, fault)
+        return _documents(schema.collection, schema.key)
+    return schema.model_copy(update={"columns": columns})
 
 
 def is_untyped(schema: TableSchema) -> bool:
@@ -88,23 +100,33 @@ def _fault_of_names(names: list[str]) -> str | None:
 def _properties(schema: Schema | None) -> dict[str, Any]:
     """The properties of a closed object, those of ``$ref`` and ``allOf`` among them."""
     if schema is None:
-        raise _UnclearSchema("the connector gave no schema")
+        raise UnclearSchema("the connector gave no schema")
+    properties, closed = members(schema)
+    if not closed:
+        raise UnclearSchema("the schema is open")
+    return properties
+
+
+def members(schema: Schema) -> tuple[dict[str, Any], bool]:
+    """The properties that an object may have, those of ``$ref`` and ``allOf`` among them, and whether no others.
+
+    Raises:
+        UnclearSchema: It does not say.
+    """
     properties: dict[str, Any] = {}
     closed = False
     for part in _parts(schema, schema, 0):
-        if unclear := _UNCLEAR & part.keys():
-            raise _UnclearSchema(f"the schema has {min(unclear)}")
+        if unclear := UNCLEAR & part.keys() | {name for name in _CONDITIONAL if set(part.get(name, ())) - {"reduce"}}:
+            raise UnclearSchema(f"the schema has {min(unclear)}")
         closed |= part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
         properties.update(part.get("properties") or {})
-    if not closed:
-        raise _UnclearSchema("the schema is open")
-    return properties
+    return properties, closed
 
 
 def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:
     """A schema, and all that apply together with it: what it refers to and its ``allOf``."""
     if not isinstance(schema, dict) or depth > _DEEPEST:
-        raise _UnclearSchema("the schema is not an object, or refers to itself")
+        raise UnclearSchema("the schema is not an object, or refers to itself")
     if "$ref" in schema:
         yield from _parts(_target(schema["$ref"], root), root, depth + 1)
     for part in schema.get("allOf") or ():
@@ -116,7 +138,7 @@ def _target(reference: Any, root: Schema) -> Any:
     """What a ``$ref`` inside the document means: a JSON pointer (RFC 6901) or an ``$anchor`` among the ``$defs``."""
     scheme, _, fragment = str(reference).partition("#")
     if scheme:
-        raise _UnclearSchema("the schema refers to another one")
+        raise UnclearSchema("the schema refers to another one")
     fragment = unquote(fragment)
     if fragment and not fragment.startswith("/"):
         definitions = [*(root.get("$defs") or {}).values(), *(root.get("definitions") or {}).values()]
@@ -128,53 +150,53 @@ def _target(reference: Any, root: Schema) -> Any:
 
 
 def _column(name: str, schema: Any, root: Schema, as_text: bool) -> Column:
-    whole = _whole(schema, root)
-    type_ = "string" if as_text else _type(whole, root)
+    merged = whole(schema, root)
+    type_ = "string" if as_text else _type(merged, root)
     return Column(
         name=name,
         type=type_ or "string",
-        nullable="type" not in whole or "null" in _kinds(whole),
+        nullable="type" not in merged or "null" in kinds(merged),
         json_text=type_ is None,
-        description=str(whole.get("description", "")),
+        description=str(merged.get("description", "")),
     )
 
 
-def _whole(schema: Any, root: Schema) -> Schema:
+def whole(schema: Any, root: Schema) -> Schema:
     """A property's schema with what it refers to written into it; ``{}``, which is anything, when that is unclear."""
     try:
         merged: Schema = {}
         for part in _parts(schema, root, 0):
             merged |= part
-    except _UnclearSchema:
+    except UnclearSchema:
         return {}
     return merged
 
 
 def _type(schema: Schema, root: Schema) -> str | None:
     """The Spark SQL type of a property's values; None when only JSON text can hold them all."""
-    if _kinds(schema) - {"null"} == {"array"}:
-        items = _whole(schema.get("items", {}), root)
+    if kinds(schema) - {"null"} == {"array"}:
+        items = whole(schema.get("items", {}), root)
         item = _scalar(items)
         return f"array<{item}>" if item else None
     return _scalar(schema)
 
 
 def _scalar(schema: Schema) -> str | None:
-    kinds = _kinds(schema) - {"null"}
+    found = kinds(schema) - {"null"}
     format_ = schema.get("format")
-    if _UNCLEAR & schema.keys():
+    if UNCLEAR & schema.keys():
         return None
-    if kinds == {"boolean"}:
+    if found == {"boolean"}:
         return "boolean"
-    if kinds == {"integer"}:
+    if found == {"integer"}:
         # An unsigned 64-bit column, as MySQL has them, is beyond bigint.
         most = schema.get("maximum")
         return "decimal(20,0)" if isinstance(most, int) and 2**63 <= most < 10**20 else "bigint"
-    if kinds and kinds <= {"number", "integer"}:
+    if found and found <= {"number", "integer"}:
         return "double"
-    if "string" in kinds and kinds <= {"number", "integer", "string"} and len(kinds) > 1 and format_ == "number":
+    if "string" in found and found <= {"number", "integer", "string"} and len(found) > 1 and format_ == "number":
         return "double"
-    return _string_type(schema, format_) if kinds == {"string"} else None
+    return _string_type(schema, format_) if found == {"string"} else None
 
 
 def _string_type(schema: Schema, format_: Any) -> str:
@@ -182,8 +204,10 @@ def _string_type(schema: Schema, format_: Any) -> str:
         return "binary"
     if format_ == "date":
         return "date"
+    if schema.get("x-local") is True and format_ in (None, "date-time"):  # The format is that of earlier versions.
+        return "timestamp_ntz"
     if format_ == "date-time":
-        return "timestamp_ntz" if schema.get("x-local") is True else "timestamp"
+        return "timestamp"
     if format_ == "number":
         precision, scale = schema.get("x-precision"), schema.get("x-scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= 38 and precision:
@@ -191,6 +215,7 @@ def _string_type(schema: Schema, format_: Any) -> str:
     return "string"
 
 
-def _kinds(schema: Schema) -> frozenset[str]:
-    kinds = schema.get("type", [])
-    return frozenset([kinds] if isinstance(kinds, str) else kinds)
+def kinds(schema: Schema) -> frozenset[str]:
+    """What ``type`` allows; nothing where it is not said."""
+    named = schema.get("type", [])
+    return frozenset([named] if isinstance(named, str) else named)

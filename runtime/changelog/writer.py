@@ -18,14 +18,14 @@ from typing import Self
 from uuid import uuid4
 
 from protocol.changelog import layout
-from protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary
+from protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary, TableSchema
 from protocol.changelog.reader import ChangeLog, advance
 from protocol.errors import ChangeLogError
 from protocol.messages import JsonObject
 from protocol.state import difference
 from runtime.changelog import storage
 from runtime.changelog.batch import Batch, BoundCollection
-from runtime.changelog.schema import Schema, table_schema
+from runtime.changelog.schema import Schema, is_untyped, table_schema, widened
 from runtime.changelog.sweep import sweep
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,13 @@ class LogWriter:
         return self.summary.next_offset
 
     def bind(
-        self, collection: str, document_schema: Schema | None, key: Sequence[str] = (), text: Collection[str] = ()
+        self,
+        collection: str,
+        document_schema: Schema | None,
+        key: Sequence[str] = (),
+        text: Collection[str] = (),
+        *,
+        widens: bool = False,
     ) -> BoundCollection:
         """Prepares a collection for ``Batch.add``.
 
@@ -100,8 +106,21 @@ class LogWriter:
                 ``_doc`` column of JSON text.
             key: Names of the key's columns, none when there is no key.
             text: Columns to store as text whatever their type, for values that the type cannot hold.
+            widens: Documents may have members that the schema does not name. Each becomes a column of JSON text, from
+                the first one on, also in what is written later.
         """
-        return BoundCollection(table_schema(collection, document_schema, key, text), text)
+        schema = table_schema(collection, document_schema, key, text)
+        if widens and not is_untyped(schema) and (latest := self._latest(collection)) is not None:
+            names = {column.name for column in schema.columns}
+            if more := [c.name for c in latest.columns if c.json_text and c.name not in names]:
+                schema = widened(schema, more)
+        return BoundCollection(schema, text, widens=widens)
+
+    def _latest(self, collection: str) -> TableSchema | None:
+        """Of the newest segment of typed columns, None where there is none."""
+        totals = self.summary.totals.get(collection)
+        schema = self.summary.schemas.get(totals.fingerprint) if totals is not None else None
+        return None if schema is None or is_untyped(schema) else schema
 
     def begin(self) -> Batch:
         """A new batch. Seals the one before it, whose events must be counted before these have offsets."""

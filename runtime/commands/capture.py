@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import orjson
@@ -81,9 +82,10 @@ def _prepare(settings: CaptureFile, display: Display, *, until_caught_up: bool) 
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)
     keep_known(settings.log_path, selection.found)
-    if done := preparation.apply(prepared):
-        display.notice("info", preparation.redactor.text(done))
-    return prepared
+    applied = preparation.apply(prepared)
+    if applied.action_description:
+        display.notice("info", preparation.redactor.text(applied.action_description))
+    return replace(prepared, applied=applied.state)
 
 
 class _LoggingTo(logging.Handler):

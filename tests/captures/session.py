@@ -85,7 +85,8 @@ class Session:
     Attributes:
         documents: Checkpointed documents, as (binding, document).
         schemas: Checkpointed schemas, as (binding, schema).
-        events: Both, in the order in which they came, as ("doc" or "schema", binding, body).
+        events: Both, and the begins and ends of backfills, in the order in which they came, as ("doc", "schema",
+            "backfillBegin" or "backfillComplete", binding, body).
         state: The reduced state of the last checkpoint.
         checkpoints: How many came.
         logs: Log lines so far.
@@ -226,9 +227,15 @@ class Session:
         if "sourcedSchema" in message:
             body = message["sourcedSchema"]
             self._pending.append(("schema", body.get("binding", 0), body["documentSchema"]))
+        elif message.keys() & {"backfillBegin", "backfillComplete"}:
+            ((kind, body),) = message.items()
+            self._pending.append((kind, body.get("binding", 0), {}))
         elif "checkpoint" in message:
             for kind, binding, body in self._pending:
-                (self.documents if kind == "doc" else self.schemas).append((binding, body))
+                if kind == "doc":
+                    self.documents.append((binding, body))
+                elif kind == "schema":
+                    self.schemas.append((binding, body))
             self.events += self._pending
             self._pending.clear()
             self.checkpoints += 1
@@ -264,11 +271,12 @@ def session(
     *,
     stop: bool = False,
     command: Sequence[str] = COMMAND,
+    env: dict[str, str] | None = None,
 ) -> Iterator[Session]:
-    """Opens a capture; kills it at the end."""
-    env = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1" if stop else ""}
+    """Opens a capture, with ``env`` besides the environment; kills it at the end."""
+    variables = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1" if stop else "", **(env or {})}
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=Path.cwd()
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, cwd=Path.cwd()
     )
     opened = Session(process, dict(state or {}))
     try:

@@ -39,8 +39,9 @@ def test_every_unary_request(database: Database) -> None:
     assert status == 0
     found = {b["recommendedName"]: b for b in messages[0]["discovered"]["bindings"]}
     assert found["public/users"]["key"] == ["/id"]
-    assert found["public/users"]["documentSchema"]["additionalProperties"] is False
+    assert "additionalProperties" not in found["public/users"]["documentSchema"]
     assert found["public/notes"]["disable"] and found["public/notes"]["isFallbackKey"]
+    assert found["public/notes"]["key"] == [f"/_meta/source/loc/{part}" for part in range(4)]
 
     bound = bindings("public.users")
     status, messages, logs = unary({"validate": {"config": config, "bindings": bound}})

@@ -147,21 +147,29 @@ class Engine(ABC):
     def command(self) -> list[str]:
         return [sys.executable, "-m", self.module]
 
-    def unary(self, request: Json | str | bytes) -> tuple[int, list[Message], list[Message]]:
+    def unary(
+        self, request: Json | str | bytes, env: dict[str, str] | None = None
+    ) -> tuple[int, list[Message], list[Message]]:
         """One request: exit status, messages, log lines."""
-        return connector.unary(request, command=self.command)
+        return connector.unary(request, env, command=self.command)
 
     def apply(self, bound: list[Json], **config: Any) -> None:
         """Makes at the source what the capture needs, as its first session does."""
         connector.apply(self.config(**config), bound, command=self.command)
 
     def capture(
-        self, bound: list[Json], state: Json | None = None, *, stop: bool = False, **config: Any
+        self,
+        bound: list[Json],
+        state: Json | None = None,
+        *,
+        stop: bool = False,
+        env: dict[str, str] | None = None,
+        **config: Any,
     ) -> AbstractContextManager[Session]:
         """A capture session, applied first unless it goes on from a state."""
         if not state:
             self.apply(bound, **config)
-        return connector.session(self.config(**config), bound, state, stop=stop, command=self.command)
+        return connector.session(self.config(**config), bound, state, stop=stop, command=self.command, env=env)
 
     @abstractmethod
     def publish(self, bound: list[Json]) -> None:

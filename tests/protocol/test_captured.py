@@ -24,19 +24,38 @@ def test_what_a_writer_joins_a_reader_cuts_apart(binding: int, doc: Json) -> Non
     assert split_captured(captured_prefix(binding) + document + CAPTURED_SUFFIX) == (binding, document)
 
 
-@given(UINT32, EXACT_OBJECTS, SPACES, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-@example(0, {"x": Digits("123456789012345678901234567890.10")}, " ", True, True, True, True)
+@given(
+    UINT32,
+    EXACT_OBJECTS,
+    SPACES,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["doc", "doc_json"]),
+    st.booleans(),
+)
+@example(0, {"x": Digits("123456789012345678901234567890.10")}, " ", True, True, True, True, "doc", False)
 def test_every_spelling_keeps_the_document_byte_for_byte(
-    binding: int, doc: Json, space: str, ascii_only: bool, doc_first: bool, omit_zero: bool, newline: bool
+    binding: int,
+    doc: Json,
+    space: str,
+    ascii_only: bool,
+    doc_first: bool,
+    omit_zero: bool,
+    newline: bool,
+    name: str,
+    internal: bool,
 ) -> None:
     document = spell(doc, space, ascii_only)
-    members = [f'"binding"{space}:{space}{binding}', f'"doc"{space}:{space}{document}']
+    members = [f'"binding"{space}:{space}{binding}', f'"{name}"{space}:{space}{document}']
     if omit_zero and binding == 0:
         members.pop(0)
     if doc_first:
         members.reverse()
     inside = f"{space},{space}".join(members)
-    line = f'{space}{{{space}"captured"{space}:{space}{{{space}{inside}{space}}}{space}}}'
+    beside = f',"$internal":{{"a":[{space}]}}' if internal else ""
+    line = f'{space}{{{space}"captured"{space}:{space}{{{space}{inside}{space}}}{space}{beside}}}'
     found = split_captured((line + "\n" * newline).encode())
     assert found == (binding, document.encode())
     assert exact(found[1]) == exact(document)

@@ -1,7 +1,7 @@
 """A connector that plays a script: a real process over real pipes, with whatever behaviour a test wants.
 
 ``python scripted_connector.py FOLDER``: the folder holds ``script.json`` and takes ``requests.jsonl``, every request
-that came, in order, each with the process's id. The script:
+that came, in order, each with the process's id, and ``environment.json``, the last process's variables. The script:
 
 ``tables``
     What is discovered: ``{"name": "public/t", "key": ["/id"], "schema": {…}, "disable": false}``.
@@ -198,6 +198,7 @@ def binding(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    (FOLDER / "environment.json").write_text(json.dumps(dict(os.environ)))
     request = read()
     if request is None:
         return

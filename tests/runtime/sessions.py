@@ -18,7 +18,7 @@ from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from runtime.interruption import Interruption
 from runtime.preparation import PreparedCapture
-from runtime.selection import SelectedTable
+from runtime.selection import SelectedTable, column_of
 from runtime.session import Session
 from runtime.steering.steering import Steering
 from tests.runtime.capture_folder import CaptureFolder
@@ -76,7 +76,8 @@ def table(
         collection=Collection(name=name, key=list(key), write_schema=dict(schema)),
         state_key=name.replace("/", "%2F"),
     )
-    return SelectedTable(".".join(path), binding)
+    columns = tuple(column for pointer in key if (column := column_of(pointer)) is not None)
+    return SelectedTable(".".join(path), binding, key=columns)
 
 
 def prepared(folder: CaptureFolder, *tables: SelectedTable, secrets: Iterable[str] = ()) -> PreparedCapture:

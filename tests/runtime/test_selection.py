@@ -242,3 +242,16 @@ def test_an_option_that_does_not_fit_any_more_is_for_the_connector_to_judge() ->
     selection = select(spec(), [FOUND[0], changed], [entry], [FOUND[1]])
     assert [one.name for one in selection.tables] == ["public.users"]
     assert any("text: there is no column nam" in warning for warning in selection.warnings)
+
+
+def test_columns_of_a_key_that_is_no_collections_key() -> None:
+    found = table("public.measured")
+    keyless = [f"/_meta/source/loc/{part}" for part in range(4)]
+    schema = {**found.document_schema, "x-key": ["id"]}
+    fallen_back = found.model_copy(update={"key": keyless, "document_schema": schema})
+    (chosen,) = select(spec(), [fallen_back], None).tables
+    assert (chosen.key, chosen.binding.collection.key) == (("id",), keyless)
+    (without,) = select(spec(), [found.model_copy(update={"key": keyless})], None).tables
+    assert without.key == ()
+    (configured,) = select(spec(), [fallen_back], [TableEntry(table="public.measured", key=["name"])]).tables
+    assert (configured.key, configured.binding.collection.key) == (("name",), ["/name"])

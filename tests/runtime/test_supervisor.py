@@ -30,7 +30,6 @@ def run(folder: CaptureFolder, *, until_caught_up: bool = True, display: Recorde
             display,
             until_caught_up=until_caught_up,
             first_delay_seconds=0.0001,
-            reopen_seconds=0.0,
         ).run()
     return display
 

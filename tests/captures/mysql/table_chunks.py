@@ -107,7 +107,7 @@ def table_chunks(database: Database, table: str, **options: Any) -> Iterator[Tab
 
 def documents(rows: Rows) -> list[Document]:
     """The columns of each row, from its line."""
-    lines = b"".join(rows.lines(b'{"captured":{"binding":0,"doc":{"_meta":{')).splitlines()
+    lines = b"".join(rows.lines(b'{"captured":{"binding":0,"doc":{"_meta":{"source":{"cursor":"')).splitlines()
     found = [orjson.loads(line)["captured"]["doc"] for line in lines]
     for document in found:
         del document["_meta"]

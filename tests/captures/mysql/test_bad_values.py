@@ -101,7 +101,7 @@ def test_any_day_from_log_and_chunk(day: Parts, moment: Parts, clock: Parts, pol
         bad = {name for name, parts in (("day", day), ("at", moment)) if not is_a_day(parts)}
         assert set(error.columns) == bad and error.key == b"2"
         with pytest.raises(BadValues) as raised:
-            chunk([packet])
+            chunk([packet], 0)
         assert raised.value.columns == error.columns and raised.value.key == b"2"
         return
     assert fine or policy != "stop"
@@ -110,8 +110,8 @@ def test_any_day_from_log_and_chunk(day: Parts, moment: Parts, clock: Parts, pol
     bad = found[1]["_meta"].pop("bad", None)
     assert (bad is not None) == (policy == "quarantine" and not fine)
     del found[1]["_meta"]
-    (tail,), (key,) = chunk([packet])
-    line = orjson.loads(b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c"' + tail)["captured"]["doc"]
+    (tail,), (key,) = chunk([packet], 0)
+    line = orjson.loads(b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{"cursor":"' + tail)["captured"]["doc"]
     assert line.pop("_meta").get("bad") == bad
     assert (line, key) == (found[1], b"2")
     if fine or policy == "text":

@@ -17,6 +17,7 @@ from captures.mysql.log import BinlogLog
 from captures.mysql.log_place import LogPlace
 from captures.mysql.position import LogPosition, parse_position
 from captures.mysql.session import connect
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.table_chunks import run, session_on
@@ -423,7 +424,9 @@ def test_a_place_that_the_log_does_not_have_is_an_error(
         start = replace(place, file=log.log.log_position.file) if place.offset > 4 else place
         connect_again = partial(connect, parse_endpoint(binlog_database.config()))
         with (
-            closing(BinlogLog(connect_again, 4712, start, log.source, emit_truncate=True, mariadb=not mysql)) as other,
+            closing(
+                BinlogLog(connect_again, 4712, start, log.source, truncation=Truncation.EMIT, mariadb=not mysql)
+            ) as other,
             pytest.raises(SourceError) as caught,
         ):
             for _ in range(1000):

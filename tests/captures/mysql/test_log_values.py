@@ -91,10 +91,10 @@ MARIADB_MORE = [
 
 
 def chunk_lines(database: Database, table: str, **options: Any) -> dict[bytes, bytes]:
-    """What a chunk has of each row after its head, by key."""
+    """What a chunk has of each row after its place, by key."""
     with table_chunks(database, table, **options) as chunks:
         rows: Rows = chunks.read().rows
-    return dict(zip(rows.keys, rows.tails, strict=True))
+    return {key: tail.partition(b'"}},')[2] for key, tail in zip(rows.keys, rows.tails, strict=True)}
 
 
 def agree(log: CapturedLog, table: str, **options: Any) -> None:

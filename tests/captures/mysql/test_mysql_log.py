@@ -22,6 +22,7 @@ from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
 from captures.mysql.position import LogPosition
 from captures.mysql.session import connect
+from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from tests.captures.mysql.binlog_server import SERVER_UUID, BinlogServer, LogWriter, binlog_server, event, query
@@ -127,7 +128,9 @@ START = LogPosition("binlog.000001", 4, f"{SERVER}:1-10")
 @contextmanager
 def reading(server: BinlogServer, start: LogPosition = START) -> Iterator[Reader]:
     config = parse_endpoint({"host": "127.0.0.1", "port": server.port, "user": "u", "password": "p"})
-    reader = Reader(BinlogLog(partial(connect, config), 99, start, OneTable(), emit_truncate=True, mariadb=False))
+    reader = Reader(
+        BinlogLog(partial(connect, config), 99, start, OneTable(), truncation=Truncation.EMIT, mariadb=False)
+    )
     try:
         yield reader
     finally:

@@ -108,10 +108,10 @@ def decode(kind: str, images: list[tuple[bytes | None, ...]]) -> tuple[list[str]
     body = bytes([len(CASES)]) + bitmaps + b"".join(map(image_of, images))
     sink = Sink([], TouchedKeys(), [])
     rows = RowDecoder(0, TABLE, "shop.t").decode(
-        kind, body, body.decode("latin-1"), 0, len(body), ('{"n":', "}"), 7, sink
+        kind, body, body.decode("latin-1"), 0, len(body), ('{"cursor":"f:4:', '"}'), 7, sink
     )
     lines = b"".join(sink.lines).decode("latin-1").split("\n")[:-1]
-    assert rows == 7 + len(images) // (2 if kind == UPDATE else 1)
+    assert rows == 7 + len(lines)
     for line in lines:
         orjson.loads(line.encode("latin-1"))
     assert sink.touched is not None
@@ -131,7 +131,7 @@ def test_inserts(rows: list[tuple[bytes | None, ...]]) -> None:
     lines, keys = decode(INSERT, rows)
     expected = [read(row) for row in rows]
     assert [line.partition('"source":')[2] for line in lines] == [
-        f'{{"n":{7 + number}}}}}{members}}}}}}}' for number, (members, _) in enumerate(expected)
+        f'{{"cursor":"f:4:{7 + number}"}}}}{members}}}}}}}' for number, (members, _) in enumerate(expected)
     ]
     assert set(keys) == {key for _, key in expected}
 
@@ -141,16 +141,17 @@ def test_updates(pairs: list[tuple[tuple[bytes | None, ...], tuple[bytes | None,
     images: list[tuple[bytes | None, ...]] = []
     expected: list[str] = []
     touched: set[bytes] = set()
-    for number, (before, after, same_key) in enumerate(pairs, 7):
+    for before, after, same_key in pairs:
+        number = 7 + len(expected)
         if same_key:
             after = tuple(before[place] if place in TABLE.key else value for place, value in enumerate(after))
         images += [before, after]
         (old, old_key), (new, key) = read(before), read(after)
         touched |= {old_key, key}
         if key == old_key:
-            expected.append(f'u{{"n":{number}}},"before":{{{old[1:]}}}}}{new}')
+            expected.append(f'u{{"cursor":"f:4:{number}"}},"before":{{{old[1:]}}}}}{new}')
         else:
-            expected += [f'd{{"n":{number}}}}}{old}', f'c{{"n":{number}}}}}{new}']
+            expected += [f'd{{"cursor":"f:4:{number}"}}}}{old}', f'c{{"cursor":"f:4:{number + 1}"}}}}{new}']
     lines, keys = decode(UPDATE, images)
     found = [line.partition('"op":"')[2].replace('","source":', "", 1).removesuffix("}}}") for line in lines]
     assert found == expected

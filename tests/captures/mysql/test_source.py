@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -67,7 +68,8 @@ def test_lines_of_chunks_and_truncations(table: Database) -> None:
     position = 7 << 40 | 1234
     with opened(table) as source:
         head = source.chunk_head(0, position)
-        assert b'"snapshot":true' in head and b'.000007:1234:0"' in head and head.endswith(b"},")
+        assert b'"snapshot":true' in head and re.search(rb"\.000007:1234:\d{13}$", head)
+        assert source.chunk_head(0, position) != head  # Rows of different chunks have different places.
         assert b'"op":"t"' in source.truncation(0, position)
     with opened(table, truncate="ignore") as source:
         assert source.truncation(0, position) == b""

@@ -28,6 +28,7 @@ class Table:
     session: Connection
     reader: CopyChunkReader
     binding: PostgresBinding
+    emissions: int = 0
 
     @property
     def target(self) -> ScanTarget:
@@ -49,7 +50,8 @@ class Table:
 
     def documents(self, rows: Rows, position: int = 1) -> list[Document]:
         """The documents of a chunk's rows as they are written out at a position."""
-        lines = b"".join(rows.lines(self.binding.chunk_head(position)))
+        self.emissions += 1
+        lines = b"".join(rows.lines(self.binding.chunk_head(position, self.emissions)))
         return [json.loads(line)["captured"]["doc"] for line in lines.splitlines()]
 
     def scan(self, limit: int = 10, **request: Any) -> list[Document]:

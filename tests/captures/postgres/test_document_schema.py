@@ -24,9 +24,11 @@ _PYTHON_TYPES: dict[str, Any] = {
 }
 _ANNOTATIONS = {
     "$schema", "description", "format", "contentEncoding", "contentMediaType",
-    "x-precision", "x-scale", "x-local", "x-enum",
+    "x-precision", "x-scale", "x-local", "x-enum", "x-complete",
 }  # fmt: skip
-_ASSERTIONS = {"type", "properties", "required", "additionalProperties", "items", "enum", "minItems", "maxItems"}
+_ASSERTIONS = {
+    "type", "properties", "required", "additionalProperties", "items", "prefixItems", "enum", "minItems", "maxItems",
+}  # fmt: skip
 
 
 def check(value: Any, schema: Schema, where: str = "") -> None:
@@ -47,10 +49,11 @@ def check(value: Any, schema: Schema, where: str = "") -> None:
             inner = properties.get(name, schema["additionalProperties"])
             assert inner is not False, f"{where}/{name} is not in the schema"
             check(part, inner, f"{where}/{name}")
-    if isinstance(value, list) and "items" in schema:
+    if isinstance(value, list):
         assert schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)), where
+        items = schema["prefixItems"] if "prefixItems" in schema else [schema.get("items", {})] * len(value)
         for place, part in enumerate(value):
-            check(part, schema["items"], f"{where}/{place}")
+            check(part, items[place], f"{where}/{place}")
 
 
 @pytest.fixture
@@ -93,7 +96,7 @@ EXPECTED: Schema = {
     "j": {"contentMediaType": "application/json"},
     "jb": {"contentMediaType": "application/json"},
     "d": {"type": ["string", "null"], "format": "date"},
-    "ts": {"type": ["string", "null"], "format": "date-time", "x-local": True},
+    "ts": {"type": ["string", "null"], "x-local": True},
     "tz": {"type": ["string", "null"], "format": "date-time"},
     "tm": {"type": ["string", "null"]},
     "i": {"type": ["string", "null"]},
@@ -104,7 +107,7 @@ EXPECTED: Schema = {
         "type": ["object", "null"],
         "properties": {
             "a": {"type": ["integer", "null"]},
-            "b": {"type": ["string", "null"], "format": "date-time", "x-local": True},
+            "b": {"type": ["string", "null"], "x-local": True},
         },
         "required": ["a", "b"],
         "additionalProperties": False,
@@ -157,7 +160,7 @@ def test_truncates_have_no_columns(both: BothWays) -> None:
     table = both.table("t")
     schema = document_schema(table, table.columns, table.key, truncates=True)
     assert schema["required"] == ["_meta"]
-    check({"_meta": {"op": "t", "source": {"schema": "public", "table": "t", "loc": [1, 2, 3], "ts_ms": 4}}}, schema)
+    check({"_meta": {"op": "t", "source": {"schema": "public", "table": "t", "loc": [1, 2, 3, 4], "ts_ms": 4}}}, schema)
     assert document_schema(table, table.columns, table.key, truncates=False)["required"] == ["_meta", "b", "a"]
     assert "description" not in schema
 
@@ -172,7 +175,7 @@ def test_excluded_columns_and_other_keys(both: BothWays) -> None:
     assert schema["properties"]["a"] == {"type": "integer"}
     with pytest.raises(AssertionError, match="/secret is not in the schema"):
         check(
-            {"_meta": {"op": "c", "source": {"schema": "", "table": "", "loc": [1, 2, 3]}}, "a": 1, "secret": ""},
+            {"_meta": {"op": "c", "source": {"schema": "", "table": "", "loc": [1, 2, 3, 4]}}, "a": 1, "secret": ""},
             schema,
         )
 

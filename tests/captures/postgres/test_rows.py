@@ -25,7 +25,7 @@ Row = Sequence[Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 TYPES = {"text": 25, "bigint": 20, "boolean": 16, "timestamp without time zone": 1114, "integer[]": 1007}
-SOURCE = b'{"table":"t"}'
+SOURCE = b'{"table":"t","loc":[1,2,3,0]}'
 
 
 def column_type(name: str) -> ColumnType:
@@ -116,11 +116,17 @@ def raw_key(columns: Sequence[Column], key: Sequence[str], row: Row) -> bytes:
 
 
 def expected_document(
-    op: str, columns: Sequence[Column], emitted: Sequence[bool], row: Row, before: dict[str, Any] | None = None
+    op: str,
+    columns: Sequence[Column],
+    emitted: Sequence[bool],
+    row: Row,
+    before: dict[str, Any] | None = None,
+    *,
+    place: int = 0,
 ) -> dict[str, Any]:
     shown = [(c.name, value) for c, value, emit in zip(columns, row, emitted, strict=True) if emit]
     unchanged = [name for name, value in shown if value is UNCHANGED]
-    meta: dict[str, Any] = {"op": op, "source": {"table": "t"}}
+    meta: dict[str, Any] = {"op": op, "source": {"table": "t", "loc": [1, 2, 3, place]}}
     if before:
         meta["before"] = before
     if unchanged:
@@ -200,15 +206,17 @@ def test_log(data: st.DataObject) -> None:
         assert documents(lines) == [want]
         assert touched == ((new_key, "unchanged" in want["_meta"]),)
     else:
-        want = expected_document("c", columns, emitted, filled)
+        want = expected_document("c", columns, emitted, filled, place=1)
         assert documents(lines) == [deleted, want]
         assert touched == ((old_key, False), (new_key, "unchanged" in want["_meta"]))
 
 
 def chunk_rows(decoder: ChunkDecoder, lines: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Tails and keys, one by one."""
-    decoded = decoder.decode(lines)
-    return decoded.tails.split(TAIL_MARK), decoded.keys.split(KEY_MARK)
+    """Tails, without the rows' numbers with which they begin, and keys, one by one."""
+    decoded = decoder.decode(lines, 7)
+    numbers, tails = zip(*(tail.split(b"]}},", 1) for tail in decoded.tails.split(TAIL_MARK)), strict=True)
+    assert list(map(int, numbers)) == list(range(7, 7 + len(lines)))
+    return list(tails), decoded.keys.split(KEY_MARK)
 
 
 @given(st.data())
@@ -275,7 +283,7 @@ def test_tables_without_a_key_and_without_columns() -> None:
         [b"", b""],
     )
     assert documents(decoder_of().insert(message(b"I", (b"N", [])), SOURCE)) == [
-        {"_meta": {"op": "c", "source": {"table": "t"}}}
+        {"_meta": {"op": "c", "source": {"table": "t", "loc": [1, 2, 3, 0]}}}
     ]
     with pytest.raises(ValueError, match="without columns"):
         ChunkDecoder([], [])

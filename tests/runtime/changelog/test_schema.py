@@ -36,6 +36,8 @@ def types(schema: dict[str, Any] | None) -> list[tuple[str, str]]:
         ({"type": "string", "format": "date"}, "date", False),
         ({"type": "string", "format": "date-time"}, "timestamp", False),
         ({"type": "string", "format": "date-time", "x-local": True}, "timestamp_ntz", False),
+        ({"type": "string", "x-local": True}, "timestamp_ntz", False),
+        ({"type": "array", "items": {"type": ["string", "null"], "x-local": True}}, "array<timestamp_ntz>", False),
         ({"type": "string", "format": "number"}, "string", False),
         ({"type": "string", "format": "number", "x-precision": 38, "x-scale": 10}, "decimal(38,10)", False),
         ({"type": "string", "format": "number", "x-precision": 5}, "decimal(5,0)", False),
@@ -88,6 +90,12 @@ def test_parts_of_a_composed_schema_count() -> None:
         "unevaluatedProperties": False,
     }
     assert types(schema) == [("more", "string"), ("id", "bigint")]
+
+
+def test_conditions_that_only_say_how_documents_are_reduced_hide_no_columns() -> None:
+    reduce = {"reduce": {"strategy": "merge"}}
+    schema = closed(id={"type": "integer"}) | {"if": {"required": ["_meta"]}, "then": reduce, "else": reduce}
+    assert types(schema) == [("id", "bigint")]
 
 
 @pytest.mark.parametrize(

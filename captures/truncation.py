@@ -1,0 +1,53 @@
+"""What becomes of a TRUNCATE, and of what a table had downstream when it is read anew."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from protocol.codec import encode
+from protocol.messages import RUNTIME, BackfillBegin, BackfillComplete
+
+TruncateOption = Annotated[
+    Literal["auto", "emit", "ignore", "backfill"],
+    Field(
+        description="What a TRUNCATE becomes: a document with op t, nothing, or the begin and the end of a backfill, "
+        "for runtimes that know them; auto is emit under tidemark's runtime and ignore under any other"
+    ),
+]
+"""In a configuration."""
+
+
+class Truncation(StrEnum):
+    """What is written."""
+
+    EMIT = "emit"
+    """A document with op t, which has no key: only our runtime understands it."""
+    IGNORE = "ignore"
+    """Nothing."""
+    BACKFILL = "backfill"
+    """``backfillBegin`` and ``backfillComplete``."""
+
+
+def truncation(option: str) -> Truncation:
+    """What a configuration means under the runtime that there is."""
+    if option != "auto":
+        return Truncation(option)
+    ours = os.environ.get(RUNTIME, "") not in ("", "0")
+    return Truncation.EMIT if ours else Truncation.IGNORE
+
+
+def emptied(binding: int) -> list[bytes]:
+    """The lines of ``Truncation.BACKFILL`` for a TRUNCATE: all that the table has is what the log brings from here."""
+    return [encode(BackfillBegin(binding=binding)), encode(BackfillComplete(binding=binding))]
+
+
+def ignored(table: str) -> str:
+    """The warning of ``Truncation.IGNORE``."""
+    return (
+        f"{table} was truncated, which is ignored: its rows stay downstream. To have them removed, set truncate to "
+        "emit under tidemark's runtime, or to backfill under one that knows backfillBegin"
+    )

@@ -1,0 +1,58 @@
+"""What is known of a collection's documents after a connector said a part of it: every document that fitted still does.
+
+A ``sourcedSchema`` of Flow's connectors is no more than that: it widens what is known, and takes nothing away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.changelog.schema import UNCLEAR, Schema, UnclearSchema, kinds, members, whole
+
+_SAME = ("format", "contentEncoding", "contentMediaType", "x-precision", "x-scale", "x-local", "description")
+"""Keywords that stay where both sides have the same."""
+
+
+def union(known: Schema, more: Schema) -> Schema:
+    """A closed schema with the members of both that one of them names.
+
+    ``{}``, which is anything, where the second does not say what it has.
+    """
+    try:
+        added, _ = members(more)
+    except UnclearSchema:
+        return {}
+    try:
+        before, _ = members(known)
+    except UnclearSchema:
+        before = {}
+    properties = {name: whole(part, known) for name, part in before.items()}
+    for name, part in added.items():
+        found = whole(part, more)
+        properties[name] = _either(properties[name], found) if name in properties else found
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def is_closed(schema: Schema) -> bool:
+    """Whether documents have the members that it names and no others."""
+    try:
+        return members(schema)[1]
+    except UnclearSchema:
+        return False
+
+
+def _either(one: Schema, other: Schema) -> Schema:
+    """A schema of every value that fits one of two."""
+    if one == other:
+        return one
+    if "type" not in one or "type" not in other or UNCLEAR & (one.keys() | other.keys()):
+        return {}
+    merged: dict[str, Any] = {"type": sorted(kinds(one) | kinds(other))}
+    for keyword in _SAME:
+        if keyword in one and one[keyword] == other.get(keyword):
+            merged[keyword] = one[keyword]
+    if "items" in one and "items" in other:
+        merged["items"] = _either(whole(one["items"], one), whole(other["items"], other))
+    if bounds := [schema["maximum"] for schema in (one, other) if "maximum" in schema]:
+        merged["maximum"] = max(bounds)  # Without any, an integer has 64 bits.
+    return merged
