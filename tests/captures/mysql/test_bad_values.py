@@ -67,7 +67,7 @@ def decoder(policy: Any) -> RowDecoder:
 def decode(rows: RowDecoder, kind: str, images: list[bytes]) -> list[dict[str, Any]]:
     body = b"\x03" + b"\x07" * (2 if kind == UPDATE else 1) + b"".join(images)
     sink = Sink([], TouchedKeys(), [])
-    rows.decode(kind, body, body.decode("latin-1"), 0, len(body), ('{"n":', "}"), 0, sink)
+    rows.decode(kind, body, body.decode("latin-1"), 0, len(body), ('{"cursor":"log:4:', '"}'), 0, sink)
     return [orjson.loads(line)["captured"]["doc"] for line in b"".join(sink.lines).splitlines()]
 
 
@@ -111,7 +111,8 @@ def test_any_day_from_log_and_chunk(day: Parts, moment: Parts, clock: Parts, pol
     assert (bad is not None) == (policy == "quarantine" and not fine)
     del found[1]["_meta"]
     (tail,), (key,) = chunk([packet], 0)
-    line = orjson.loads(b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{"cursor":"' + tail)["captured"]["doc"]
+    head = b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{"cursor":"'
+    line = orjson.loads(head + tail)["captured"]["doc"]
     assert line.pop("_meta").get("bad") == bad
     assert (line, key) == (found[1], b"2")
     if fine or policy == "text":

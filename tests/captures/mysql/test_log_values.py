@@ -94,7 +94,7 @@ def chunk_lines(database: Database, table: str, **options: Any) -> dict[bytes, b
     """What a chunk has of each row after its place, by key."""
     with table_chunks(database, table, **options) as chunks:
         rows: Rows = chunks.read().rows
-    return {key: tail.partition(b'"}},')[2] for key, tail in zip(rows.keys, rows.tails, strict=True)}
+    return {key: tail.partition(b'"}')[2] for key, tail in zip(rows.keys, rows.tails, strict=True)}
 
 
 def agree(log: CapturedLog, table: str, **options: Any) -> None:

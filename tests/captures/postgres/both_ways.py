@@ -80,7 +80,7 @@ class BothWays:
             return [], []
         tails, keys = ChunkDecoder(columns, table.key, table=f"public.{name}").decode(rows)
         # A tail begins with its row's number in the chunk, the last part of loc.
-        return [_HEAD + tail.partition(b"]}},")[2] for tail in tails.split(TAIL_MARK)], keys.split(KEY_MARK)
+        return [_HEAD + tail.partition(b"]}")[2] for tail in tails.split(TAIL_MARK)], keys.split(KEY_MARK)
 
     def messages(self) -> Iterator[bytes]:
         """The messages of pgoutput that came since the last call."""

@@ -88,7 +88,7 @@ def test_chunks_and_log_treat_them_alike(data: st.DataObject) -> None:
     log = compile_log_decoder(0, columns, relation, ["id"], table="public.t")
     fields = b"".join(b"n" if v is None else b"t%b%b" % (len(v).to_bytes(4, "big"), v.encode()) for v in row)
     message = b"I\0\0\0\1N%b%b" % (len(row).to_bytes(2, "big"), fields)
-    head = b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{}'
+    head = b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{"loc":[1,2,3,'
     chunk = ChunkDecoder(columns, ["id"], table="public.t")
     try:
         tails = chunk.decode([line, line]).tails.split(TAIL_MARK)
@@ -98,7 +98,7 @@ def test_chunks_and_log_treat_them_alike(data: st.DataObject) -> None:
             log.insert(message, b"{}")
         assert raised.value.columns == error.columns
         return
-    assert [head + tail for tail in tails] == [log.insert(message, b"{}")] * 2
+    assert [head + tail for tail in tails] == [log.insert(message, b'{"loc":[1,2,3,%d]}' % row) for row in (0, 1)]
     found = orjson.loads(head + tails[0])["captured"]["doc"]
     for n, oid in enumerate(oids):
         assert found[f"v{n}"] is None or policy == "text" or keeps_to_its_format(oid, found[f"v{n}"])

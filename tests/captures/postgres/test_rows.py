@@ -214,7 +214,7 @@ def test_log(data: st.DataObject) -> None:
 def chunk_rows(decoder: ChunkDecoder, lines: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Tails, without the rows' numbers with which they begin, and keys, one by one."""
     decoded = decoder.decode(lines, 7)
-    numbers, tails = zip(*(tail.split(b"]}},", 1) for tail in decoded.tails.split(TAIL_MARK)), strict=True)
+    numbers, tails = zip(*(tail.split(b"]}", 1) for tail in decoded.tails.split(TAIL_MARK)), strict=True)
     assert list(map(int, numbers)) == list(range(7, 7 + len(lines)))
     return list(tails), decoded.keys.split(KEY_MARK)
 
