@@ -59,7 +59,7 @@ class Progress(BaseModel):
     Attributes:
         tables: By resource path joined with a dot.
         position: The log position that has been emitted.
-        lag_seconds: Age of the last transaction read from the log, None when the log is read to its end.
+        lag_seconds: Age of the last transaction read from the log, 0 when it is read to its end, None when unknown.
         retained_bytes: Log that the source keeps for this capture.
         retained_limit: How much it keeps at most before it takes the position away; None when there is no limit.
         retained_seconds_left: Until that at the present rate; None when it does not grow, or nobody can say.

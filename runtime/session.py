@@ -278,6 +278,13 @@ class Session:
         self._commit()
 
     def _commit(self) -> None:
+        """Commits what there is; no commit is in flight."""
+        if not self._batch.events and self._state == self._writer.state:
+            # An idle connector that was opened again says no more than its schemas: all of that is durable already.
+            self._acknowledge(self._checkpoints)
+            self._checkpoints = 0
+            self._begun_at = None
+            return
         self._committer.start(self._batch, self._state, self._checkpoints)
         self._batch = self._writer.begin()
         self._checkpoints = 0
@@ -298,10 +305,13 @@ class Session:
             raise self._broken(error) from None
         if commit.segments or commit.state.updated or not commit.state.merge_patch:
             self.advanced = True
-        if self._opened is not None and self._opened.explicit_acknowledgements and commit.checkpoints:
-            self._talk.acknowledge(commit.checkpoints)
+        self._acknowledge(commit.checkpoints)
         self._steering.committed(self._writer.state)
         self._display.committed(commit)
+
+    def _acknowledge(self, checkpoints: int) -> None:
+        if self._opened is not None and self._opened.explicit_acknowledgements and checkpoints:
+            self._talk.acknowledge(checkpoints)
 
     # The end.
 
@@ -319,6 +329,7 @@ class Session:
             self._wait_for_commit()
         if self._begun_at is not None:
             self._commit()
+        if self._committer.busy:
             self._wait_for_commit()
 
     def _broken(self, error: ProtocolError, line: int | None = None) -> ConnectorError:
