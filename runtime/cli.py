@@ -15,16 +15,17 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from protocol.errors import TidemarkError
 from runtime.commands.capture import capture
 from runtime.commands.check import check, discover
 from runtime.commands.demo import demo
 from runtime.commands.init import init
-from runtime.commands.log import log_commands, status
+from runtime.commands.log import log_commands
 from runtime.commands.materialize import materialize
 from runtime.commands.plan import plan
+from runtime.commands.status import status
 from runtime.commands.steer import backfill, pause, priority, resume
 from runtime.commands.tail import tail
+from runtime.failures import failure_of
 
 INTERRUPTED = 130
 
@@ -86,19 +87,13 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
-        status = 0
-    except TidemarkError as error:
-        sys.stderr.write(error.explanation)
-        status = error.exit_status
+        exit_status = 0
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    except OSError as error:
-        place = f" {error.filename}" if error.filename else ""
-        sys.stderr.write(TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}").explanation)
-        status = 1
+        exit_status = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing is swallowed, it is said and ends in 1
-        if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+        failure = failure_of(error)
+        if failure.code == "TM-RUN-014" and os.environ.get("LOG_LEVEL", "").lower() == "debug":
             traceback.print_exc()
-        sys.stderr.write(TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}").explanation)
-        status = 1
-    sys.exit(status)
+        sys.stderr.write(failure.explanation)
+        exit_status = failure.exit_status
+    sys.exit(exit_status)

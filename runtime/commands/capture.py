@@ -56,6 +56,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         return _prepare(settings, display, until_caught_up=until_caught_up)
 
     with Interruption() as interruption, display, _LoggingTo(display), log:
+        display.begin()
         prepared = prepare(settings)
         display.expect(table.name for table in prepared.tables)
         with CaptureFileWatch(file, settings, before, prepare, display) as watch:

@@ -25,6 +25,7 @@ def written(root: Path) -> dict[str, Any]:
 def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
     with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
         display.log(status("scanning"))
+        display.begin()
         assert written(tmp_path)["state"] == "scanning"
         display.log(status("scanning"))
         display.log(status("paused"))
@@ -34,6 +35,7 @@ def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
 
 def test_the_end_is_written_at_once(tmp_path: Path) -> None:
     with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
+        display.begin()
         display.log(status("scanning"))
         display.log(status("done"))
     assert written(tmp_path)["state"] == "done"
