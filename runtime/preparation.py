@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from protocol.capture_file import CaptureFile
+from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
 from protocol.plan import PLAN
 from runtime.connector.calls import Caller
@@ -28,6 +29,8 @@ class PreparedCapture:
         environment: Variables for the connector.
         spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
         version: Changes when the bindings do.
+        silence_seconds: How long the connector may say nothing; 0 for as long as it likes.
+        answer_seconds: How long it may take for an answer.
     """
 
     connector: Connector
@@ -36,6 +39,8 @@ class PreparedCapture:
     spec: CaptureSpec
     tables: list[SelectedTable]
     version: str
+    silence_seconds: float = SILENCE_SECONDS
+    answer_seconds: float = ANSWER_SECONDS
 
 
 class Preparation:
@@ -72,7 +77,7 @@ class Preparation:
             PLAN: "",
             **(variables or {}),
         }
-        self._caller = Caller(self.connector, self.environment, self.redactor, log)
+        self._caller = Caller(self.connector, self.environment, self.redactor, log, file.connector.answer)
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
         """What the connector is and which tables it finds. Raises as ``Caller`` does."""
@@ -94,7 +99,14 @@ class Preparation:
         names = [(table.name, table.binding.state_key, table.binding.resource_config) for table in settled]
         version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
         return PreparedCapture(
-            self.connector, self.environment, self.redactor, self._capture(settled), settled, version
+            self.connector,
+            self.environment,
+            self.redactor,
+            self._capture(settled),
+            settled,
+            version,
+            self._file.connector.silence,
+            self._file.connector.answer,
         )
 
     def apply(self, prepared: PreparedCapture) -> str:

@@ -22,7 +22,7 @@ from runtime.changelog.batch import Batch, BoundCollection
 from runtime.changelog.writer import LogWriter
 from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
-from runtime.connector.interface import GRACE_SECONDS
+from runtime.connector.watchdog import Watchdog
 from runtime.interruption import Interruption
 from runtime.lines import LineCutter
 from runtime.progress.display import Display
@@ -31,6 +31,9 @@ from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 
 READ_BYTES = 1024 * 1024
+
+FINISH_SECONDS = 10.0
+"""How long a connector may go on after its stdin has ended."""
 
 LOOK_SECONDS = 0.5
 """The session looks around at least this often: at the orders for it, and at the capture file."""
@@ -60,6 +63,7 @@ class Session:
         display: Is told of each commit.
         steering: Orders to pass on.
         watch: When the capture file was edited, the connector is asked to end; None for a file that is not watched.
+        watchdog: Ends a session whose connector hangs.
 
     Attributes:
         advanced: Something new was committed: documents, or a state that differs from the one before.
@@ -76,6 +80,7 @@ class Session:
         display: Display,
         steering: Steering,
         watch: CaptureFileWatch | None,
+        watchdog: Watchdog,
     ) -> None:
         self._talk = talk
         self._name = name
@@ -85,6 +90,7 @@ class Session:
         self._display = display
         self._steering = steering
         self._watch = watch
+        self._watchdog = watchdog
         self._bound = [self._bind(table, table.binding.collection.write_schema) for table in tables]
         # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
         self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
@@ -138,6 +144,9 @@ class Session:
                 if not piece:
                     break
                 self._read(cutter, piece)
+                self._watchdog.said()
+            else:
+                self._watchdog.look()
             self._commit_if_due()
             self._look_around(selector, ready)
         self._end(inside_line=cutter.inside_line)
@@ -148,8 +157,8 @@ class Session:
         if self._watch is None:
             return
         if self._outdated_at is not None:
-            if time.monotonic() - self._outdated_at > GRACE_SECONDS:
-                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {GRACE_SECONDS:.0f} s after stdin ended")
+            if time.monotonic() - self._outdated_at > FINISH_SECONDS:
+                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {FINISH_SECONDS:.0f} s after stdin ended")
             return
         self._watch.look()
         if self._watch.descriptor in ready:
@@ -214,6 +223,7 @@ class Session:
     def _control(self, response: Response) -> None:
         if isinstance(response, Opened) and self._opened is None:
             self._opened = response
+            self._watchdog.opened()
             if not response.explicit_acknowledgements:
                 self._talk.finish()
             return

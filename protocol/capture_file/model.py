@@ -10,6 +10,12 @@ from pydantic import BaseModel, BeforeValidator, Field, JsonValue, PrivateAttr, 
 from protocol.capture_file.spark_entry import SparkEntry
 from protocol.capture_file.values import STRICT, Bytes, LocalPath, Seconds
 
+SILENCE_SECONDS = 60.0
+"""Six of the heartbeats of our connectors."""
+
+ANSWER_SECONDS = 600.0
+"""Discovering a hundred thousand tables of a slow catalog takes minutes, not more."""
+
 
 def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
@@ -20,6 +26,8 @@ class ConnectorEntry(BaseModel):
 
     Attributes:
         network: The engine's network that the container joins; ``host`` reaches a database on this machine.
+        silence: Seconds after which a connector that says nothing any more is ended and opened again; 0 for never.
+        answer: Seconds that it may take for an answer.
     """
 
     model_config = STRICT
@@ -27,6 +35,8 @@ class ConnectorEntry(BaseModel):
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     network: str = ""
+    silence: Annotated[Seconds, Field(ge=0)] = SILENCE_SECONDS
+    answer: Annotated[Seconds, Field(gt=0)] = ANSWER_SECONDS
     config: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +88,21 @@ def test_a_disk_that_is_full(database: Any, small_disk: Path, tmp_path: Path) ->
         (small_disk / "filler").unlink()
         wait_until(lambda: status(capture)["error"]["passed"], 60, "there is space again")
         assert status(capture)["data"]["commit"] > before["commit"]
+
+
+def test_a_connector_that_hangs(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, 20)
+    source = source_of(each_database)
+    config = {**slot_of(each_database), "heartbeat_seconds": 1}
+    connector = {"command": ["python", "-m", source.connector], "silence": "4s"}
+    capture = Capture(tmp_path, each_database, config, connector)
+    with capture.start() as running:
+        wait_until(lambda: is_caught_up(capture), 60, "it is caught up")
+        hanging = capture.connector_of(running)
+        assert hanging is not None
+        os.kill(hanging, signal.SIGSTOP)
+        wait_until(lambda: (status(capture)["error"] or {}).get("code") == "TM-RUN-019", 30, "the hang is told")
+        with contextlib.closing(source.connect(autocommit=True)) as connection:
+            connection.cursor().execute("DELETE FROM accounts")
+        wait_until(lambda: is_caught_up(capture) and capture.connector_of(running) != hanging, 60, "another goes on")
+        wait_until(lambda: capture.differences() == [], 60, "nothing is lost")
