@@ -8,7 +8,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from types import FrameType
+
+import orjson
 
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
@@ -21,13 +24,16 @@ from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
+    KNOWN_STATE,
     STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,
+    Binding,
     Control,
     Discover,
     Discovered,
+    JsonObject,
     Message,
     Open,
     Opened,
@@ -100,21 +106,25 @@ def answer(database: Database, request: Request) -> Message:
             resource_path_pointers=database.resource_path_pointers,
         )
     if isinstance(request, Discover):
-        return Discovered(bindings=database.discover(request.config))
+        return Discovered(bindings=database.discover(database.with_names(request.config, "", {})))
     if isinstance(request, Validate):
-        paths = database.validate(request.config, request.bindings)
+        config = database.with_names(request.config, request.name, known_state())
+        paths = database.validate(config, request.bindings)
         if os.environ.get(PLAN, "") not in ("", "0"):
-            _plan(database, request)
+            _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
-        return Applied(action_description=database.apply(request.capture.config, request.capture.bindings))
+        spec = request.capture
+        config = database.with_names(spec.config, spec.name, known_state())
+        return Applied(action_description=database.apply(config, spec.bindings))
     assert isinstance(request, Acknowledge | Control)
     raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
 
 
 def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
     """Runs a capture session."""
-    source = database.open(request.capture.config, request.capture.bindings)
+    spec = request.capture
+    source = database.open(database.with_names(spec.config, spec.name, request.state), spec.bindings)
     wakeup = Wakeup()
     following = SessionRequests(requests, wakeup)
     try:
@@ -136,9 +146,18 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
         wakeup.close()
 
 
-def _plan(database: Database, request: Validate) -> None:
+def known_state() -> JsonObject:
+    """What the runtime says of where the capture stands; nothing where it does not say."""
+    try:
+        state = orjson.loads(os.environ.get(KNOWN_STATE, ""))
+    except orjson.JSONDecodeError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
     """Writes the plan of a backfill to stderr, without anything being written at the source."""
-    with contextlib.closing(database.open(request.config, request.bindings, only_reads=True)) as source:
+    with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)
     logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})
 

@@ -33,6 +33,15 @@ MAX_UINT32 = 0xFFFFFFFF
 STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """Environment variable: a connector ends once every backfill is done and the log is read to where the server was."""
 
+LOG_ID = "TIDEMARK_LOG"
+"""Environment variable: the id of the change log that a capture goes into. Set by this project's runtime."""
+
+KNOWN_STATE = "TIDEMARK_STATE"
+"""Environment variable of ``validate``: where the capture stands, JSON of the small members of its state."""
+
+CHECK = "TIDEMARK_CHECK"
+"""Environment variable: ``validate`` says what ``open`` would say, too. ``running``: while the capture runs."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 

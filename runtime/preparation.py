@@ -11,7 +11,17 @@ import orjson
 
 from protocol.capture_file import CaptureFile
 from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
-from protocol.messages import STOP_WHEN_CAUGHT_UP, Binding, CaptureSpec, DiscoveredBinding, SpecResponse
+from protocol.messages import (
+    CHECK,
+    KNOWN_STATE,
+    LOG_ID,
+    STOP_WHEN_CAUGHT_UP,
+    Binding,
+    CaptureSpec,
+    DiscoveredBinding,
+    JsonObject,
+    SpecResponse,
+)
 from protocol.plan import PLAN
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
@@ -51,6 +61,8 @@ class Preparation:
         log: Takes the connector's log lines.
         until_caught_up: The connector is to end once it is caught up.
         variables: More variables for the connector's environment.
+        log_id: Of the change log; empty where there is none yet.
+        state: The connector's, as the change log has it.
 
     Raises:
         UsageError: ``TM-CFG-003`` when a secret cannot be had.
@@ -63,6 +75,8 @@ class Preparation:
         *,
         until_caught_up: bool = False,
         variables: Mapping[str, str] | None = None,
+        log_id: str = "",
+        state: JsonObject | None = None,
     ) -> None:
         self._file = file
         self._config, secrets = resolve(file.connector.config, file.folder)
@@ -75,6 +89,9 @@ class Preparation:
             # Said in both cases: a variable of the user's own must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
             PLAN: "",
+            CHECK: "",
+            LOG_ID: log_id,
+            KNOWN_STATE: _small(state or {}),
             **(variables or {}),
         }
         self._caller = Caller(self.connector, self.environment, self.redactor, log, file.connector.answer)
@@ -120,6 +137,18 @@ class Preparation:
             config=self._config,
             bindings=[table.binding for table in tables],
         )
+
+
+def _small(state: JsonObject) -> str:
+    """The members of a state that are no tables' own, as JSON: an environment takes no more."""
+    scalar = (str, int, float, bool)
+    members = {name: value for name, value in state.items() if isinstance(value, scalar)}
+    parts = {
+        name: {inner: part for inner, part in value.items() if isinstance(part, scalar)}
+        for name, value in state.items()
+        if isinstance(value, dict)
+    }
+    return orjson.dumps(members | {name: part for name, part in parts.items() if part}).decode()
 
 
 def _with_path(binding: Binding, path: list[str]) -> Binding:

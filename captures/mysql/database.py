@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from captures.mysql.bindings import bound_tables, captured_columns
 from captures.mysql.catalog import read_tables
 from captures.mysql.columns import Table
-from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
+from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource, replica_id_of
 from captures.mysql.document_schema import document_schema
 from captures.mysql.prerequisites import unmet
 from captures.mysql.session import Session, asking, connect
@@ -35,6 +35,9 @@ class MysqlDatabase:
         self.resource_path_pointers = ["/schema", "/table"]
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
+
+    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        return {**config, "server_id": config.get("server_id") or replica_id_of(config, capture)} if capture else config
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)

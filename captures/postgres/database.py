@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator, Sequence
 
 import psycopg
@@ -14,12 +15,14 @@ from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
+from captures.postgres.names import with_names
+from captures.postgres.ownership import NOBODY, Owner
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
 from protocol.logs import log_failure
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +38,12 @@ class PostgresDatabase:
         self.resource_path_pointers = ["/schema", "/table"]
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
+
+        self._owner = NOBODY
+
+    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        self._owner = Owner(capture, os.environ.get(LOG_ID, ""))
+        return with_names(config, capture, state)
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)
@@ -65,7 +74,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
-        return PostgresSource(endpoint, bindings, resources)
+        return PostgresSource(endpoint, bindings, resources, self._owner)
 
 
 @contextlib.contextmanager

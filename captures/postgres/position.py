@@ -79,6 +79,7 @@ class ServerLog:
             "timeline": self.timeline,
             "database": config.database,
             "slot": config.slot,
+            "publication": config.publication,
         }
         return {**identity, "standby": True} if self.standby else identity
 

@@ -224,4 +224,18 @@ CODES = (
         "`sslrootcert`, and `verify-full` a server certificate for the very name in `host`. A client certificate needs "
         "`sslcert` and `sslkey`; the key's file must be readable by its owner only, and not have a passphrase.",
     ),
+    ErrorCode(
+        "TM-PG-040",
+        "The replication slot is another capture's",
+        Policy.MANUAL,
+        "Configure another slot for one of the captures, or none: by default a slot has its capture's name. Two captures "
+        "that read one slot would each move it past what the other still needs.",
+    ),
+    ErrorCode(
+        "TM-PG-041",
+        "The replication slot is there before the capture has begun",
+        Policy.MANUAL,
+        "If the capture has run before, its change log is missing: bring it back. To begin anew, drop the slot with the "
+        "statement that the error gives. If somebody has made the slot for this capture, set create: false.",
+    ),
 )

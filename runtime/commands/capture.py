@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -14,6 +14,7 @@ from rich.console import Console
 from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
+from runtime.known_log import KnownLog
 from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -21,6 +22,9 @@ from runtime.progress.lines import LineDisplay
 from runtime.progress.live import LiveDisplay
 from runtime.progress.status_file import StatusFile
 from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
+
+if TYPE_CHECKING:
+    from runtime.owned_log import OwnedLog
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -49,11 +53,11 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         LiveDisplay(figures, level, console) if console.is_terminal and not json else LineDisplay(figures, level)
     )
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
-    log = OwnedLog(settings.log_path, settings.capture)
+    log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     display = StatusFile(settings.log_path, shown)
 
     def prepare(settings: CaptureFile) -> PreparedCapture:
-        return _prepare(settings, display, until_caught_up=until_caught_up)
+        return _prepare(settings, display, log, until_caught_up=until_caught_up)
 
     with Interruption() as interruption, display, _LoggingTo(display), log:
         display.begin()
@@ -72,9 +76,10 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         )
 
 
-def _prepare(settings: CaptureFile, display: Display, *, until_caught_up: bool) -> PreparedCapture:
+def _prepare(settings: CaptureFile, display: Display, log: OwnedLog, *, until_caught_up: bool) -> PreparedCapture:
     """Everything between the capture file and ``open``: discover, choose, validate, apply."""
-    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up)
+    log_id, state = log.known()
+    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)
     spec, discovered = preparation.discover()
     selection = preparation.select(spec, discovered)
     for warning in selection.warnings:

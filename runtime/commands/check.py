@@ -19,6 +19,7 @@ from protocol.changelog.layout import COMMITS, HEADER
 from protocol.errors import ChangeLogError, TidemarkError
 from protocol.logs import LogLine
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.known_log import KnownLog
 from runtime.preparation import Preparation
 from runtime.selection import Selection, resource_path
 
@@ -39,7 +40,7 @@ def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
     The capture file, its secrets, the connector, the tables it names, the source's prerequisites, the change log.
     Nothing is changed anywhere. Exit status 1 when something is wrong.
     """
-    findings = Checker(read_capture_file(file)).run()
+    findings = Checker(read_capture_file(file), KnownLog(file)).run()
     if json:
         report = {"ok": all(finding.ok for finding in findings), "findings": [asdict(one) for one in findings]}
         sys.stdout.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE).decode())
@@ -56,8 +57,9 @@ def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
 class Checker:
     """Goes as far as it can, and notes every failure on the way."""
 
-    def __init__(self, file: CaptureFile) -> None:
+    def __init__(self, file: CaptureFile, known: KnownLog) -> None:
         self._file = file
+        self._known = known
         self._findings: list[Finding] = []
         self._errors: list[LogLine] = []
 
@@ -93,6 +95,10 @@ class Checker:
     def _new_log(self, path: Path) -> None:
         if any((path / COMMITS).glob("*.json")):
             raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, and {path} holds commits")
+        if log_id := self._known.log_id(path):
+            raise ChangeLogError(
+                "TM-LOG-013", f"the change log {log_id} is not at {path}, as {self._known.path} remembers"
+            )
         folder = next(place for place in (path, *path.parents) if os.path.lexists(place))
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise ChangeLogError("TM-LOG-008", f"cannot make {path}: {folder} is not a directory that can be written")

@@ -20,6 +20,7 @@ from typing import Any, Self
 import orjson
 
 from protocol.changelog import Commit
+from protocol.changelog.layout import HEADER
 from protocol.logs import LogLine
 from runtime.failures import failure_of
 from runtime.progress.display import Display
@@ -130,6 +131,8 @@ class StatusFile:
             **self._health.as_fields(),
         }
         try:
+            # A log that is gone is not to come back as a folder with nothing but this file.
+            (self._path.parent / HEADER).stat()
             _replace(self._path, _bytes({**essential, **self._figures.as_fields()}))
         except OSError as error:
             if _overwrite(self._path, _bytes(essential)):

@@ -319,5 +319,7 @@ def test_check_tells_of_a_log_that_cannot_be_written_or_read(captured: CaptureFo
     (log / HEADER).unlink()
     assert fault() == "TM-LOG-004"
     shutil.rmtree(log)
+    assert fault() == "TM-LOG-013"
+    (captured.path / ".capture.yaml.log").unlink()
     log.write_text("a file")
     assert fault() == "TM-LOG-008"
