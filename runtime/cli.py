@@ -1,7 +1,7 @@
 """The ``tidemark`` command.
 
-Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 130 interrupted (SIGINT or
-SIGTERM); of ``materialize`` 3 where a retry may succeed.
+Exit status: 0 done, 1 failed and a person must act (an error with a code on stderr), 2 wrong usage, 3 failed for now
+(the same command may succeed when it is run again), 130 interrupted (SIGINT or SIGTERM).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from runtime.commands.init import init
 from runtime.commands.log import log_commands
 from runtime.commands.materialize import materialize
 from runtime.commands.plan import plan
+from runtime.commands.printing import tell_failure
 from runtime.commands.status import status
 from runtime.commands.steer import backfill, pause, priority, resume
 from runtime.commands.tail import tail
-from runtime.failures import failure_of
+from runtime.failures import failure_of, status_of
 
 INTERRUPTED = 130
 
@@ -94,6 +95,6 @@ def main() -> NoReturn:
         failure = failure_of(error)
         if failure.code == "TM-RUN-014" and os.environ.get("LOG_LEVEL", "").lower() == "debug":
             traceback.print_exc()
-        sys.stderr.write(failure.explanation)
-        exit_status = failure.exit_status
+        exit_status = status_of(failure)
+        tell_failure(failure, exit_status, json="--json" in sys.argv[1:])
     sys.exit(exit_status)

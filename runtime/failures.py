@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
+
+FAILED_FOR_NOW = 3
+"""Exit status: nobody has to do anything but try again."""
 
 
 def failure_of(error: Exception) -> TidemarkError:
@@ -13,3 +17,8 @@ def failure_of(error: Exception) -> TidemarkError:
         place = f" {error.filename}" if error.filename else ""
         return TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}")
     return TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}")
+
+
+def status_of(error: TidemarkError) -> int:
+    """The exit status of a command that failed with this: 3 where the same may succeed when it is run again."""
+    return FAILED_FOR_NOW if error.entry.policy is Policy.RETRY else error.exit_status

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from protocol.capture_file import CaptureFile
+from protocol.capture_file import CaptureFile, LimitsEntry
 from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from protocol.logs import LEFT_OUT, LogLine
 from protocol.messages import (
     CHECK,
     KNOWN_STATE,
@@ -56,6 +57,9 @@ class PreparedCapture:
 class Preparation:
     """Makes the unary calls for one capture file.
 
+    Attributes:
+        reasons: Why tables are disabled, by recommended name, as far as the connector said.
+
     Args:
         file: The checked capture file.
         log: Takes the connector's log lines.
@@ -80,9 +84,11 @@ class Preparation:
     ) -> None:
         self._file = file
         self._config, secrets = resolve(file.connector.config, file.folder)
-        self.redactor = Redactor(secrets)
+        variables_of_file, more_secrets = resolve(file.connector.environment, file.folder, "environment")
+        self.redactor = Redactor(secrets | more_secrets)
         self.connector = _connector(file)
         self.environment = {
+            **{name: _as_variable(value) for name, value in variables_of_file.items()},
             "FLOW_RUNTIME_CODEC": "json",
             "LOG_FORMAT": "json",
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
@@ -94,7 +100,15 @@ class Preparation:
             KNOWN_STATE: _small(state or {}),
             **(variables or {}),
         }
-        self._caller = Caller(self.connector, self.environment, self.redactor, log, file.connector.answer)
+        self._log = log
+        self.reasons: dict[str, str] = {}
+        self._caller = Caller(self.connector, self.environment, self.redactor, self._hear, file.connector.answer)
+
+    def _hear(self, line: LogLine) -> None:
+        if line.event_type == LEFT_OUT:
+            self.reasons[str(line.fields.get("table"))] = str(line.fields.get("reason"))
+        else:
+            self._log(line)
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
         """What the connector is and which tables it finds. Raises as ``Caller`` does."""
@@ -103,7 +117,7 @@ class Preparation:
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
         """The tables that the capture file chooses. Raises as ``runtime.selection.select`` does."""
-        return select(spec, discovered, self._file.tables)
+        return select(spec, discovered, self._file.tables, self.reasons)
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
         """Asks the connector whether it can capture these tables. Raises as ``Caller`` does."""
@@ -139,6 +153,10 @@ class Preparation:
         )
 
 
+def _as_variable(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
 def _small(state: JsonObject) -> str:
     """The members of a state that are no tables' own, as JSON: an environment takes no more."""
     scalar = (str, int, float, bool)
@@ -162,4 +180,4 @@ def _connector(file: CaptureFile) -> Connector:
         return ProcessConnector(entry.command, file.folder)
     from runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
 
-    return ContainerConnector(entry.image, entry.network)
+    return ContainerConnector(entry.image, entry.network, capture=file.capture, limits=entry.limits or LimitsEntry())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -39,12 +39,18 @@ class Selection:
 
 
 def select(
-    spec: SpecResponse, discovered: Sequence[DiscoveredBinding], entries: Sequence[TableEntry] | None
+    spec: SpecResponse,
+    discovered: Sequence[DiscoveredBinding],
+    entries: Sequence[TableEntry] | None,
+    reasons: Mapping[str, str] = {},
 ) -> Selection:
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
     An entry that names a table wins over a pattern that covers it. A table that the connector disabled is skipped with
     a warning when a pattern covers it; an entry that names it must say how it is captured: by which key, or scan.
+
+    Args:
+        reasons: Why tables are disabled, by recommended name, as far as the connector says.
 
     Raises:
         UsageError: ``TM-CFG-004`` naming every entry without a table, ``TM-CFG-005`` an option that does not fit.
@@ -73,7 +79,8 @@ def select(
         raise UsageError("TM-CFG-004", "tables: " + "; ".join(problems))
     for name in covered:
         if found[name].disable and name not in named:
-            warnings.append(f"{name} is left out: the connector discovered it as disabled")
+            reason = reasons.get(found[name].recommended_name, "the connector discovered it as disabled")
+            warnings.append(f"{name} is left out: {reason}")
     chosen = {name: entry for name, entry in covered.items() if not found[name].disable} | named
     if not chosen:
         raise UsageError("TM-CFG-004", "tables: the connector discovered no table that can be captured")

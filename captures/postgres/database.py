@@ -20,9 +20,10 @@ from captures.postgres.ownership import NOBODY, Owner
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
-from protocol.errors import SourceError
-from protocol.logs import log_failure
-from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
+from captures.postgres.standing import standing_failures
+from protocol.errors import SourceError, codes_of
+from protocol.logs import log_failure, log_left_out
+from protocol.messages import CHECK, LOG_ID, Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -40,29 +41,38 @@ class PostgresDatabase:
         self.resource_config: type[BaseModel] = ResourceConfig
 
         self._owner = NOBODY
+        self._state: JsonObject = {}
 
     def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-        self._owner = Owner(capture, os.environ.get(LOG_ID, ""))
+        self._owner, self._state = Owner(capture, os.environ.get(LOG_ID, "")), state
         return with_names(config, capture, state)
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)
         with _session(endpoint, "discovering tables") as session:
             tables = read_tables(session)
-        return [_discovered(table, truncates=endpoint.truncate == "emit") for table in tables]
+        found = [_discovered(table, truncates=endpoint.truncate == "emit") for table in tables]
+        why = "it has no primary key, and without REPLICA IDENTITY FULL the log does not tell its rows apart"
+        for binding in found:
+            if binding.disable:
+                log_left_out(logger, binding.recommended_name, why)
+        return found
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "checking prerequisites") as session:
             failures = unmet(session, endpoint, resources, bound_tables(session, resources))
+            if check := os.environ.get(CHECK):
+                said = {str(failure) for failure in failures}
+                found = standing_failures(session, endpoint, self._owner, self._state, running=check == "running")
+                failures += [failure for failure in found if str(failure) not in said]
         if len(failures) == 1:
             raise failures[0]
         if failures:
             for failure in failures:
                 log_failure(logger, failure)
-            listed = "; ".join(str(failure) for failure in failures)
-            raise SourceError("TM-PG-010", f"{len(failures)} prerequisites are not met: {listed}")
+            raise SourceError("TM-PG-010", f"{len(failures)} prerequisites are not met: {codes_of(failures)}")
         return [resource.path for resource in resources]
 
     def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:

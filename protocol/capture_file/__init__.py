@@ -3,7 +3,7 @@
 Importing this needs no YAML reader; reading a file does.
 """
 
-from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, TableEntry
+from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
 from protocol.capture_file.reading import read_capture_file
 from protocol.capture_file.spark_entry import FoldEntry, SparkEntry
 
@@ -12,6 +12,7 @@ __all__ = [
     "CommitEntry",
     "ConnectorEntry",
     "FoldEntry",
+    "LimitsEntry",
     "SparkEntry",
     "TableEntry",
     "read_capture_file",

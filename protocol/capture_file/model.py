@@ -21,11 +21,29 @@ def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
 
 
+class LimitsEntry(BaseModel):
+    """``connector.limits``: of a container.
+
+    Attributes:
+        memory: In bytes.
+        cpus: Processors; by default all that the engine has.
+        processes: Processes and threads at the same time.
+    """
+
+    model_config = STRICT
+
+    memory: Annotated[Bytes, Field(ge=64 * 10**6)] = 4 * 10**9
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    processes: Annotated[int, Field(gt=0)] = 1024
+
+
 class ConnectorEntry(BaseModel):
     """``connector``: an image or a command, and its configuration with secrets still unresolved.
 
     Attributes:
         network: The engine's network that the container joins; ``host`` reaches a database on this machine.
+        environment: Variables for it, besides the few that every program needs; secrets still unresolved.
+        limits: Of a container.
         silence: Seconds after which a connector that says nothing any more is ended and opened again; 0 for never.
         answer: Seconds that it may take for an answer.
     """
@@ -35,6 +53,8 @@ class ConnectorEntry(BaseModel):
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     network: str = ""
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], JsonValue] = {}
+    limits: LimitsEntry | None = None
     silence: Annotated[Seconds, Field(ge=0)] = SILENCE_SECONDS
     answer: Annotated[Seconds, Field(gt=0)] = ANSWER_SECONDS
     config: dict[str, JsonValue] = {}
@@ -45,6 +65,8 @@ class ConnectorEntry(BaseModel):
             raise ValueError("give exactly one of image and command")
         if self.network and self.image is None:
             raise ValueError("network is for an image, a command has the network of this machine")
+        if self.limits is not None and self.image is None:
+            raise ValueError("limits are for an image, a command has those of this machine")
         return self
 
 
@@ -95,7 +117,11 @@ class CommitEntry(BaseModel):
 
 
 class CaptureFile(BaseModel):
-    """A capture file, checked. Relative paths in it start at ``folder``, which holds the file."""
+    """A capture file, checked. Relative paths in it start at ``folder``, which holds the file.
+
+    Attributes:
+        readable_by: Who may read the change log and the status besides the user that writes them.
+    """
 
     model_config = STRICT
 
@@ -104,6 +130,7 @@ class CaptureFile(BaseModel):
     tables: list[Annotated[TableEntry, BeforeValidator(_table)]] | None = None
     log: LocalPath
     commit: CommitEntry = CommitEntry()
+    readable_by: Literal["owner", "group", "all"] = "group"
     spark: SparkEntry | None = None
     _folder: Path = PrivateAttr(default=Path())
 

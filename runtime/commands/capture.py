@@ -15,6 +15,7 @@ from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
 from runtime.known_log import KnownLog
+from runtime.permissions import write_for
 from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -46,6 +47,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)
     settings = read_capture_file(file)
+    write_for(settings.readable_by)
     level = os.environ.get("LOG_LEVEL", "info")
     figures = Figures()
     console = Console(stderr=True)

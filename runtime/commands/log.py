@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC
 from typing import Any
 
-import orjson
 import typer
 
-from protocol.changelog import ChangeLog, Commit
-from runtime.commands.arguments import JsonOption, LogArgument
+from protocol.changelog import Commit
+from runtime.commands.arguments import JsonOption, LogArgument, open_log
+from runtime.commands.printing import say, say_json
 from runtime.progress.live import size
 
 log_commands = typer.Typer(help="Look into a change log.", no_args_is_help=True)
@@ -20,17 +19,17 @@ log_commands = typer.Typer(help="Look into a change log.", no_args_is_help=True)
 def list_commits(log: LogArgument, json: JsonOption = False) -> None:
     """List the commits of a change log, the oldest first, one a line."""
     if not json:
-        sys.stdout.write(
+        say(
             f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  {'in memory':>9}  "
             "tables\n"
         )
-    for commit in ChangeLog(log).commits():
+    for commit in open_log(log).commits():
         if json:
-            sys.stdout.write(orjson.dumps(_row(commit), option=orjson.OPT_APPEND_NEWLINE).decode())
+            say_json(_row(commit))
             continue
         row = _row(commit)
         tables = ", ".join(dict.fromkeys(segment.collection.replace("/", ".") for segment in commit.segments))
-        sys.stdout.write(
+        say(
             f"{commit.number:>8}  {commit.time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z     {commit.epoch:>5}  "
             f"{commit.first_offset:>12}  {row['events']:>9}  {size(row['bytes']):>9}  "
             f"{size(row['uncompressed']):>9}  {tables or '-'}\n"

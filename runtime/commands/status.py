@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from protocol.capture_file import CaptureFile, read_capture_file
 from protocol.changelog import ChangeLog
 from runtime.commands.arguments import JsonOption
+from runtime.commands.printing import print_table, say, say_json
 from runtime.progress.live import duration, size
 from runtime.progress.liveness import Liveness, liveness, time_of
 from runtime.progress.status_file import read_status
@@ -40,7 +37,7 @@ def status(
     life = liveness(progress, now)
     report = _report(log, file, progress, life, now)
     if json:
-        sys.stdout.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE).decode())
+        say_json(report)
         return
     _print(report, life, now)
 
@@ -106,7 +103,6 @@ def _set_aside_by_spark(file: CaptureFile, log: ChangeLog) -> dict[str, str]:
 
 
 def _print(report: dict[str, Any], life: Liveness, now: datetime) -> None:
-    say = sys.stdout.write
     say(f"capture  {report['capture']}\nlog      {report['log']}\nstate    {_in_words(life, now)}\n")
     if (error := report["error"]) is not None:
         say(f"error    {error['code']}, {_when(error, now)}: {error['message']}\n")
@@ -160,16 +156,12 @@ def _print_tables(report: dict[str, Any]) -> None:
     names = sorted({*report["tables"], *progress})
     if not names:
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("table", overflow="fold")
-    for column in ("events", "size", "rows", "of about", "left"):
-        table.add_column(column, justify="right")
-    table.add_column("backfill", overflow="fold")
+    rows = []
     for name in names:
         totals = report["tables"].get(name, {"events": 0, "bytes": 0})
-        table.add_row(name, f"{totals['events']:,}", size(totals["bytes"]), *_backfill(progress.get(name, {})))
-    sys.stdout.write("\n")
-    Console().print(table, markup=False)
+        rows.append([name, f"{totals['events']:,}", size(totals["bytes"]), *_backfill(progress.get(name, {}))])
+    say("\n")
+    print_table(["table"], ["events", "size", "rows", "of about", "left"], rows, "backfill")
 
 
 def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:

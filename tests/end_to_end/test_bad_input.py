@@ -36,13 +36,13 @@ def fails(ended: Ended, code: str, *words: str, status: int = 1) -> None:
 def test_wrong_host(capture: Capture, command: str) -> None:
     capture.config["host"] = "host.invalid"
     capture.write()
-    fails(capture.run(command), "TM-PG-001", r"host\.invalid")
+    fails(capture.run(command), "TM-PG-001", r"host\.invalid", status=3)
 
 
 def test_wrong_port(capture: Capture) -> None:
     capture.config["port"] = 1
     capture.write()
-    fails(capture.run("capture"), "TM-PG-001", r"\b1\b")
+    fails(capture.run("capture"), "TM-PG-001", r"\b1\b", status=3)
 
 
 @pytest.mark.parametrize("command", ["capture", "check", "discover"])
