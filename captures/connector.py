@@ -78,7 +78,7 @@ def main(database: DatabaseFactory) -> int:
     except BrokenPipeError:
         log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
     except Stopped as stopped:
-        logger.info("stopped by a signal")
+        logger.debug("stopped by a signal")  # Whoever sent it says why; before that reason it would only mislead.
         return stopped.exit_status
     except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
         logger.debug("unexpected error", exc_info=True)

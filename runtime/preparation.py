@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from protocol.capture_file import CaptureFile, LimitsEntry
+from protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from protocol.logs import LEFT_OUT, LogLine
 from protocol.messages import (
@@ -24,6 +24,7 @@ from protocol.messages import (
     SpecResponse,
 )
 from protocol.plan import PLAN
+from runtime.config_check import mistakes
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
@@ -111,8 +112,15 @@ class Preparation:
             self._log(line)
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
-        """What the connector is and which tables it finds. Raises as ``Caller`` does."""
+        """What the connector is and which tables it finds.
+
+        Raises:
+            UsageError: ``TM-CFG-002`` the configuration does not fit the connector's schema.
+            ConnectorError: As ``Caller`` does.
+        """
         spec = self._caller.spec()
+        if found := mistakes(spec.config_schema, self._config):
+            raise mistakes_in(self._file, [(("connector", "config", *place), text) for place, text in found])
         return spec, self._caller.discover(self._config).bindings
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:

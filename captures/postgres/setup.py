@@ -94,8 +94,8 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
         f"publication {config.publication} was dropped, or is younger than replication slot {config.slot}: what was "
         "changed while it was not there is in no log",
         remedy=f"Run, as the tables' owner, unless it is there again: {publish}; Drop the slot, which still has those "
-        f"changes: {drop_slot(config).as_string(None)}; Then capture into a new change log, or set "
-        "`on_lost_position: backfill`: both read the tables again.",
+        f"changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: backfill`: all tables are read "
+        "again. Or begin anew with another `log`, and another `spark.warehouse` for what Spark keeps.",
     )
 
 

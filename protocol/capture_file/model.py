@@ -132,23 +132,27 @@ class CaptureFile(BaseModel):
     commit: CommitEntry = CommitEntry()
     readable_by: Literal["owner", "group", "all"] = "group"
     spark: SparkEntry | None = None
-    _folder: Path = PrivateAttr(default=Path())
+    _path: Path = PrivateAttr(default=Path())
 
     @classmethod
-    def checked(cls, content: Any, folder: Path) -> CaptureFile:
-        """The capture file that ``folder`` holds with this content.
+    def checked(cls, content: Any, path: Path) -> CaptureFile:
+        """The capture file at ``path`` with this content.
 
         Raises:
             pydantic.ValidationError: With every mistake, except in YAML itself.
         """
         file = cls.model_validate(content)
-        file._folder = folder
+        file._path = path
         return file
 
     @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
     def folder(self) -> Path:
-        return self._folder
+        return self._path.absolute().parent
 
     @property
     def log_path(self) -> Path:
-        return self._folder / self.log
+        return self.folder / self.log

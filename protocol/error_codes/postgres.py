@@ -89,14 +89,14 @@ CODES = (
         "TM-PG-015",
         "The server no longer has the log that the capture needs",
         Policy.MANUAL,
-        "Changes are lost between the capture's position and the server's. Capture into a new change log, or set "
+        "Changes are lost between the capture's position and the server's. Begin anew with another log and another spark.warehouse, or set "
         "`on_lost_position: backfill`: both read the tables again. docs/postgres.md says what each cause needs.",
     ),
     ErrorCode(
         "TM-PG-016",
         "The position belongs to another server or a later time",
         Policy.MANUAL,
-        "Point the capture at the server that it read before, or capture into a new change log, or set "
+        "Point the capture at the server that it read before, or begin anew with another log and another spark.warehouse, or set "
         "`on_lost_position: backfill`: both read the tables again.",
     ),
     ErrorCode(
@@ -139,7 +139,7 @@ CODES = (
         "TM-PG-023",
         "The connector's configuration is wrong",
         Policy.MANUAL,
-        'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/postgres.md explains them.',
+        "Correct the named entries of connector.config in the capture file; docs/postgres.md explains all of them.",
     ),
     ErrorCode(
         "TM-PG-024",

@@ -30,6 +30,8 @@ from runtime.selection import Selection, resource_path
 
 MARKS = {"ok": "ok  ", "warning": "warn", "failure": "FAIL"}
 
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+
 LEAST_FREE_BYTES = 16 * 1024 * 1024
 """With less space than this the next commits fail."""
 
@@ -85,6 +87,12 @@ class Checker:
 
     def run(self) -> list[Finding]:
         self._good(f"the capture file is well-formed: capture {self._file.capture}")
+        entry = self._file.connector
+        if entry.image is not None and entry.network != "host" and entry.config.get("host") in _OWN_NAMES:
+            self._warn(
+                f"connector.config.host is {entry.config['host']}, which in a container is the container itself",
+                remedy="Set connector.network: host, or name the database's host as containers reach it.",
+            )
         try:
             self._log()
         except TidemarkError as error:

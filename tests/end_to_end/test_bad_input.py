@@ -97,7 +97,14 @@ def test_no_capture_file(capture: Capture) -> None:
 def test_connector_option_with_a_typo(capture: Capture) -> None:
     capture.config["publicaton"] = "tidemark"
     capture.write()
-    fails(capture.run("capture"), "TM-PG-023", "publicaton")
+    wrong = r"line \d+: connector\.config\.publicaton: unknown key \(did you mean publication\?\)"
+    fails(capture.run("capture"), "TM-CFG-002", wrong, status=2)
+    del capture.config["publicaton"]
+    capture.config |= {"port": 70_000, "backfill": {"raeders": 2}, "sslmode": "none"}
+    capture.write()
+    said = capture.run("check")
+    for words in (r"config\.port: .*at most 65535", r"raeders: .*mean readers", r"sslmode: .*one of disable"):
+        fails(said, "TM-CFG-002", r"3 mistakes", words)
 
 
 def test_log_directory_of_another_capture(capture: Capture) -> None:

@@ -294,6 +294,10 @@ def test_discover_lists_what_is_chosen(folder: CaptureFolder) -> None:
 
 
 def test_init_writes_a_file_that_is_well_formed(folder: CaptureFolder) -> None:
+    assert folder.run("init", "mysql.yaml", "--source", "mysql").returncode == 0
+    done = folder.run("check", "mysql.yaml", environment={"MYSQL_PASSWORD": "x"})
+    assert done.stdout.startswith("ok    the capture file is well-formed: capture shop")
+    assert "connectors.mysql answers" in done.stdout or "TM-MY-" in done.stdout, done.stdout
     assert folder.run("init", "new.yaml").returncode == 0
     failed(folder.run("init", "new.yaml"), 2, "TM-CFG-006")
     failed(folder.run("init", "none/new.yaml"), 1, "TM-RUN-013")
