@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from json import dumps
 
 import orjson
 from rich.console import Console
@@ -68,4 +69,4 @@ def tell_failure(failure: TidemarkError, exit_status: int, *, json: bool) -> Non
         "exit_status": exit_status,
     }
     line = {"ts": datetime.now(UTC).isoformat(), "level": "error", "message": failure.message, "fields": fields}
-    sys.stderr.write(visible_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode()))
+    sys.stderr.write(f"{dumps(line)}\n")  # all in ASCII

@@ -22,7 +22,7 @@ def role(database: Database) -> Iterator[str]:
     """A role that has every right a capture needs, and nothing more."""
     name = f"{database.name}_cdc"
     with database.connect() as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD 'cdc'".encode())
+        connection.execute(f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD 'sesame'".encode())
         connection.execute(f"GRANT CREATE ON DATABASE {database.name} TO {name}".encode())
         for table in ("accounts", "entries", "labels"):
             connection.execute(f"ALTER TABLE {table} OWNER TO {name}".encode())
@@ -58,7 +58,7 @@ def follow(capture: Capture, database: Database, code: str, command: str = "capt
 def test_a_right_that_is_revoked(database: Database, tmp_path: Path, revoked: str, code: str) -> None:
     create_tables(database, 20)
     with role(database) as name:
-        capture = Capture(tmp_path, database, {"user": name, "password": "cdc"})
+        capture = Capture(tmp_path, database, {"user": name, "password": "sesame"})
         capture.catch_up()
         with database.connect() as connection:
             connection.execute(revoked.format(database=database.name, role=name).encode())
