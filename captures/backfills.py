@@ -201,7 +201,7 @@ class Backfills:
                 write(piece)
         for backfill, chunk, _ in ready:
             if chunk.request.scan and backfill.done:
-                logger.info("backfilled %s", backfill.table.name, extra={"rows": backfill.ranges.rows})
+                logger.info("%s is read to its end", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
     # Chunks are started.

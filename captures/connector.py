@@ -8,8 +8,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from types import FrameType
 from urllib.parse import urljoin
+
+import orjson
 
 from captures.collection import check_keys
 from captures.engine import Capture
@@ -23,13 +26,16 @@ from captures.state import CaptureState
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
+    KNOWN_STATE,
     STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,
+    Binding,
     Control,
     Discover,
     Discovered,
+    JsonObject,
     Message,
     Open,
     Opened,
@@ -77,7 +83,7 @@ def main(database: DatabaseFactory) -> int:
     except BrokenPipeError:
         log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
     except Stopped as stopped:
-        logger.info("stopped by a signal")
+        logger.debug("stopped by a signal")  # Whoever sent it says why; before that reason it would only mislead.
         return stopped.exit_status
     except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
         logger.debug("unexpected error", exc_info=True)
@@ -105,15 +111,18 @@ def answer(database: Database, request: Request) -> Message:
             resource_path_pointers=database.resource_path_pointers,
         )
     if isinstance(request, Discover):
-        return Discovered(bindings=database.discover(request.config))
+        return Discovered(bindings=database.discover(database.with_names(request.config, "", {})))
     if isinstance(request, Validate):
         check_keys(request.bindings, database.fallback_key)
-        paths = database.validate(request.config, request.bindings)
+        config = database.with_names(request.config, request.name, known_state())
+        paths = database.validate(config, request.bindings)
         if os.environ.get(PLAN, "") not in ("", "0"):
-            _plan(database, request)
+            _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
-        return Applied(action_description=database.apply(request.capture.config, request.capture.bindings))
+        spec = request.capture
+        config = database.with_names(spec.config, spec.name, known_state())
+        return Applied(action_description=database.apply(config, spec.bindings))
     assert isinstance(request, Acknowledge | Control)
     raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
 
@@ -127,8 +136,9 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
     """
     if not request.range.whole:
         raise ConnectorError("TM-CAP-011", "the session was opened for a part of the key range only")
-    check_keys(request.capture.bindings, database.fallback_key)
-    source = database.open(request.capture.config, request.capture.bindings)
+    spec = request.capture
+    check_keys(spec.bindings, database.fallback_key)
+    source = database.open(database.with_names(spec.config, spec.name, request.state), spec.bindings)
     wakeup = Wakeup()
     following = SessionRequests(requests, wakeup)
     try:
@@ -150,9 +160,18 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
         wakeup.close()
 
 
-def _plan(database: Database, request: Validate) -> None:
+def known_state() -> JsonObject:
+    """What the runtime says of where the capture stands; nothing where it does not say."""
+    try:
+        state = orjson.loads(os.environ.get(KNOWN_STATE, ""))
+    except orjson.JSONDecodeError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
     """Writes the plan of a backfill to stderr, without anything being written at the source."""
-    with contextlib.closing(database.open(request.config, request.bindings, only_reads=True)) as source:
+    with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)
     logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})
 

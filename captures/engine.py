@@ -330,7 +330,8 @@ class Capture:
         awaited = [self._wakeup.descriptor, *([] if ended is None else [ended])]
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
-            ready = select.select(awaited, [], [], left)[0]
+            ready = select.select(awaited, [], [], min(left, IDLE_SECONDS))[0]
+            self._status.still_away(self._outages.away_seconds)
             self._wakeup.clear()
             durable = self._checkpoints.durable()
             self._durable = self._durable if durable is None else durable

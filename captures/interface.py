@@ -480,6 +480,14 @@ class Database(Protocol):
     endpoint_config: type[BaseModel]
     resource_config: type[BaseModel]
 
+    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        """The configuration with what it does not say and what depends on the capture. Comes before any other call.
+
+        Args:
+            capture: Its name; empty where the runtime gives none.
+            state: As far as it is known.
+        """
+
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:

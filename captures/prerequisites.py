@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from protocol.errors import SourceError
+from protocol.errors import SourceError, codes_of
 from protocol.logs import log_failure
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ class Unmet:
     def all(self) -> list[SourceError]:
         return [*self.source, *(failure for failures in self.tables for failure in failures)]
 
+    def with_source(self, *more: SourceError) -> Unmet:
+        """The same, and more that no table can be captured without."""
+        return replace(self, source=[*self.source, *more])
+
     def enforce(self, several: str) -> None:
         """Warns of tables that cannot be captured, where others can: when the capture opens they are set aside.
 
@@ -47,5 +51,4 @@ class Unmet:
             raise failures[0]
         for failure in failures:
             log_failure(logger, failure)
-        listed = "; ".join(str(failure) for failure in failures)
-        raise SourceError(several, f"{len(failures)} prerequisites are not met: {listed}")
+        raise SourceError(several, f"{len(failures)} prerequisites are not met: {codes_of(failures)}")

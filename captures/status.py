@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 STATUS_SECONDS = 1.0
 """While something moves."""
 
-QUIET_SECONDS = 30.0
-"""While nothing does."""
+QUIET_SECONDS = 10.0
+"""While nothing does; more often where heartbeats are. A runtime takes a longer silence for a connector that hangs."""
 
 _HALTED = ("paused", "failed", "set_aside")
 
@@ -30,6 +30,7 @@ class StatusReports:
         self._source = source
         self._backfills = backfills
         self._clock = clock
+        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.heartbeat_seconds))
         self._reported_at = clock() - STATUS_SECONDS
         self._last = Progress()
         self._speeds = [Speed() for _ in backfills.tables]
@@ -43,13 +44,19 @@ class StatusReports:
             return
         progress = self._progress(position, log, drained=drained)
         quiet = _moving(progress) == _moving(self._last)
-        if quiet and now - self._reported_at < QUIET_SECONDS:
+        if quiet and now - self._reported_at < self._quiet_seconds:
             return
         self._write(progress)
 
     def away(self, seconds: float) -> None:
         """Writes that the source has not been reached for so long; the rest is as it was."""
-        self._write(self._last.model_copy(update={"away_seconds": round(seconds, 1), "lag_seconds": None}))
+        update = {"away_seconds": round(seconds, 1), "lag_seconds": None, "caught_up": False}
+        self._write(self._last.model_copy(update=update))
+
+    def still_away(self, seconds: float) -> None:
+        """Writes it again, if a line is due."""
+        if self._clock() - self._reported_at >= self._quiet_seconds:
+            self.away(seconds)
 
     def finish(self, position: int, log: LogStream) -> None:
         """The last line of a capture that is caught up."""
@@ -63,7 +70,7 @@ class StatusReports:
     def _progress(self, position: int, log: LogStream, *, drained: bool) -> Progress:
         now = self._clock()
         retained, limit = self._source.retained_bytes(), self._source.retention_limit()
-        lag = None
+        lag = 0.0 if drained else None
         if not drained and log.committed_at is not None:
             lag = max(0.0, round(time.time() - log.committed_at, 3))
         tables = {
@@ -83,6 +90,7 @@ class StatusReports:
             retained_bytes=retained,
             retained_limit=limit,
             retained_seconds_left=self._retained_left(now, retained, limit),
+            caught_up=drained and not unfinished,
         )
 
     def _retained_left(self, now: float, retained: int | None, limit: int | None) -> float | None:
@@ -126,7 +134,7 @@ def _rows_left(unfinished: list[TableProgress]) -> int | None:
 def _moving(progress: Progress) -> tuple[object, ...]:
     """What has to change for a line to be news. Speeds die down by themselves."""
     tables = [(table.rows_done, table.state, table.error, table.bad_values) for table in progress.tables.values()]
-    return progress.position, tables, progress.held, progress.away_seconds is None
+    return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0
 
 
 def _in_words(progress: Progress) -> str:

@@ -16,6 +16,9 @@ person should do. A message names what happened and where; it never holds a row'
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from protocol.error_codes import CODES, ErrorCode
 
 
@@ -55,6 +58,12 @@ class TidemarkError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.message, self.remedy))
+
+
+def codes_of(errors: Iterable[TidemarkError]) -> str:
+    """The codes of errors that are told one by one, each with its count where there are several."""
+    counts = Counter(error.code for error in errors)
+    return ", ".join(f"{count} × {code}" if count > 1 else code for code, count in counts.items())
 
 
 def _rebuild(kind: type[TidemarkError], code: str, message: str, remedy: str) -> TidemarkError:

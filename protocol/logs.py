@@ -17,12 +17,16 @@ import orjson
 from pydantic import BaseModel
 
 from protocol.errors import TidemarkError
+from protocol.visible import visible_json
 
 STATUS = "connectorStatus"
 """``eventType`` of a status line."""
 
 CONTROL = "control"
 """``eventType`` of the line by which a connector says, when it has opened, that it takes ``control`` requests."""
+
+LEFT_OUT = "leftOut"
+"""``eventType`` of the line by which a connector says why it discovers a table as disabled."""
 
 _LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
@@ -62,7 +66,7 @@ class Progress(BaseModel):
     Attributes:
         tables: By resource path joined with a dot.
         position: The log position that has been emitted.
-        lag_seconds: Age of the last transaction read from the log, None when the log is read to its end.
+        lag_seconds: Age of the last transaction read from the log, 0 when it is read to its end, None when unknown.
         retained_bytes: Log that the source keeps for this capture.
         retained_limit: How much it keeps at most before it takes the position away; None when there is no limit.
         retained_seconds_left: Until that at the present rate; None when it does not grow, or nobody can say.
@@ -102,7 +106,7 @@ class JsonLines(logging.Formatter):
             line["fields"] = extra
         if record.exc_info and record.exc_info[0] is not None:
             line.setdefault("fields", {})["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        return visible_json(orjson.dumps(line, default=str).decode())
 
 
 def log_to_stderr(level: str = "info", stream: TextIO | None = None) -> None:
@@ -119,6 +123,11 @@ def log_failure(logger: logging.Logger, error: TidemarkError) -> None:
     """Logs an error as the last line of a process: what happened, the code, and what to do."""
     fields = {"code": error.code, "remedy": error.remedy, "documentation": error.documentation}
     logger.error("%s", error.message, extra=fields)
+
+
+def log_left_out(logger: logging.Logger, name: str, reason: str) -> None:
+    """Logs why a table, by its recommended name, is discovered as disabled."""
+    logger.info("%s is left out: %s", name, reason, extra={"eventType": LEFT_OUT, "table": name, "reason": reason})
 
 
 class LogLine(BaseModel):

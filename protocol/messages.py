@@ -44,6 +44,15 @@ COMPLETE = "x-complete"
 KEY_COLUMNS = "x-key"
 """In a discovered schema: names of the columns that tell rows apart, where they cannot be a collection's key."""
 
+LOG_ID = "TIDEMARK_LOG"
+"""Environment variable: the id of the change log that a capture goes into. Set by this project's runtime."""
+
+KNOWN_STATE = "TIDEMARK_STATE"
+"""Environment variable of ``validate``: where the capture stands, JSON of the small members of its state."""
+
+CHECK = "TIDEMARK_CHECK"
+"""Environment variable: ``validate`` says what ``open`` would say, too. ``running``: while the capture runs."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 

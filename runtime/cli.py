@@ -1,7 +1,7 @@
 """The ``tidemark`` command.
 
-Exit status: 0 done, 1 failed (an error with a code on stderr), 2 wrong usage, 130 interrupted (SIGINT or
-SIGTERM); of ``materialize`` 3 where a retry may succeed.
+Exit status: 0 done, 1 failed and a person must act (an error with a code on stderr), 2 wrong usage, 3 failed for now
+(the same command may succeed when it is run again), 130 interrupted (SIGINT or SIGTERM).
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from protocol.errors import TidemarkError
 from runtime.commands.capture import capture
 from runtime.commands.check import check, discover
 from runtime.commands.demo import demo
 from runtime.commands.init import init
-from runtime.commands.log import log_commands, status
+from runtime.commands.log import log_commands
 from runtime.commands.materialize import materialize
 from runtime.commands.plan import plan
+from runtime.commands.printing import tell_failure
+from runtime.commands.status import status
 from runtime.commands.steer import backfill, pause, priority, resume
 from runtime.commands.tail import tail
+from runtime.failures import failure_of, status_of
 
 INTERRUPTED = 130
 
@@ -86,19 +88,13 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
-        status = 0
-    except TidemarkError as error:
-        sys.stderr.write(error.explanation)
-        status = error.exit_status
+        exit_status = 0
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    except OSError as error:
-        place = f" {error.filename}" if error.filename else ""
-        sys.stderr.write(TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}").explanation)
-        status = 1
+        exit_status = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing is swallowed, it is said and ends in 1
-        if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+        failure = failure_of(error)
+        if failure.code == "TM-RUN-014" and os.environ.get("LOG_LEVEL", "").lower() == "debug":
             traceback.print_exc()
-        sys.stderr.write(TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}").explanation)
-        status = 1
-    sys.exit(status)
+        exit_status = status_of(failure)
+        tell_failure(failure, exit_status, json="--json" in sys.argv[1:])
+    sys.exit(exit_status)

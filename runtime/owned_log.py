@@ -6,22 +6,54 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from protocol.errors import ChangeLogError
+from protocol.messages import JsonObject
 from runtime.changelog.writer import LogWriter
+from runtime.known_log import KnownLog
 
 
 class OwnedLog:
-    """Opens the log's writer when it is asked for; again after ``close``, which a failure to write makes necessary."""
+    """Opens the log's writer when it is asked for; again after ``close``, which a failure to write makes necessary.
 
-    def __init__(self, root: Path, capture: str) -> None:
+    Only a first start makes a log. Where one was before and is not now, say with a volume that is not mounted, a new
+    one would have everything read again.
+
+    Args:
+        root: The log's folder.
+        capture: Its name.
+        known: Remembers beside the capture file which log it has; None where nothing is to be remembered.
+    """
+
+    def __init__(self, root: Path, capture: str, known: KnownLog | None = None) -> None:
         self._root = root
         self._capture = capture
         self._writer: LogWriter | None = None
+        self._known = known
+        self._log_id = ""
 
     def writer(self) -> LogWriter:
         """The writer. Raises as ``LogWriter.open`` does."""
         if self._writer is None:
-            self._writer = LogWriter.open(self._root, self._capture)
+            self._writer = self._open()
+            self._log_id = self._writer.log_id
+            if self._known is not None:
+                self._known.remember(self._root, self._log_id)
         return self._writer
+
+    def _open(self) -> LogWriter:
+        if self._known is None or self._log_id:
+            return LogWriter.open(self._root, self._capture, self._log_id)
+        try:
+            return LogWriter.open(self._root, self._capture, self._known.log_id(self._root))
+        except ChangeLogError as error:
+            if error.code != "TM-LOG-013":
+                raise
+            raise ChangeLogError(error.code, f"{error.message}, as {self._known.path} remembers") from None
+
+    def known(self) -> tuple[str, JsonObject]:
+        """The log's id and the connector's state, as of the last time that it was open. From any thread."""
+        writer = self._writer
+        return self._log_id, {} if writer is None else writer.state
 
     def close(self) -> None:
         """Gives the log free; what was not committed is gone."""

@@ -15,19 +15,20 @@ from protocol.errors import UsageError
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 
 
-def resolve(config: dict[str, Any], folder: Path) -> tuple[dict[str, Any], set[str]]:
+def resolve(config: dict[str, Any], folder: Path, place: str = "config") -> tuple[dict[str, Any], set[str]]:
     """The configuration with its secrets filled in, and all values that must not be shown.
 
     Those are the resolved ones, and texts that stand in the file itself under a name such as ``password``.
 
     Args:
+        place: What messages call it.
         folder: Where relative paths of ``{file: …}`` start. A file's last line end does not belong to the secret.
 
     Raises:
         UsageError: ``TM-CFG-003`` naming every variable that is not set and every file that cannot be read.
     """
     resolver = _Resolver(folder)
-    resolved = resolver.value(config, "config", secret=False)
+    resolved = resolver.value(config, place, secret=False)
     if resolver.missing:
         raise UsageError("TM-CFG-003", "; ".join(resolver.missing))
     return resolved, resolver.secrets

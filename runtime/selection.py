@@ -58,6 +58,7 @@ def select(
     discovered: Sequence[DiscoveredBinding],
     entries: Sequence[TableEntry] | None,
     known: Sequence[DiscoveredBinding] = (),
+    reasons: Mapping[str, str] = {},
 ) -> Selection:
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
@@ -68,6 +69,7 @@ def select(
     Args:
         known: The capture's tables when it was opened last. They are chosen also where they are not discovered now, or
             disabled, or their entry's options do not fit any more: what becomes of them is for the connector to say.
+        reasons: Why tables are disabled, by recommended name, as far as the connector says.
 
     Raises:
         UsageError: ``TM-CFG-004`` naming every entry without a table, ``TM-CFG-005`` an option that does not fit.
@@ -101,7 +103,8 @@ def select(
         raise UsageError("TM-CFG-004", "tables: " + "; ".join(problems))
     for name in covered:
         if found[name].disable and name not in named:
-            warnings.append(f"{name} is left out: the connector discovered it as disabled")
+            reason = reasons.get(found[name].recommended_name, "the connector discovered it as disabled")
+            warnings.append(f"{name} is left out: {reason}")
     chosen = {name: entry for name, entry in covered.items() if not found[name].disable} | named
     if not chosen:
         raise UsageError("TM-CFG-004", "tables: the connector discovered no table that can be captured")

@@ -34,7 +34,7 @@ from runtime.changelog.schema_union import is_closed, union
 from runtime.changelog.writer import LogWriter
 from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
-from runtime.connector.interface import GRACE_SECONDS
+from runtime.connector.watchdog import Watchdog
 from runtime.interruption import Interruption
 from runtime.lines import LineCutter
 from runtime.progress.display import Display
@@ -43,6 +43,9 @@ from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 
 READ_BYTES = 1024 * 1024
+
+FINISH_SECONDS = 10.0
+"""How long a connector may go on after its stdin has ended."""
 
 LOOK_SECONDS = 0.5
 """The session looks around at least this often: at the orders for it, and at the capture file."""
@@ -81,6 +84,7 @@ class Session:
         display: Is told of each commit.
         steering: Orders to pass on.
         watch: When the capture file was edited, the connector is asked to end; None for a file that is not watched.
+        watchdog: Ends a session whose connector hangs.
 
     Attributes:
         advanced: Something new was committed: documents, or a state that differs from the one before.
@@ -97,6 +101,7 @@ class Session:
         display: Display,
         steering: Steering,
         watch: CaptureFileWatch | None,
+        watchdog: Watchdog,
     ) -> None:
         self._talk = talk
         self._name = name
@@ -106,6 +111,7 @@ class Session:
         self._display = display
         self._steering = steering
         self._watch = watch
+        self._watchdog = watchdog
         self._bound = [_Bound(table, table.binding.collection.write_schema) for table in tables]
         # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
         self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
@@ -160,6 +166,9 @@ class Session:
                 if not piece:
                     break
                 self._read(cutter, piece)
+                self._watchdog.said()
+            else:
+                self._watchdog.look()
             self._commit_if_due()
             self._look_around(selector, ready)
         self._end(inside_line=cutter.inside_line)
@@ -170,8 +179,8 @@ class Session:
         if self._watch is None:
             return
         if self._outdated_at is not None:
-            if time.monotonic() - self._outdated_at > GRACE_SECONDS:
-                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {GRACE_SECONDS:.0f} s after stdin ended")
+            if time.monotonic() - self._outdated_at > FINISH_SECONDS:
+                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {FINISH_SECONDS:.0f} s after stdin ended")
             return
         self._watch.look()
         if self._watch.descriptor in ready:
@@ -236,6 +245,7 @@ class Session:
     def _control(self, response: Response) -> None:
         if isinstance(response, Opened) and self._opened is None:
             self._opened = response
+            self._watchdog.opened()
             if not response.explicit_acknowledgements:
                 self._talk.finish()
             return
@@ -308,6 +318,13 @@ class Session:
         self._commit()
 
     def _commit(self) -> None:
+        """Commits what there is; no commit is in flight."""
+        if not self._batch.events and self._state == self._writer.state:
+            # An idle connector that was opened again says no more than its schemas: all of that is durable already.
+            self._acknowledge(self._checkpoints)
+            self._checkpoints = 0
+            self._begun_at = None
+            return
         self._committer.start(self._batch, self._state, self._checkpoints)
         self._in_flight = self._batch
         self._batch = self._writer.begin()
@@ -330,10 +347,13 @@ class Session:
         self._tell_quarantine(self._in_flight)
         if commit.segments or commit.state.updated or not commit.state.merge_patch:
             self.advanced = True
-        if self._opened is not None and self._opened.explicit_acknowledgements and commit.checkpoints:
-            self._talk.acknowledge(commit.checkpoints)
+        self._acknowledge(commit.checkpoints)
         self._steering.committed(self._writer.state)
         self._display.committed(commit)
+
+    def _acknowledge(self, checkpoints: int) -> None:
+        if self._opened is not None and self._opened.explicit_acknowledgements and checkpoints:
+            self._talk.acknowledge(checkpoints)
 
     def _tell_quarantine(self, batch: Batch) -> None:
         for collection, (count, reason) in batch.quarantine.reasons.items():
@@ -360,6 +380,7 @@ class Session:
             self._wait_for_commit()
         if self._begun_at is not None:
             self._commit()
+        if self._committer.busy:
             self._wait_for_commit()
 
     def _broken(self, error: ProtocolError, line: int | None = None) -> ConnectorError:

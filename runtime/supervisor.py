@@ -15,6 +15,7 @@ from protocol.logs import LogLine
 from protocol.messages import Open
 from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
+from runtime.connector.watchdog import Watchdog
 from runtime.interruption import Interruption
 from runtime.owned_log import OwnedLog
 from runtime.preparation import PreparedCapture
@@ -64,6 +65,7 @@ class Supervisor:
         self._until_caught_up = until_caught_up
         self._watch = watch
         self._outdated = False
+        self._watchdog = _watchdog(prepared)
         self._first_delay = first_delay_seconds
 
     def run(self) -> None:
@@ -99,21 +101,33 @@ class Supervisor:
         """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
         if self._watch is not None and (edition := self._watch.take()) is not None:
             self._prepared, self._due = edition.prepared, edition.due
+            self._watchdog = _watchdog(edition.prepared)
             self._display.expect(table.name for table in self._prepared.tables)
         prepared, writer = self._prepared, self._log.writer()
         name = prepared.connector.name
         self._keep_applied(writer)
-        steering = Steering(writer.root, writer.state, self._display)
+        steering, watchdog = Steering(writer.root, writer.state, self._display), self._watchdog
+        watchdog.opening()
         running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
 
         def heard(line: LogLine) -> None:
             steering.heard(line)
+            watchdog.heard(line)
             self._display.log(line)
 
         with Conversation(name, running, prepared.redactor, heard) as talk:
             talk.send(Open(capture=prepared.spec, version=prepared.version, state=writer.state))
             session = Session(
-                talk, name, writer, prepared.tables, self._due, self._interruption, self._display, steering, self._watch
+                talk,
+                name,
+                writer,
+                prepared.tables,
+                self._due,
+                self._interruption,
+                self._display,
+                steering,
+                self._watch,
+                watchdog,
             )
             try:
                 session.run()
@@ -157,6 +171,10 @@ class Supervisor:
             code=error.code,
             remedy=error.remedy,
         )
+
+
+def _watchdog(prepared: PreparedCapture) -> Watchdog:
+    return Watchdog(prepared.connector.name, prepared.silence_seconds, prepared.answer_seconds)
 
 
 def _passes(error: BaseException) -> bool:

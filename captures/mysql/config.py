@@ -148,6 +148,13 @@ def replica_id(config: EndpointConfig, resources: Sequence[ResourceConfig]) -> i
     return int.from_bytes(digest[:4], "big") | 0x40000000
 
 
+def replica_id_of(config: JsonObject, capture: str) -> int:
+    """The server_id of a capture that has a name: two captures of the same tables must not have the same."""
+    place = [str(config.get(name, "")) for name in ("host", "port", "user")]
+    digest = hashlib.sha256("\1".join(["capture", *place, capture]).encode()).digest()
+    return int.from_bytes(digest[:4], "big") | 0x40000000
+
+
 def _parse(model: type[M], config: JsonObject, what: str) -> M:
     try:
         return model.model_validate(config)

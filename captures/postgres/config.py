@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from captures.backfill_config import BackfillConfig
 from captures.bad_values import EndpointPolicy, ResourcePolicy
 from captures.config_schema import Secret
+from captures.postgres.names import WITHOUT_A_NAME
 from captures.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
@@ -41,6 +42,11 @@ def parse_size(value: object) -> object:
     return int(match.group(1)) * _UNITS[match.group(2)]
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """The default depends on the capture: a form that fills in what stands here would give all of them the same."""
+    del schema["default"]
+
+
 class EndpointConfig(Strict):
     """The connector's configuration."""
 
@@ -55,9 +61,18 @@ class EndpointConfig(Strict):
     sslkey: Annotated[str | None, Field(description="File of the key of the client's certificate")] = None
     slot: Annotated[
         str,
-        Field(pattern=r"^[a-z0-9_]{1,63}$", description="Replication slot: lower-case letters, digits, underscores"),
-    ] = "tidemark"
-    publication: Annotated[str, Field(min_length=1, max_length=63)] = "tidemark"
+        Field(
+            pattern=r"^[a-z0-9_]{1,63}$",
+            description="Replication slot: lower-case letters, digits, underscores; tidemark_ and the capture's name",
+            json_schema_extra=_without_default,
+        ),
+    ] = WITHOUT_A_NAME
+    publication: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=63, description="By default called as the slot", json_schema_extra=_without_default
+        ),
+    ] = WITHOUT_A_NAME
     create: Annotated[bool, Field(description="Make slot and publication, and add tables to it, where absent")] = True
     read_only: Annotated[bool, Field(description="Write nothing at all to the source, not even a log message")] = False
     on_lost_position: Annotated[

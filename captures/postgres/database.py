@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 
 import psycopg
@@ -16,11 +17,17 @@ from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from captures.postgres.document_schema import document_schema
 from captures.postgres.event_place import LOC_PARTS
+from captures.postgres.names import with_names
+from captures.postgres.ownership import NOBODY, Owner
 from captures.postgres.prerequisites import unmet
 from captures.postgres.session import asking, connect
 from captures.postgres.source import PostgresSource
+from captures.postgres.standing import standing_failures
 from captures.truncation import Truncation
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from protocol.logs import log_left_out
+from protocol.messages import CHECK, LOG_ID, Binding, DiscoveredBinding, JsonObject
+
+logger = logging.getLogger(__name__)
 
 FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""
@@ -36,17 +43,33 @@ class PostgresDatabase:
         self.endpoint_config: type[BaseModel] = EndpointConfig
         self.resource_config: type[BaseModel] = ResourceConfig
 
+        self._owner = NOBODY
+        self._state: JsonObject = {}
+
+    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        self._owner, self._state = Owner(capture, os.environ.get(LOG_ID, "")), state
+        return with_names(config, capture, state)
+
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
         endpoint = parse_endpoint(config)
         with _session(endpoint, "discovering tables") as session:
             tables = read_tables(session)
-        return [_discovered(table, endpoint) for table in tables]
+        found = [_discovered(table, endpoint) for table in tables]
+        why = "it has no primary key, and without REPLICA IDENTITY FULL the log does not tell its rows apart"
+        for binding in found:
+            if binding.disable:
+                log_left_out(logger, binding.recommended_name, why)
+        return found
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "checking prerequisites") as session:
             found = unmet(session, endpoint, resources, bound_tables(session, resources))
+            if check := os.environ.get(CHECK):
+                said = {str(failure) for failure in found.all}
+                more = standing_failures(session, endpoint, self._owner, self._state, running=check == "running")
+                found = found.with_source(*(failure for failure in more if str(failure) not in said))
         found.enforce("TM-PG-010")
         return [resource.path for resource in resources]
 
@@ -62,7 +85,7 @@ class PostgresDatabase:
             raise failure
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
-        return PostgresSource(endpoint, bindings, resources)
+        return PostgresSource(endpoint, bindings, resources, self._owner)
 
 
 @contextlib.contextmanager

@@ -34,7 +34,10 @@ _INVALIDATED = {
 }
 """What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
 
-_ANEW = "Capture into a new change log, or set `on_lost_position: backfill`: both read the tables again."
+_ANEW = (
+    "Set `on_lost_position: backfill`: all tables are read again, into the same change log. Or begin anew with another "
+    "`log`, and another `spark.warehouse` for what Spark keeps: then drop the slot first, if it is there."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class ServerLog:
             "timeline": self.timeline,
             "database": config.database,
             "slot": config.slot,
+            "publication": config.publication,
         }
         return {**identity, "standby": True} if self.standby else identity
 
@@ -223,11 +227,14 @@ def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot
     """Raises LostPosition for a slot that was invalidated, ``TM-PG-013`` for one that is not ours to read."""
     check_slot_kind(config, slot.plugin, slot.database)
     if slot.invalidated:
-        again = f"SELECT pg_drop_replication_slot('{config.slot}'); {slot_statement(session, config)};"
+        by_hand = ""
+        if not config.create:
+            made = f"SELECT pg_drop_replication_slot('{config.slot}'); {slot_statement(session, config)};"
+            by_hand = f"As the connector is not to make the slot, run before that: {made}"
         raise LostPosition(
             "TM-PG-015",
             f"the server has invalidated replication slot {config.slot}: {slot.invalidated}",
-            remedy=" ".join(filter(None, [_INVALIDATED.get(slot.invalidated), _ANEW, f"By hand: {again}"])),
+            remedy=" ".join(filter(None, [_INVALIDATED.get(slot.invalidated), _ANEW, by_hand])),
         )
     if slot.synced and in_recovery(session):
         raise SourceError(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
@@ -224,6 +224,27 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
         return SourceError(
             "TM-PG-002",
             f"{where} does not let user {config.user} into database {config.database}: {reason}",
+        )
+    user = sql.Identifier(config.user).as_string(None)
+    if "pg_hba.conf rejects connection" in reason:
+        return SourceError(
+            "TM-PG-002",
+            f"{where} does not let user {config.user} into database {config.database}: {reason}",
+            remedy="A line of the server's pg_hba.conf says reject for this user, database and address. Put a line "
+            "that lets them in above it, then run: SELECT pg_reload_conf();",
+        )
+    if "permission denied for database" in reason:
+        database = sql.Identifier(config.database).as_string(None)
+        return SourceError(
+            "TM-PG-002",
+            f"user {config.user} may not connect to database {config.database} of {where}: {reason}",
+            remedy=f"Run, as the database's owner: GRANT CONNECT ON DATABASE {database} TO {user};",
+        )
+    if "denied to start WAL sender" in reason or "replication role to start walsender" in reason:
+        return SourceError(
+            "TM-PG-006",
+            f"user {config.user} may not replicate: {reason}",
+            remedy=f"Run, as a superuser: ALTER ROLE {user} REPLICATION; on RDS: GRANT rds_replication TO {user};",
         )
     if "database" in reason and "does not exist" in reason:
         return SourceError("TM-PG-003", f"{where} has no database {config.database}")

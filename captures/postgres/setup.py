@@ -24,6 +24,7 @@ FAILOVER_VERSION = 170000
 """Since this one, logical slots can be copied to replicas."""
 
 _INSUFFICIENT_PRIVILEGE = "42501"
+_DUPLICATE_OBJECT = "42710"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,8 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
         f"publication {config.publication} was dropped, or is younger than replication slot {config.slot}: what was "
         "changed while it was not there is in no log",
         remedy=f"Run, as the tables' owner, unless it is there again: {publish}; Drop the slot, which still has those "
-        f"changes: {drop_slot(config).as_string(None)}; Then capture into a new change log, or set "
-        "`on_lost_position: backfill`: both read the tables again.",
+        f"changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: backfill`: all tables are read "
+        "again. Or begin anew with another `log`, and another `spark.warehouse` for what Spark keeps.",
     )
 
 
@@ -204,6 +205,8 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
     result = run_patiently(session, config, command, what, replication=True, ended=ended)
     if result is None or result.status != pq.ExecStatus.TUPLES_OK:
         state, message = refusal(result)
+        if state == _DUPLICATE_OBJECT:
+            raise SourceError("TM-PG-014", f"making {what}: another capture has made it just now")
         code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
         raise SourceError(code, f"making {what}: {message}")
     return Made(f"created {what}", drop_slot(config))

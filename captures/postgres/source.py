@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import psycopg
@@ -21,6 +22,7 @@ from captures.postgres.fence import FenceTaker
 from captures.postgres.followed_tables import FollowedTables
 from captures.postgres.log import PgoutputLog, StreamStart
 from captures.postgres.lsn import format_lsn, parse_lsn
+from captures.postgres.ownership import NOBODY, Owner, check_owner, note_owner
 from captures.postgres.position import ServerLog, Slot, check_log, check_slot, check_usable, read_server_log, read_slot
 from captures.postgres.prerequisites import publication_failures
 from captures.postgres.ranges import split, split_pages
@@ -62,9 +64,14 @@ class PostgresSource:
     """
 
     def __init__(
-        self, config: EndpointConfig, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]
+        self,
+        config: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        owner: Owner = NOBODY,
     ) -> None:
         self._config = config
+        self._owner = owner
         self._session = connect(config)
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
@@ -104,12 +111,16 @@ class PostgresSource:
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         if cursor is None:
-            slot = self._usable_slot()
-            if slot is not None:
-                self._check_publication_lasts()
-            self._publish(ended)
-            return self._make_slot(ended)
+            with self._alone():
+                slot = self._usable_slot()
+                if slot is not None:
+                    self._check_publication_lasts()
+                    self._check_owner(begun=False)
+                self._publish(ended)
+                self._note_owner()
+                return self._make_slot(ended)
         position = parse_lsn(cursor)
+        self._check_owner(begun=True)
         self._check(position, position, identity or {})
         self._check_publication_lasts()
         self._publish(ended)
@@ -123,6 +134,34 @@ class PostgresSource:
     def _tables(self) -> list[Table]:
         """Those that are not left out."""
         return [binding.table for binding in self.followed.captured]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Inside, no other capture of this database takes the same slot: two that begin at once are told apart.
+
+        Raises:
+            SourceError: ``TM-PG-014`` another one is about to.
+        """
+        key = f"tidemark slot {self._config.slot}"
+        if self._one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key) is not True:
+            raise SourceError("TM-PG-014", f"another capture is beginning with replication slot {self._config.slot}")
+        try:
+            yield
+        finally:
+            # A session that is broken has let go of it.
+            with suppress(SourceError):
+                self._one("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
+
+    def _check_owner(self, *, begun: bool) -> None:
+        with asking("looking whose the replication slot is"):
+            check_owner(self._session, self._config, self._owner, begun=begun)
+
+    def _note_owner(self) -> None:
+        if not self._owner.capture or not self._config.create or self._config.read_only or self._standby:
+            return
+        with asking("noting whose the replication slot is"):
+            if not note_owner(self._session, self._config, self._owner):
+                logger.debug("publication %s is not ours to comment on", self._config.publication)
 
     def _check_publication_lasts(self) -> None:
         """Raises LostPosition where there is a slot and no publication: one that is made now would be too young."""
@@ -252,7 +291,9 @@ class PostgresSource:
         return self._note(made)
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
+        self._check_owner(begun=True)
         self._publish(ended)
+        self._note_owner()
         with asking("preparing the source anew"):
             slot = read_slot(self._session, self._config.slot)
             if slot is not None and (slot.invalidated or self._undecodable):

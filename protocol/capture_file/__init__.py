@@ -3,8 +3,8 @@
 Importing this needs no YAML reader; reading a file does.
 """
 
-from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, TableEntry
-from protocol.capture_file.reading import read_capture_file
+from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
+from protocol.capture_file.reading import mistakes_in, read_capture_file
 from protocol.capture_file.spark_entry import FoldEntry, SparkEntry
 
 __all__ = [
@@ -12,7 +12,9 @@ __all__ = [
     "CommitEntry",
     "ConnectorEntry",
     "FoldEntry",
+    "LimitsEntry",
     "SparkEntry",
     "TableEntry",
+    "mistakes_in",
     "read_capture_file",
 ]

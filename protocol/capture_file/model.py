@@ -10,6 +10,12 @@ from pydantic import BaseModel, BeforeValidator, Field, JsonValue, PrivateAttr, 
 from protocol.capture_file.spark_entry import SparkEntry
 from protocol.capture_file.values import STRICT, Bytes, LocalPath, Seconds
 
+SILENCE_SECONDS = 60.0
+"""Six of the heartbeats of our connectors."""
+
+ANSWER_SECONDS = 600.0
+"""Discovering a hundred thousand tables of a slow catalog takes minutes, not more."""
+
 
 def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
@@ -25,12 +31,32 @@ def _spelt_out(value: object) -> object:
     return "null" if value is None else value
 
 
+class LimitsEntry(BaseModel):
+    """``connector.limits``: of a container.
+
+    Attributes:
+        memory: In bytes.
+        cpus: Processors; by default all that the engine has.
+        processes: Processes and threads at the same time.
+    """
+
+    model_config = STRICT
+
+    memory: Annotated[Bytes, Field(ge=64 * 10**6)] = 4 * 10**9
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    processes: Annotated[int, Field(gt=0)] = 1024
+
+
 class ConnectorEntry(BaseModel):
     """``connector``: an image or a command, and its configuration with secrets still unresolved.
 
     Attributes:
         network: The engine's network that the container joins; ``host`` reaches a database on this machine.
         interval: Seconds between two starts of a connector that ends when it has nothing more to say.
+        environment: Variables for it, besides the few that every program needs; secrets still unresolved.
+        limits: Of a container.
+        silence: Seconds after which a connector that says nothing any more is ended and opened again; 0 for never.
+        answer: Seconds that it may take for an answer.
     """
 
     model_config = STRICT
@@ -39,6 +65,10 @@ class ConnectorEntry(BaseModel):
     command: Annotated[list[str], Field(min_length=1)] | None = None
     network: str = ""
     interval: Annotated[Seconds, Field(ge=0, le=86_400)] = 5.0
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], JsonValue] = {}
+    limits: LimitsEntry | None = None
+    silence: Annotated[Seconds, Field(ge=0)] = SILENCE_SECONDS
+    answer: Annotated[Seconds, Field(gt=0)] = ANSWER_SECONDS
     config: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")
@@ -47,6 +77,8 @@ class ConnectorEntry(BaseModel):
             raise ValueError("give exactly one of image and command")
         if self.network and self.image is None:
             raise ValueError("network is for an image, a command has the network of this machine")
+        if self.limits is not None and self.image is None:
+            raise ValueError("limits are for an image, a command has those of this machine")
         return self
 
 
@@ -129,7 +161,11 @@ class CommitEntry(BaseModel):
 
 
 class CaptureFile(BaseModel):
-    """A capture file, checked. Relative paths in it start at ``folder``, which holds the file."""
+    """A capture file, checked. Relative paths in it start at ``folder``, which holds the file.
+
+    Attributes:
+        readable_by: Who may read the change log and the status besides the user that writes them.
+    """
 
     model_config = STRICT
 
@@ -138,24 +174,29 @@ class CaptureFile(BaseModel):
     tables: list[Annotated[TableEntry, BeforeValidator(_table)]] | None = None
     log: LocalPath
     commit: CommitEntry = CommitEntry()
+    readable_by: Literal["owner", "group", "all"] = "group"
     spark: SparkEntry | None = None
-    _folder: Path = PrivateAttr(default=Path())
+    _path: Path = PrivateAttr(default=Path())
 
     @classmethod
-    def checked(cls, content: Any, folder: Path) -> CaptureFile:
-        """The capture file that ``folder`` holds with this content.
+    def checked(cls, content: Any, path: Path) -> CaptureFile:
+        """The capture file at ``path`` with this content.
 
         Raises:
             pydantic.ValidationError: With every mistake, except in YAML itself.
         """
         file = cls.model_validate(content)
-        file._folder = folder
+        file._path = path
         return file
 
     @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
     def folder(self) -> Path:
-        return self._folder
+        return self._path.absolute().parent
 
     @property
     def log_path(self) -> Path:
-        return self._folder / self.log
+        return self.folder / self.log

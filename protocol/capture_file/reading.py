@@ -6,6 +6,7 @@ Messages name places, never the values at them: they may be secrets.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -37,16 +38,28 @@ def read_capture_file(path: Path) -> CaptureFile:
     mistakes = document.repeated
     checked = None
     try:
-        checked = CaptureFile.checked(document.content, path.absolute().parent)
+        checked = CaptureFile.checked(document.content, path)
     except ValidationError as error:
         mistakes += [
             (document.line_of(problem["loc"]), _mistake(problem["loc"], problem["type"], problem["msg"]))
             for problem in error.errors(include_input=False, include_url=False)
         ]
     if checked is None or mistakes:
-        listed = "".join(f"\n  line {line}: {text}" for line, text in sorted(set(mistakes)))
-        raise UsageError("TM-CFG-002", f"{path} has {_count(len(set(mistakes)), 'mistake')}:{listed}")
+        raise _wrong(path, mistakes)
     return checked
+
+
+def mistakes_in(file: CaptureFile, mistakes: Sequence[tuple[Loc, str]]) -> UsageError:
+    """The error for mistakes that only others can see, such as those in ``connector.config``, each with its place."""
+    from protocol.capture_file.yaml_places import Document
+
+    document = Document.read(file.path)
+    return _wrong(file.path, [(document.line_of(loc), f"{'.'.join(map(str, loc))}: {text}") for loc, text in mistakes])
+
+
+def _wrong(path: Path, mistakes: Sequence[tuple[int, str]]) -> UsageError:
+    listed = "".join(f"\n  line {line}: {text}" for line, text in sorted(set(mistakes)))
+    return UsageError("TM-CFG-002", f"{path} has {_count(len(set(mistakes)), 'mistake')}:{listed}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -84,4 +84,11 @@ CODES = (
         "Spark keeps from the old log need another warehouse, or must be moved away too. The old log can be read by "
         "the version that wrote it.",
     ),
+    ErrorCode(
+        "TM-LOG-013",
+        "The change log is gone",
+        Policy.MANUAL,
+        "Bring it back: mount its volume, or restore it, at the named path. Nothing was made in its place, since all "
+        "tables would be read again. Only if that is wanted, remove the named file, and the capture begins anew.",
+    ),
 )

@@ -82,13 +82,13 @@ CODES = (
         "TM-MY-015",
         "The server no longer has the log that the capture needs",
         Policy.MANUAL,
-        "Changes are lost between the capture's position and the server's log. Capture into a new change log, which reads the tables again; keep binary logs longer (binlog_expire_logs_seconds, expire_logs_days).",
+        "Changes are lost between the capture's position and the server's log. Set `on_lost_position: backfill`: all tables are read again, into the same change log. Or begin anew with another log and another spark.warehouse. To prevent it, keep binary logs longer (binlog_expire_logs_seconds, expire_logs_days).",
     ),
     ErrorCode(
         "TM-MY-016",
         "The position belongs to another server or another history",
         Policy.MANUAL,
-        "Point the capture at the server it read before, or at one that has all of its transactions by GTID, or capture into a new change log.",
+        "Point the capture at the server it read before, or at one that has all of its transactions by GTID. Or set `on_lost_position: backfill`: all tables are read again, into the same change log; or begin anew with another log and another spark.warehouse.",
     ),
     ErrorCode(
         "TM-MY-017",
@@ -118,7 +118,7 @@ CODES = (
         "TM-MY-023",
         "The connector's configuration is wrong",
         Policy.MANUAL,
-        'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/mysql.md explains them.',
+        "Correct the named entries of connector.config in the capture file; docs/mysql.md explains all of them.",
     ),
     ErrorCode(
         "TM-MY-024",

@@ -89,14 +89,14 @@ CODES = (
         "TM-PG-015",
         "The server no longer has the log that the capture needs",
         Policy.MANUAL,
-        "Changes are lost between the capture's position and the server's. Capture into a new change log, or set "
+        "Changes are lost between the capture's position and the server's. Begin anew with another log and another spark.warehouse, or set "
         "`on_lost_position: backfill`: both read the tables again. docs/postgres.md says what each cause needs.",
     ),
     ErrorCode(
         "TM-PG-016",
         "The position belongs to another server or a later time",
         Policy.MANUAL,
-        "Point the capture at the server that it read before, or capture into a new change log, or set "
+        "Point the capture at the server that it read before, or begin anew with another log and another spark.warehouse, or set "
         "`on_lost_position: backfill`: both read the tables again.",
     ),
     ErrorCode(
@@ -139,7 +139,7 @@ CODES = (
         "TM-PG-023",
         "The connector's configuration is wrong",
         Policy.MANUAL,
-        'Correct the named fields; `tidemark` prints the options with {"spec":{}} and docs/postgres.md explains them.',
+        "Correct the named entries of connector.config in the capture file; docs/postgres.md explains all of them.",
     ),
     ErrorCode(
         "TM-PG-024",
@@ -201,5 +201,19 @@ CODES = (
         "Compare `sslmode` with what the server has. `verify-ca` and `verify-full` need the authority's certificate in "
         "`sslrootcert`, and `verify-full` a server certificate for the very name in `host`. A client certificate needs "
         "`sslcert` and `sslkey`; the key's file must be readable by its owner only, and not have a passphrase.",
+    ),
+    ErrorCode(
+        "TM-PG-040",
+        "The replication slot is another capture's",
+        Policy.MANUAL,
+        "Configure another slot for one of the captures, or none: by default a slot has its capture's name. Two captures "
+        "that read one slot would each move it past what the other still needs.",
+    ),
+    ErrorCode(
+        "TM-PG-041",
+        "The replication slot is there before the capture has begun",
+        Policy.MANUAL,
+        "If the capture has run before, its change log is missing: bring it back. To begin anew, drop the slot with the "
+        "statement that the error gives. If somebody has made the slot for this capture, set create: false.",
     ),
 )

@@ -156,4 +156,11 @@ CODES = (
         Policy.MANUAL,
         "A plan needs a connector of this project. 'tidemark discover FILE' lists the tables of any.",
     ),
+    ErrorCode(
+        "TM-RUN-019",
+        "The connector says nothing any more",
+        Policy.RETRY,
+        "It hangs: it is ended, and opened again from the last commit. Where it only takes its time, raise "
+        "connector.silence in the capture file; 0s turns this off.",
+    ),
 )

@@ -41,8 +41,9 @@ class LogWriter:
         summary: The log as of its newest commit.
     """
 
-    def __init__(self, root: Path, lock: storage.WriterLock, summary: Summary) -> None:
+    def __init__(self, root: Path, lock: storage.WriterLock, summary: Summary, log_id: str) -> None:
         self.root = root
+        self._log_id = log_id
         self.epoch = summary.epoch
         self.summary = summary
         self._lock = lock
@@ -52,19 +53,24 @@ class LogWriter:
         self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
 
     @classmethod
-    def open(cls, root: Path, capture: str) -> Self:
+    def open(cls, root: Path, capture: str, log_id: str = "") -> Self:
         """Creates the log, or takes it over from whoever wrote it before, and deletes what that one left unfinished.
 
         Args:
             root: Its directory, made when absent.
             capture: Name of the capture. A log belongs to one.
+            log_id: Of the log that must be there; none is created then.
 
         Raises:
             ChangeLogError: ``TM-LOG-005`` another capture's log, ``TM-LOG-006`` another process of this machine writes
                 it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004``, ``TM-LOG-011`` and
-                ``TM-LOG-012`` as ``ChangeLog``.
+                ``TM-LOG-012`` as ``ChangeLog``, ``TM-LOG-013`` it is not there.
         """
-        _existing(root, capture)  # before the lock, since another capture's log is the better explanation
+        found = _existing(root, capture)  # before the lock, since another capture's log is the better explanation
+        if log_id and (found is None or found.header.log_id != log_id):
+            raise ChangeLogError(
+                "TM-LOG-013", f"the change log {log_id} of capture {capture} is not at {root} any more"
+            )
         storage.make_folder(root)
         lock = storage.WriterLock(root / layout.LOCK)
         try:
@@ -74,7 +80,12 @@ class LogWriter:
         except BaseException:
             lock.release()
             raise
-        return cls(root, lock, summary)
+        return cls(root, lock, summary, log.header.log_id)
+
+    @property
+    def log_id(self) -> str:
+        """Of the log."""
+        return self._log_id
 
     @property
     def state(self) -> JsonObject:
@@ -164,6 +175,8 @@ class LogWriter:
             # A newer writer sweeps our files away under us: then it is not the disk that fails.
             if self._taken(batch.number):
                 raise self._fenced(batch.number) from error
+            if not (self.root / layout.HEADER).exists():
+                raise ChangeLogError("TM-LOG-013", f"{self.root} is gone: it held this capture's change log") from error
             raise
         with self._order:
             self.summary = summary

@@ -7,8 +7,16 @@ from typing import Annotated
 
 import typer
 
+from protocol.capture_file import read_capture_file
+from protocol.changelog import ChangeLog
+
 CaptureFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The capture file (YAML).")]
 
-LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The change log's directory.")]
+LogArgument = Annotated[Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+
+
+def open_log(path: Path) -> ChangeLog:
+    """The change log at ``path``, or that of the capture file there. Raises as both do."""
+    return ChangeLog(path if path.is_dir() else read_capture_file(path).log_path)

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -15,7 +15,9 @@ from rich.console import Console
 from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.interruption import Interruption
+from runtime.known_log import KnownLog
 from runtime.known_tables import keep_known
+from runtime.permissions import write_for
 from runtime.preparation import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -23,6 +25,9 @@ from runtime.progress.lines import LineDisplay
 from runtime.progress.live import LiveDisplay
 from runtime.progress.status_file import StatusFile
 from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
+
+if TYPE_CHECKING:
+    from runtime.owned_log import OwnedLog
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -44,6 +49,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)
     settings = read_capture_file(file)
+    write_for(settings.readable_by)
     level = os.environ.get("LOG_LEVEL", "info")
     figures = Figures()
     console = Console(stderr=True)
@@ -51,13 +57,14 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         LiveDisplay(figures, level, console) if console.is_terminal and not json else LineDisplay(figures, level)
     )
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
-    log = OwnedLog(settings.log_path, settings.capture)
+    log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     display = StatusFile(settings.log_path, shown)
 
     def prepare(settings: CaptureFile) -> PreparedCapture:
-        return _prepare(settings, display, until_caught_up=until_caught_up)
+        return _prepare(settings, display, log, until_caught_up=until_caught_up)
 
     with Interruption() as interruption, display, _LoggingTo(display), log:
+        display.begin()
         prepared = prepare(settings)
         display.expect(table.name for table in prepared.tables)
         with CaptureFileWatch(file, settings, before, prepare, display) as watch:
@@ -73,9 +80,10 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         )
 
 
-def _prepare(settings: CaptureFile, display: Display, *, until_caught_up: bool) -> PreparedCapture:
+def _prepare(settings: CaptureFile, display: Display, log: OwnedLog, *, until_caught_up: bool) -> PreparedCapture:
     """Everything between the capture file and ``open``: discover, choose, validate, apply."""
-    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up)
+    log_id, state = log.known()
+    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)
     spec, discovered = preparation.discover()
     selection = preparation.select(spec, discovered)
     for warning in selection.warnings:

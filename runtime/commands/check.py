@@ -3,66 +3,96 @@
 from __future__ import annotations
 
 import os
-import sys
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from protocol.capture_file import CaptureFile, read_capture_file
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import COMMITS, HEADER
+from protocol.changelog.models import Summary
+from protocol.error_codes import CODES, Policy
 from protocol.errors import ChangeLogError, TidemarkError
 from protocol.logs import LogLine
+from protocol.messages import CHECK
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.commands.printing import print_table, say, say_aside, say_json
+from runtime.failures import FAILED_FOR_NOW
+from runtime.known_log import KnownLog
 from runtime.preparation import Preparation
+from runtime.progress.live import size
+from runtime.progress.liveness import liveness
+from runtime.progress.status_file import read_status
 from runtime.selection import Selection, resource_path
+
+MARKS = {"ok": "ok  ", "warning": "warn", "failure": "FAIL"}
+
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+
+LEAST_FREE_BYTES = 16 * 1024 * 1024
+"""With less space than this the next commits fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``code`` and ``remedy`` belong to one that is not as it must be."""
+    """One thing that was looked at. ``code`` and ``remedy`` belong to one that is not as it must be.
+
+    Attributes:
+        level: ``ok``, ``warning`` of what a person should know, ``failure`` of what keeps the capture from running.
+    """
 
     ok: bool
     message: str
     code: str = ""
     remedy: str = ""
+    level: str = "ok"
 
 
 def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
     """Check everything a capture needs, and print all that is wrong at once.
 
     The capture file, its secrets, the connector, the tables it names, the source's prerequisites, the change log.
-    Nothing is changed anywhere. Exit status 1 when something is wrong.
+    Nothing is changed anywhere. Exit status 1 when something is wrong, 3 when all of
+    it may pass by itself.
     """
-    findings = Checker(read_capture_file(file)).run()
+    findings = Checker(read_capture_file(file), KnownLog(file)).run()
     if json:
         report = {"ok": all(finding.ok for finding in findings), "findings": [asdict(one) for one in findings]}
-        sys.stdout.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE).decode())
+        say_json(report)
     else:
         for finding in findings:
             code = f"{finding.code}: " if finding.code else ""
-            sys.stdout.write(f"{'ok  ' if finding.ok else 'FAIL'}  {code}{finding.message}\n")
+            say(f"{MARKS[finding.level]}  {code}{finding.message}\n")
             if finding.remedy:
-                sys.stdout.write(f"      what to do: {finding.remedy}\n")
-    if not all(finding.ok for finding in findings):
-        raise typer.Exit(1)
+                say(f"      what to do: {finding.remedy}\n")
+    if failures := [finding for finding in findings if not finding.ok]:
+        passes = all(one.code in CODES and CODES[one.code].policy is Policy.RETRY for one in failures)
+        raise typer.Exit(FAILED_FOR_NOW if passes else 1)
 
 
 class Checker:
     """Goes as far as it can, and notes every failure on the way."""
 
-    def __init__(self, file: CaptureFile) -> None:
+    def __init__(self, file: CaptureFile, known: KnownLog) -> None:
         self._file = file
+        self._known = known
         self._findings: list[Finding] = []
         self._errors: list[LogLine] = []
+        self._summary: Summary | None = None
+        self._log_id = ""
+        self._running = False
 
     def run(self) -> list[Finding]:
         self._good(f"the capture file is well-formed: capture {self._file.capture}")
+        entry = self._file.connector
+        if entry.image is not None and entry.network != "host" and entry.config.get("host") in _OWN_NAMES:
+            self._warn(
+                f"connector.config.host is {entry.config['host']}, which in a container is the container itself",
+                remedy="Set connector.network: host, or name the database's host as containers reach it.",
+            )
         try:
             self._log()
         except TidemarkError as error:
@@ -73,7 +103,7 @@ class Checker:
             # A connector may name several reasons; the error is the last of them.
             for line in self._errors:
                 remedy = str(line.fields.get("remedy", ""))
-                self._findings.append(Finding(False, line.message, line.code, remedy))
+                self._findings.append(Finding(False, line.message, line.code, remedy, "failure"))
             self._bad(error)
         return self._findings
 
@@ -88,18 +118,45 @@ class Checker:
             return
         if log.header.capture != self._file.capture:
             raise ChangeLogError("TM-LOG-005", f"{path} is the change log of capture {log.header.capture}")
-        self._good(f"the change log at {path} stands at commit {log.summary().number}")
+        self._check_writable(path)
+        self._summary, self._log_id = log.summary(), log.header.log_id
+        self._good(f"the change log at {path} stands at commit {self._summary.number}")
+        life = liveness(read_status(path))
+        self._running = life.running
+        if self._running:
+            self._good(f"the capture runs (process {life.pid}): {life.state}")
 
     def _new_log(self, path: Path) -> None:
         if any((path / COMMITS).glob("*.json")):
             raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, and {path} holds commits")
+        if log_id := self._known.log_id(path):
+            raise ChangeLogError(
+                "TM-LOG-013", f"the change log {log_id} is not at {path}, as {self._known.path} remembers"
+            )
         folder = next(place for place in (path, *path.parents) if os.path.lexists(place))
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise ChangeLogError("TM-LOG-008", f"cannot make {path}: {folder} is not a directory that can be written")
+        self._check_space(folder)
         self._good(f"the change log will be made at {path}")
 
+    def _check_writable(self, path: Path) -> None:
+        for folder in (path, path / COMMITS):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise ChangeLogError("TM-LOG-008", f"{folder} cannot be written by this user, or its disk is read-only")
+        self._check_space(path)
+
+    def _check_space(self, folder: Path) -> None:
+        free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE_BYTES:
+            raise ChangeLogError("TM-LOG-008", f"the disk of {folder} has {size(free)} left")
+        most = self._file.commit.bytes
+        if free < 2 * most:
+            self._warn(f"the disk of {folder} has {size(free)} left, and a commit may take {size(most)}")
+
     def _source(self) -> None:
-        preparation = Preparation(self._file, self._collect)
+        state = None if self._summary is None else self._summary.state
+        variables = {CHECK: "running" if self._running else "1"}
+        preparation = Preparation(self._file, self._collect, variables=variables, log_id=self._log_id, state=state)
         spec, discovered = preparation.discover()
         self._good(f"{preparation.connector.name} answers and discovers {len(discovered)} tables")
         selection: Selection | None = None
@@ -110,18 +167,25 @@ class Checker:
         if selection is None:
             return
         self._good(f"{len(selection.tables)} tables are chosen")
+        for warning in selection.warnings:
+            self._warn(warning)
         preparation.validate(selection.tables)
         self._good("the source is ready for them")
 
     def _collect(self, line: LogLine) -> None:
         if line.level in ("error", "fatal"):
             self._errors.append(line)
+        elif line.level == "warning":
+            self._warn(line.message, line.code, str(line.fields.get("remedy", "")))
 
     def _good(self, message: str) -> None:
         self._findings.append(Finding(True, message))
 
     def _bad(self, error: TidemarkError) -> None:
-        self._findings.append(Finding(False, error.message, error.code, error.remedy))
+        self._findings.append(Finding(False, error.message, error.code, error.remedy, "failure"))
+
+    def _warn(self, message: str, code: str = "", remedy: str = "") -> None:
+        self._findings.append(Finding(True, message, code, remedy, "warning"))
 
 
 def discover(file: CaptureFileArgument, json: JsonOption = False) -> None:
@@ -142,13 +206,14 @@ def discover(file: CaptureFileArgument, json: JsonOption = False) -> None:
             "key": binding.key,
             "fallback_key": binding.is_fallback_key,
             "disabled": binding.disable,
+            "reason": preparation.reasons.get(binding.recommended_name, "") if binding.disable else "",
             "columns": [name for name in binding.document_schema.get("properties", {}) if name != "_meta"],
         }
         for binding in discovered
     ]
     if json:
         for row in rows:
-            sys.stdout.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE).decode())
+            say_json(row)
     else:
         _print_tables(rows)
     if mistake is not None:
@@ -156,16 +221,20 @@ def discover(file: CaptureFileArgument, json: JsonOption = False) -> None:
 
 
 def _print_tables(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("table", "captured", "key", "columns"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        key = "none" if row["fallback_key"] else ", ".join(pointer.removeprefix("/") for pointer in row["key"])
-        captured = "yes" if row["captured"] else "disabled" if row["disabled"] else "no"
-        table.add_row(row["table"], captured, key, ", ".join(row["columns"]))
-    Console().print(table, markup=False) if rows else sys.stdout.write("no tables\n")
+    if not rows:
+        say("no tables\n")
+        return
+    print_table(["table", "captured", "key", "columns"], [], [_cells(row) for row in rows])
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    key = "none" if row["fallback_key"] else ", ".join(pointer.removeprefix("/") for pointer in row["key"])
+    captured = "yes" if row["captured"] else "disabled" if row["disabled"] else "no"
+    if row["reason"] and not row["captured"]:
+        captured += f": {row['reason']}"
+    return [row["table"], captured, key, ", ".join(row["columns"])]
 
 
 def _to_stderr(line: LogLine) -> None:
     if line.level in ("warning", "error", "fatal"):
-        sys.stderr.write(f"{line.level}: {line.message}\n")
+        say_aside(f"{line.level}: {line.message}\n")

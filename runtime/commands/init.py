@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,21 +15,13 @@ TEMPLATE = """\
 
 capture: shop                           # its name; the change log belongs to it
 
-connector:
-  command: [python, -m, connectors.postgres]   # or: image: tidemark/postgres (and network: host, for a local database)
-  config:
-    host: localhost
-    port: 5432
-    database: shop
-    user: cdc
-    password: {{env: PGPASSWORD}}         # or   {{file: ./password}}   : secrets stay out of this file
-
+{connector}
 # Left out: every table the connector discovers.
 # tables:
-#   - public.orders
+#   - {schema}.orders
 #   - "sales.*"
-#   - {{table: public.users, exclude: [ssn]}}
-#   - {{table: public.events, where: "created_at > now() - interval '1 year'", priority: 1}}
+#   - {{table: {schema}.users, exclude: [ssn]}}
+#   - {{table: {schema}.events, where: "{where}", priority: 1}}
 
 log: ./shop.log                         # the change log, made by the first run
 
@@ -40,17 +32,46 @@ commit:
 spark:
   format: delta
   warehouse: ./lake
-  tables: {{"*": current}}                # current, history; for one table:   public.orders: [current, history]
+  tables: {{"*": current}}                # current, history; for one table:   {schema}.orders: [current, history]
 """
+
+POSTGRES = """\
+connector:
+  command: [python, -m, connectors.postgres]   # or: image: tidemark/postgres (and network: host, for a local database)
+  config:
+    host: localhost
+    port: 5432
+    database: shop
+    user: cdc
+    password: {env: PGPASSWORD}         # or   {file: ./password}   : secrets stay out of this file
+"""
+
+MYSQL = """\
+connector:
+  command: [python, -m, connectors.mysql]      # or: image: tidemark/mysql (and network: host, for a local database)
+  config:
+    host: localhost
+    port: 3306
+    user: cdc
+    password: {env: MYSQL_PASSWORD}     # or   {file: ./password}   : secrets stay out of this file
+"""
+
+SOURCES = {
+    "postgres": {"connector": POSTGRES, "schema": "public", "where": "created_at > now() - interval '1 year'"},
+    "mysql": {"connector": MYSQL, "schema": "shop", "where": "created_at > now() - interval 1 year"},
+}
 
 
 def init(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("capture.yaml"),
+    source: Annotated[
+        Literal["postgres", "mysql"], typer.Option(help="The kind of database; mysql is MariaDB, too.")
+    ] = "postgres",
 ) -> None:
     """Write a commented capture file to start from."""
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE.format(name=path))
+            file.write(TEMPLATE.format(name=path, **SOURCES[source]))
     except FileExistsError:
         raise UsageError("TM-CFG-006", f"{path} is already there") from None
     except OSError as error:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from protocol.errors import TidemarkError
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 
 AvailableNowOption = Annotated[
@@ -57,27 +56,23 @@ def materialize(
     Starts where the last run stopped; every event is applied exactly once. Exit status 1 when a table is set aside,
     and 3 when trying again may help.
     """
-    from spark_sink.command import Arguments, exit_status, run, setting
+    from spark_sink.command import Arguments, run, setting
 
     try:
         settings = dict(map(setting, conf or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--conf") from None
-    try:
-        status = run(
-            Arguments(
-                file=file,
-                available_now=available_now,
-                master=master,
-                conf=settings,
-                tables=table or (),
-                way=way,
-                rebuild=rebuild or (),
-                retry=retry or (),
-                json=json,
-            )
+    status = run(
+        Arguments(
+            file=file,
+            available_now=available_now,
+            master=master,
+            conf=settings,
+            tables=table or (),
+            way=way,
+            rebuild=rebuild or (),
+            retry=retry or (),
+            json=json,
         )
-    except TidemarkError as error:
-        typer.echo(error.explanation, err=True, nl=False)
-        status = exit_status(error)
+    )
     raise typer.Exit(status)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
-import orjson
 from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
 
 from protocol.capture_file import read_capture_file
 from protocol.errors import ConnectorError
 from protocol.logs import LogLine
 from protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.commands.printing import print_table, say, say_aside, say_json
 from runtime.preparation import Preparation
 from runtime.progress.live import duration, size
 
@@ -29,7 +25,7 @@ def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:
     spec, discovered = preparation.discover()
     selection = preparation.select(spec, discovered)
     for warning in selection.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        say_aside(f"warning: {warning}\n")
     preparation.validate(selection.tables)
     if not found:
         raise ConnectorError("TM-RUN-018", f"{preparation.connector.name} says nothing of how it would read the tables")
@@ -41,7 +37,7 @@ def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:
         ) from None
     if json:
         body = {**answer.model_dump(), "seconds": seconds(answer)}
-        sys.stdout.write(orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE).decode())
+        say_json(body)
         return
     _print(answer)
 
@@ -50,7 +46,7 @@ def _take(line: LogLine, found: list[LogLine]) -> None:
     if line.event_type == BACKFILL_PLAN:
         found.append(line)
     elif line.level in ("warning", "error", "fatal"):
-        sys.stderr.write(f"{line.level}: {line.message}\n")
+        say_aside(f"{line.level}: {line.message}\n")
 
 
 def table_seconds(table: TablePlan) -> float | None:
@@ -76,13 +72,8 @@ def seconds(answer: Plan) -> float | None:
 
 
 def _print(answer: Plan) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("table", "scan", "key"):
-        table.add_column(column, overflow="fold")
-    for column in ("ranges", "rows, about", "size, about", "rows/s", "one reader"):
-        table.add_column(column, justify="right")
-    for name, one in answer.tables.items():
-        table.add_row(
+    rows = [
+        (
             name,
             one.scan,
             ", ".join(one.key) or "none",
@@ -92,10 +83,12 @@ def _print(answer: Plan) -> None:
             "" if one.rows_per_second is None else f"{one.rows_per_second:,.0f}",
             duration(table_seconds(one)),
         )
-    Console().print(table, markup=False)
+        for name, one in answer.tables.items()
+    ]
+    print_table(["table", "scan", "key"], ["ranges", "rows, about", "size, about", "rows/s", "one reader"], rows)
     total = seconds(answer)
     readers = "1 reader" if answer.readers == 1 else f"{answer.readers} readers"
-    sys.stdout.write(
+    say(
         f"\n{len(answer.tables)} tables, {readers}: "
         + (f"about {duration(total)} if the source keeps that speed\n" if total is not None else "time not known\n")
     )

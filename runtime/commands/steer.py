@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from protocol.capture_file import read_capture_file
@@ -17,6 +14,9 @@ from protocol.errors import UsageError
 from protocol.messages import Control
 from protocol.nearest_names import near
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from runtime.commands.printing import say, say_json
+from runtime.permissions import write_for
+from runtime.progress.liveness import liveness
 from runtime.progress.status_file import read_status
 from runtime.steering.orders import Orders, handled
 
@@ -84,19 +84,21 @@ def _key(text: str | None) -> list[str] | None:
 
 
 def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
-    root = read_capture_file(file).log_path
+    settings = read_capture_file(file)
+    write_for(settings.readable_by)
+    root = settings.log_path
     status = read_status(root) or {}
     _check_tables(order["tables"] or [], list(status.get("tables", {})))
     order = {name: value for name, value in order.items() if value is not None}
     number = Orders(root).give(Control.model_validate({"sequence": 1, **order}))
-    done = _wait(root, number) if _runs(status) else False
+    done = _wait(root, number) if liveness(status).running else False
     if json:
         report = {"sequence": number, "done": done, **order}
-        sys.stdout.write(orjson.dumps(report, option=orjson.OPT_APPEND_NEWLINE).decode())
+        say_json(report)
         return
     what = f"{order['action']} {', '.join(order.get('tables') or ['all tables'])}"
     when = "taken by the connector" if done else "noted; the connector takes it when the capture runs"
-    sys.stdout.write(f"{what}: {when}\n")
+    say(f"{what}: {when}\n")
 
 
 def _check_tables(wanted: list[str], known: list[str]) -> None:
@@ -105,20 +107,6 @@ def _check_tables(wanted: list[str], known: list[str]) -> None:
     if wrong:
         listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
         raise UsageError("TM-CFG-004", listed, remedy="Name tables as 'tidemark status FILE' lists them.")
-
-
-def _runs(status: dict[str, Any]) -> bool:
-    """Whether the process that wrote the status is there. On another machine it is not: then nothing waits for it."""
-    pid = status.get("pid")
-    if not isinstance(pid, int):
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _wait(root: Path, number: int) -> bool:

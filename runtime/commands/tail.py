@@ -14,7 +14,8 @@ import typer
 from protocol.changelog import ChangeLog
 from protocol.errors import UsageError
 from protocol.nearest_names import near
-from runtime.commands.arguments import LogArgument
+from protocol.visible import visible_json
+from runtime.commands.arguments import LogArgument, open_log
 
 POLL_SECONDS = 0.1
 
@@ -41,15 +42,15 @@ def tail(
     follow: FollowOption = False,
 ) -> None:
     """Print the events of a table, one JSON object a line: its columns, then _op, _offset, _commit_ts and so on."""
-    change_log = ChangeLog(log)
+    change_log = open_log(log)
     first = start_offset(change_log, start or ("latest" if follow else "earliest"))
     if not follow:
         _require_table(change_log, table)
     for line in islice(lines(change_log, table.replace("/", "."), first, follow=follow), limit):
-        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.write(visible_json(line.decode("utf-8", "replace")) + "\n")
         if follow:
-            sys.stdout.buffer.flush()
-    sys.stdout.buffer.flush()
+            sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def start_offset(log: ChangeLog, place: str) -> int:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
+from protocol.capture_file.model import ANSWER_SECONDS
 from protocol.codec import decode_response
 from protocol.errors import ConnectorError, ProtocolError
 from protocol.messages import (
@@ -30,9 +31,6 @@ from protocol.messages import (
 from runtime.connector.conversation import Conversation
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.secrets import Redactor
-
-CALL_SECONDS = 600.0
-"""How long a call may take. Discovering a hundred thousand tables of a slow catalog takes minutes, not more."""
 
 READ_BYTES = 1024 * 1024
 
@@ -55,6 +53,7 @@ class Caller:
         environment: Variables for it.
         redactor: Blanks the secrets of its configuration from what it logs.
         log: Takes its log lines.
+        seconds: How long a call may take.
 
     Every call raises ConnectorError: the connector's own error when it gave one; ``TM-RUN-002`` to ``TM-RUN-005`` and
     ``TM-RUN-011`` for one that fails without a word, breaks the protocol or does not answer; a ``TM-PRO`` code for
@@ -67,7 +66,7 @@ class Caller:
         environment: Mapping[str, str],
         redactor: Redactor,
         log: LogSink,
-        seconds: float = CALL_SECONDS,
+        seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._connector = connector
         self._environment = environment

@@ -8,12 +8,14 @@ row to its own disk. The engine buffers little: when we stop reading, the connec
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
+from uuid import uuid4
 
 import docker
 import orjson
@@ -21,6 +23,7 @@ from docker.errors import APIError, DockerException
 from docker.models.containers import Container
 from requests.exceptions import RequestException
 
+from protocol.capture_file import LimitsEntry
 from protocol.errors import ConnectorError
 from runtime.connector.interface import Exit, RunningConnector
 
@@ -29,6 +32,8 @@ LABEL = "tidemark.connector"
 
 SESSION_LABEL = "tidemark.session"
 """On a container that is opened: which capture's session it is. There can be one at a time."""
+
+DEFAULT_LIMITS = LimitsEntry()
 
 UNPRIVILEGED = "65534:65534"
 """User and group ``nobody``, for an image that does not name a user of its own."""
@@ -44,13 +49,19 @@ class ContainerConnector:
 
     Args:
         network: A network of the engine, such as ``host``; empty for the engine's default.
+        capture: Its name, from which the containers have theirs.
+        limits: Of each container.
     """
 
     kind = "IMAGE"
 
-    def __init__(self, image: str, network: str = "") -> None:
+    def __init__(
+        self, image: str, network: str = "", *, capture: str = "", limits: LimitsEntry = DEFAULT_LIMITS
+    ) -> None:
         self._image = image
         self._network = network
+        self._capture = re.sub(r"[^A-Za-z0-9_.-]+", "-", capture) or "connector"
+        self._limits = limits
         self._user = ""
 
     @property
@@ -89,15 +100,22 @@ class ContainerConnector:
                     "TM-RUN-008", f"image {self._image} is not here and cannot be pulled: {_words(error)}"
                 ) from None
         config: dict[str, Any] = image.attrs.get("Config") or {}
-        protocol = (config.get("Labels") or {}).get("FLOW_RUNTIME_PROTOCOL", "capture")
-        if protocol != "capture":
-            raise ConnectorError("TM-RUN-008", f"image {self._image} is labelled for {protocol}, not for capture")
+        labels = config.get("Labels") or {}
+        for label, wanted in (("FLOW_RUNTIME_PROTOCOL", "capture"), ("FLOW_RUNTIME_CODEC", "json")):
+            if (found := labels.get(label, wanted)) != wanted:
+                raise ConnectorError("TM-RUN-008", f"image {self._image} is labelled {label}={found}, not {wanted}")
         user = str(config.get("User") or "")
         return UNPRIVILEGED if user.partition(":")[0] in ("", "0", "root") else user
 
     def _run(self, client: docker.DockerClient, environment: Mapping[str, str], session: str) -> RunningConnector:
+        limits = self._limits
         container = client.containers.create(
             self._image,
+            name=f"tidemark-{self._capture}-{'session' if session else 'question'}-{uuid4().hex[:8]}",
+            mem_limit=limits.memory,
+            memswap_limit=limits.memory,  # no more with swap than without
+            pids_limit=limits.processes,
+            nano_cpus=None if limits.cpus is None else int(limits.cpus * 1e9),
             environment=dict(environment),
             labels={LABEL: self._image} | ({SESSION_LABEL: session} if session else {}),
             user=self._user,

@@ -22,8 +22,18 @@ PIPE_BYTES = 1024 * 1024
 """Size asked for the stdout pipe. A larger one means fewer switches between the two processes."""
 
 
+INHERITED = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM", "XDG_RUNTIME_DIR"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV", "JAVA_HOME"),
+    }
+)
+"""Of the runtime's own variables those that a connector gets: where things are, and in which language to speak."""
+
+
 class ProcessConnector:
-    """Runs ``command`` in ``directory``.
+    """Runs ``command`` in ``directory``, with the variables of ``INHERITED`` and those it is started with.
 
     The folder of the Python that runs tidemark stands first on the command's PATH, so ``python`` in a capture file is
     this Python, with the connectors installed in it, whether or not its virtual environment is active.
@@ -58,12 +68,17 @@ class ProcessConnector:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=self._directory,
-                env={**os.environ, "PATH": path, **environment},
+                env={**_inherited(), "PATH": path, **environment},
                 start_new_session=True,
             )
         except OSError as error:
             raise ConnectorError("TM-RUN-001", f"{self.name} cannot be started: {error.strerror}") from None
         return _RunningProcess(process)
+
+
+def _inherited() -> dict[str, str]:
+    """What every program needs of the runtime's environment: not the rest, which holds keys of clouds, say."""
+    return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 
 class _RunningProcess(RunningConnector):

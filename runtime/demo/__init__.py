@@ -36,6 +36,7 @@ def run(directory: Path, rows: int = ROWS) -> int:
         TidemarkError: ``TM-DEMO-001`` to ``TM-DEMO-003``. Every process has ended then, also after Ctrl-C.
     """
     console = Console()
+    console.soft_wrap = not console.is_terminal  # Whoever reads it elsewhere wants whole lines.
     demo = DemoDirectory.make(directory)
     began = time.monotonic()
     with _stopped_by_signals():

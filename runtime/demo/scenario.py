@@ -26,8 +26,8 @@ from runtime.demo.measurements import LogProgress, RetainedWal, captured_twice
 from runtime.demo.postgres_server import PostgresServer
 from runtime.demo.processes import Command
 
-SLOT = "tidemark"
-"""The connector's default replication slot."""
+SLOT = "tidemark_shop"
+"""The replication slot of a capture called shop."""
 
 KILL_AT = 0.4
 """The share of the backfill after which the connector is killed: by the time it is dead, it is about in the middle."""

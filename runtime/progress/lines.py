@@ -1,6 +1,8 @@
-"""Progress as JSON lines on stderr, one a second at most, between the log lines of the connector and of the runtime.
+"""Progress as JSON lines on stderr, between the log lines of the connector and of the runtime.
 
-A progress line has ``"eventType": "captureProgress"`` and its figures in ``fields`` (see ``Figures.as_fields``).
+A progress line has ``"eventType": "captureProgress"`` and its figures in ``fields`` (see ``Figures.as_fields``): of
+tables those that changed since the last line, and no more than a few of them; ``tables_left_out`` counts the others. It
+comes every ten seconds while something changes, and once a minute while nothing does.
 """
 
 from __future__ import annotations
@@ -18,11 +20,21 @@ import orjson
 
 from protocol.changelog import Commit
 from protocol.logs import LogLine
+from protocol.visible import visible_json
 from runtime.progress.display import severity
 from runtime.progress.figures import Figures
 
 PROGRESS = "captureProgress"
-EVERY_SECONDS = 1.0
+EVERY_SECONDS = 10.0
+QUIET_SECONDS = 60.0
+
+MOST_TABLES = 20
+"""In one line: those of which the most events came."""
+
+
+_FLEETING = frozenset(
+    {"tables", "events_per_second", "position", "commit", "commits", "retained_bytes", "lag_seconds", "away_seconds"}
+)
 
 
 class LineDisplay:
@@ -35,6 +47,8 @@ class LineDisplay:
         self._lock = threading.Lock()
         self._shown_at = -EVERY_SECONDS
         self._dirty = False
+        self._shown: dict[str, Any] = {}
+        self._shown_tables: dict[str, Any] = {}
 
     def log(self, line: LogLine) -> None:
         with self._lock:
@@ -69,10 +83,27 @@ class LineDisplay:
     def _progress(self, *, now: bool) -> None:
         self._dirty = True
         if now or time.monotonic() >= self._shown_at + EVERY_SECONDS:
+            news = self._news()
+            if not news and not now and time.monotonic() < self._shown_at + QUIET_SECONDS:
+                return
+            fields, tables = self._figures.as_fields(), self._changed_tables()
+            most = sorted(tables, key=lambda name: (-tables[name]["events"], name))[:MOST_TABLES]
+            fields |= {"tables": {name: tables[name] for name in most}, "tables_left_out": len(tables) - len(most)}
             if self._least <= severity("info"):
-                self._write("info", self._figures.doing, PROGRESS, self._figures.as_fields())
+                self._write("info", self._figures.doing, PROGRESS, fields)
             self._shown_at = time.monotonic()
+            self._shown, self._shown_tables = fields, self._figures.as_fields()["tables"]
             self._dirty = False
+
+    def _changed_tables(self) -> dict[str, Any]:
+        tables: dict[str, Any] = self._figures.as_fields()["tables"]
+        return {name: one for name, one in tables.items() if one != self._shown_tables.get(name)}
+
+    def _news(self) -> bool:
+        """Whether something happened since the last line, but for figures that go on changing while nothing does."""
+        fields = self._figures.as_fields()
+        lasting = any(fields[name] != self._shown.get(name) for name in fields if name not in _FLEETING)
+        return lasting or bool(self._changed_tables())
 
     def _write(self, level: str, message: str, event_type: str, fields: dict[str, Any]) -> None:
         line: dict[str, Any] = {
@@ -85,5 +116,6 @@ class LineDisplay:
         if fields:
             line["fields"] = fields
         with suppress(BrokenPipeError):  # Nobody watches any more. The capture goes on.
-            self._stream.write(orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode() + "\n")
+            text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+            self._stream.write(visible_json(text) + "\n")
             self._stream.flush()

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from protocol.changelog import Commit
 from protocol.logs import LogLine, Progress
+from protocol.visible import visible
 from runtime.progress.display import severity
 from runtime.progress.figures import Figures, TableFigures
 
@@ -64,7 +65,7 @@ class LiveDisplay:
 
     def _print(self, level: str, message: str) -> None:
         style = STYLES.get(level, "default")
-        self._console.print(f"[{style}]{level:>7}[/{style}]  {escape(message)}", highlight=False)
+        self._console.print(f"[{style}]{level:>7}[/{style}]  {escape(visible(message))}", highlight=False)
 
     def _render(self) -> RenderableType:
         with self._lock:
@@ -80,7 +81,7 @@ def draw(figures: Figures) -> RenderableType:
     # The tables that move come first.
     ordered = sorted(figures.tables.items(), key=lambda item: (_rank(item[1]), item[0]))
     for name, one in ordered[:MOST_ROWS]:
-        table.add_row(escape(name), *_cells(one))
+        table.add_row(escape(visible(name)), *_cells(one))
     if rest := ordered[MOST_ROWS:]:
         table.add_row(f"and {len(rest)} more", "", "", "", "", f"{sum(one.events for _, one in rest):,}")
     connector = figures.connector
@@ -89,12 +90,12 @@ def draw(figures: Figures) -> RenderableType:
     if connector.seconds_left is not None:
         parts.append(f"backfills done in {duration(connector.seconds_left)}")
     if connector.held:
-        parts.append(f"backfills held: {connector.held}")
+        parts.append(f"backfills held: {visible(connector.held)}")
     if connector.away_seconds is not None:
         parts.append(f"source away for {duration(connector.away_seconds)}")
     if connector.retained_bytes is not None:
         parts.append(f"source keeps {size(connector.retained_bytes)} of log{_forecast(connector)}")
-    return Group(table, Text(" · ".join(parts), style="bold"), Text(figures.doing, style="dim"))
+    return Group(table, Text(" · ".join(parts), style="bold"), Text(visible(figures.doing), style="dim"))
 
 
 def _forecast(connector: Progress) -> str:

@@ -1,13 +1,14 @@
-"""The figures of a running capture in a file of the change log's folder, for commands that run beside it.
+"""How a running capture is and how far, in a file of the change log's folder, for commands that run beside it.
 
-``LOG/status.json`` holds ``{"pid": …, "time": "…Z", …}`` and the members of ``Figures.as_fields``. It is replaced about
-once a second, first when the connector says how far it is or something was committed, so that a capture which could not
-begin leaves the one before; a capture that is over leaves its last one behind.
+``LOG/status.json`` holds ``{"pid": …, "host": …, "time": "…Z", …}`` with the members of ``Health.as_fields`` and of
+``Figures.as_fields``. It is replaced once a second while there is news, and every few seconds while there is none: one
+that grows old belongs to a capture that hangs or was killed. A capture that is over leaves its last one behind.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterable
@@ -19,35 +20,59 @@ from typing import Any, Self
 import orjson
 
 from protocol.changelog import Commit
+from protocol.changelog.layout import HEADER
 from protocol.logs import LogLine
+from runtime.failures import failure_of
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
+from runtime.progress.health import Health
 
 STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0
+
+BEAT_SECONDS = 5.0
+"""The file is written at least this often while the capture runs."""
+
+BLOCK = 4096
+"""The file's size is a multiple of this, with as much to spare again: what is in it can be replaced on a full disk."""
 
 
 class StatusFile:
     """A display that writes the file, and hands everything on to another display."""
 
-    def __init__(self, root: Path, display: Display) -> None:
+    def __init__(self, root: Path, display: Display, beat_seconds: float = BEAT_SECONDS) -> None:
         self._path = root / STATUS_FILE
         self._display = display
+        self._beat_seconds = beat_seconds
         self._figures = Figures()
+        self._health = Health()
         self._lock = threading.Lock()
         self._written_at = -EVERY_SECONDS
         self._later: threading.Timer | None = None
-        self._begun = False
+        self._beating: threading.Thread | None = None
+        self._over = threading.Event()
         self._told = False
+
+    def begin(self) -> None:
+        """Writes the file from now on: the log is this process's. Until then it belongs to another, or to none."""
+        with self._lock:
+            self._beating = threading.Thread(target=self._beat, name="status-file", daemon=True)
+            self._beating.start()
+            self._write(now=True)
 
     def log(self, line: LogLine) -> None:
         self._display.log(line)
         with self._lock:
-            if self._figures.status(line):
-                self._write(now=False)
+            self._health.heard(line)
+            self._figures.status(line)
+            self._write(now=False)
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         self._display.notice(level, message, **fields)
+        if code := fields.get("code"):
+            with self._lock:
+                self._health.failed(str(code), message, str(fields.get("remedy", "")))
+                self._write(now=False)
 
     def expect(self, tables: Iterable[str]) -> None:
         names = list(tables)
@@ -59,6 +84,7 @@ class StatusFile:
         self._display.committed(commit)
         with self._lock:
             self._figures.committed(commit)
+            self._health.committed()
             self._write(now=False)
 
     def __enter__(self) -> Self:
@@ -68,15 +94,27 @@ class StatusFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         with self._lock:
-            if self._begun:
-                self._write(now=True)
+            if isinstance(error, Exception):
+                self._health.ended("failed", failure_of(error))
+            else:
+                self._health.ended("caught up" if error is None else "stopped")
+            self._write(now=True)
         self._display.__exit__(kind, error, trace)
 
+    def _beat(self) -> None:
+        while not self._over.wait(self._beat_seconds):
+            with self._lock:
+                if not self._over.is_set():
+                    self._write(now=True)
+
     def _write(self, *, now: bool) -> None:
+        if self._beating is None:
+            return
         wait = self._written_at + EVERY_SECONDS - time.monotonic()
         if not now and wait > 0:
-            # The last news before a silence must not be lost: the next may be half a minute away.
+            # The last news before a silence must not be lost: the next may be seconds away.
             if self._later is None:
                 self._later = threading.Timer(wait, self._write_later)
                 self._later.daemon = True
@@ -85,14 +123,20 @@ class StatusFile:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self._begun = True
         self._written_at = time.monotonic()
-        content = {"pid": os.getpid(), "time": datetime.now(UTC).isoformat(), **self._figures.as_fields()}
-        beside = self._path.with_suffix(".tmp")
+        essential = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "time": datetime.now(UTC).isoformat(),
+            **self._health.as_fields(),
+        }
         try:
-            beside.write_bytes(orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS))
-            beside.replace(self._path)
+            # A log that is gone is not to come back as a folder with nothing but this file.
+            (self._path.parent / HEADER).stat()
+            _replace(self._path, _bytes({**essential, **self._figures.as_fields()}))
         except OSError as error:
+            if _overwrite(self._path, _bytes(essential)):
+                return
             # The capture does not need it; what it needs to write says so itself.
             if not self._told:
                 self._told = True
@@ -102,6 +146,34 @@ class StatusFile:
         with self._lock:
             if self._later is threading.current_thread():
                 self._write(now=True)
+
+
+def _bytes(content: dict[str, Any]) -> bytes:
+    data = orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS)
+    return data.ljust((len(data) // BLOCK + 2) * BLOCK)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_suffix(".tmp")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _overwrite(path: Path, data: bytes) -> bool:
+    """Writes where the file is, which needs no space: a full disk is what people ask the status for."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if len(data) > size:
+                return False
+            file.write(data.ljust(size))
+    except OSError:
+        return False
+    return True
 
 
 def read_status(root: Path) -> dict[str, Any] | None:

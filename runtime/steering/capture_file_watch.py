@@ -20,6 +20,9 @@ from runtime.progress.display import Display
 LOOK_SECONDS = 0.5
 """How often the file's time is looked at."""
 
+LEAVE_SECONDS = 1.0
+"""How long what is being prepared may go on when the capture ends."""
+
 AGAIN_SECONDS = 5.0
 """How often a file is tried again that could not be used for a reason that passes, such as a source that is away."""
 
@@ -104,7 +107,10 @@ class CaptureFileWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._thread is not None:
-            self._thread.join()  # Its calls have limits of their own.
+            # A connector that hangs over its question does not keep the capture from ending: it ends with this process.
+            self._thread.join(LEAVE_SECONDS)
+            if self._thread.is_alive():
+                return
         os.close(self.descriptor)
         os.close(self._write)
 

@@ -11,7 +11,7 @@ from protocol.changelog import Summary, TableSchema
 from protocol.error_codes import Policy
 from protocol.errors import SparkError, TidemarkError
 from spark_sink.pipeline.fold_clock import FoldClock
-from spark_sink.pipeline.memory import Memory, SetAside, TableMemory
+from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
 from spark_sink.pipeline.progress import Progress
 from spark_sink.pipeline.report import Cost
 from spark_sink.pipeline.settings import KeepSettings
@@ -75,7 +75,7 @@ class Care:
         self._settings = settings
         self._log = log
         self._progress = progress
-        self._path = settings.warehouse / "_tidemark" / log.header.log_id / "tables.json"
+        self._path = memory_path(settings.warehouse, log.header.log_id)
         self._memory = Memory.load(self._path)
         self._saved = self._memory.model_copy(deep=True)
         self._known: set[str] = set()

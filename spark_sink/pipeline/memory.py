@@ -16,6 +16,11 @@ from protocol.errors import SparkError, TidemarkError
 from spark_sink.spark_failures import error_of
 
 
+def memory_path(warehouse: Path, log_id: str) -> Path:
+    """Where the memory of the tables kept from one log is."""
+    return warehouse / "_tidemark" / log_id / "tables.json"
+
+
 class SetAside(BaseModel):
     """Why a table is not kept up for now.
 

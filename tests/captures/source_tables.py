@@ -22,7 +22,7 @@ def prepare(database: Database, *statements: str) -> None:
 
 def endpoint(database: Database, **more: Any) -> Json:
     """The connector's configuration for ``database``, with a slot of the database's own."""
-    return {**database.config(), "slot": f"{database.name}_slot"[-60:], **more}
+    return {**database.config(), "slot": f"{database.name}_slot"[-60:], "publication": "tidemark", **more}
 
 
 def table_rows(database: Database, query: str = "SELECT id, name FROM ONLY users") -> Rows:

@@ -50,7 +50,7 @@ class PostgresEngine(Engine):
         return self._database.connect(autocommit=autocommit, options="-c timezone=UTC")
 
     def config(self, **more: Any) -> Json:
-        return {**self._database.config(), "slot": self._slot, **more}
+        return {**self._database.config(), "slot": self._slot, "publication": "tidemark", **more}
 
     def publish(self, bound: list[Json]) -> None:
         published = "SELECT FROM pg_publication_tables WHERE pubname = 'tidemark' AND tablename = %s"

@@ -36,13 +36,13 @@ def fails(ended: Ended, code: str, *words: str, status: int = 1) -> None:
 def test_wrong_host(capture: Capture, command: str) -> None:
     capture.config["host"] = "host.invalid"
     capture.write()
-    fails(capture.run(command), "TM-PG-001", r"host\.invalid")
+    fails(capture.run(command), "TM-PG-001", r"host\.invalid", status=3)
 
 
 def test_wrong_port(capture: Capture) -> None:
     capture.config["port"] = 1
     capture.write()
-    fails(capture.run("capture"), "TM-PG-001", r"\b1\b")
+    fails(capture.run("capture"), "TM-PG-001", r"\b1\b", status=3)
 
 
 @pytest.mark.parametrize("command", ["capture", "check", "discover"])
@@ -97,7 +97,14 @@ def test_no_capture_file(capture: Capture) -> None:
 def test_connector_option_with_a_typo(capture: Capture) -> None:
     capture.config["publicaton"] = "tidemark"
     capture.write()
-    fails(capture.run("capture"), "TM-PG-023", "publicaton")
+    wrong = r"line \d+: connector\.config\.publicaton: unknown key \(did you mean publication\?\)"
+    fails(capture.run("capture"), "TM-CFG-002", wrong, status=2)
+    del capture.config["publicaton"]
+    capture.config |= {"port": 70_000, "backfill": {"raeders": 2}, "sslmode": "none"}
+    capture.write()
+    said = capture.run("check")
+    for words in (r"config\.port: .*at most 65535", r"raeders: .*mean readers", r"sslmode: .*one of disable"):
+        fails(said, "TM-CFG-002", r"3 mistakes", words)
 
 
 def test_log_directory_of_another_capture(capture: Capture) -> None:

@@ -72,7 +72,7 @@ def test_every_key_of_the_capture_file_is_explained() -> None:
     for model in (ConnectorEntry, TableEntry, CommitEntry, SparkEntry, FoldEntry):
         assert set(model.model_fields) <= explained, model.__name__
     headings = re.findall(r"^## `(\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert headings == ["capture", "connector", "tables", "log", "commit", "spark"]
+    assert headings == ["capture", "connector", "tables", "log", "commit", "readable_by", "spark"]
 
 
 def _defaults(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
@@ -86,6 +86,8 @@ def test_every_option_of_the_postgres_connector_is_explained_with_its_default() 
     for name, default in options.items():
         if name not in shown:
             wrong[name] = "is not explained"
+        elif "default" not in EndpointConfig.model_json_schema()["properties"].get(name, {"default": default}):
+            continue  # It depends on the capture.
         elif isinstance(default, str | int | float):
             text = str(default).lower() if isinstance(default, bool) else f"{default}".removesuffix(".0")
             if f"`{text}`" != shown[name].replace(".0`", "`"):

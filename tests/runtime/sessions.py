@@ -16,6 +16,7 @@ from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
+from runtime.connector.watchdog import Watchdog
 from runtime.interruption import Interruption
 from runtime.preparation import PreparedCapture
 from runtime.selection import SelectedTable, column_of
@@ -94,6 +95,7 @@ def run_session(
     due: CommitEntry = AT_ONCE,
     display: Recorder | None = None,
     secrets: Iterable[str] = (),
+    silence: float = 0,
 ) -> Recorder:
     """One session from the log's state to its end."""
     display = display or Recorder()
@@ -101,9 +103,17 @@ def run_session(
     with LogWriter.open(folder.log_path, "shop") as writer, Interruption() as interruption:
         running = capture.connector.start(capture.environment)
         steering = Steering(writer.root, writer.state, display)
-        with Conversation("connector", running, capture.redactor, display.log) as talk:
+        watchdog = Watchdog("connector", silence, 60)
+
+        def heard(line: LogLine) -> None:
+            watchdog.heard(line)
+            display.log(line)
+
+        with Conversation("connector", running, capture.redactor, heard) as talk:
             talk.send(Open(capture=capture.spec, version=capture.version, state=writer.state))
-            Session(talk, "connector", writer, capture.tables, due, interruption, display, steering, None).run()
+            Session(
+                talk, "connector", writer, capture.tables, due, interruption, display, steering, None, watchdog
+            ).run()
     return display
 
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from runtime.connector.interface import GRACE_SECONDS
 from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
 from tests.servers.deadline import wait_until
 
@@ -50,8 +51,25 @@ def test_a_second_signal_does_not_wait_for_a_stubborn_connector(folder: CaptureF
         runtime.send_signal(signal.SIGINT)
         wait_until((folder.path / "terminated").exists, 10, "the runtime waiting for its connector")
         runtime.send_signal(signal.SIGINT)
-        assert runtime.wait(8) == 130  # less than the grace that a connector has
+        assert runtime.wait(GRACE_SECONDS - 0.5) == 130  # less than the grace that a connector has
     assert not is_running(pid)
+    assert "Traceback" not in folder.stderr
+
+
+def test_a_connector_that_hangs_does_not_keep_a_command_from_ending_in_time(folder: CaptureFolder) -> None:
+    """Those who run containers give a command ten seconds."""
+    folder.script([*WAITING[:-1], {"sleep": "stubborn"}])
+    with folder.start("capture", "capture.yaml") as runtime:
+        pid = asleep(folder)
+        (folder.path / "asleep").unlink()
+        # An edit: another connector hangs over its question, besides the one that captures.
+        folder.script([OPENED], discover=[{"sleep": "stubborn"}])
+        folder.write_file(commit={"interval": "60ms"})
+        wait_until((folder.path / "asleep").exists, 30, "the second one asleep")
+        runtime.send_signal(signal.SIGTERM)
+        assert runtime.wait(10) == 130
+    other = int(folder.requests("discover")[-1]["pid"])
+    wait_until(lambda: not is_running(pid) and not is_running(other), 10, "the end of both")
     assert "Traceback" not in folder.stderr
 
 

@@ -74,6 +74,16 @@ def test_every_checkpoint_is_acknowledged_once(folder: CaptureFolder) -> None:
     assert sum(commit.checkpoints for commit in display.commits) == 20
 
 
+def test_what_brings_nothing_new_is_acknowledged_without_a_commit(folder: CaptureFolder) -> None:
+    schema = {"message": {"sourcedSchema": {"binding": 0, "documentSchema": ROW_SCHEMA}}}
+    first = [OPENED, schema, rows(1, 1), checkpoint(a=1), {"await": 1}, schema, checkpoint(), {"await": 2}]
+    again = [OPENED, schema, checkpoint(a=1), {"await": 1}, checkpoint(), {"await": 2}]
+    folder.script(first, again)
+    assert len(run_session(folder).commits) == 1
+    assert run_session(folder).commits == []
+    assert folder.log.latest() == 2, "two writers' claims and one commit"
+
+
 def test_an_acknowledgement_comes_after_the_commit(folder: CaptureFolder) -> None:
     folder.script([OPENED, rows(1, 1), checkpoint(a=1), {"await": 1}, {"exit": 1}])
     with pytest.raises(ConnectorError):

@@ -34,7 +34,7 @@ def role(database: Database) -> Iterator[str]:
 
 
 def endpoint(database: Database, **more: Any) -> Json:
-    return {**database.config(), "slot": database.name[-60:], **more}
+    return {**database.config(), "slot": database.name[-60:], "publication": "tidemark", **more}
 
 
 def failures(database: Database, *tables: str, **config: Any) -> list[SourceError]:

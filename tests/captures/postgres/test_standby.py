@@ -34,7 +34,13 @@ class Pair:
     standby: Database
 
     def config(self, **more: object) -> Json:
-        return {**self.standby.config(), "slot": "on_standby", "heartbeat_seconds": 0.3, **more}
+        return {
+            **self.standby.config(),
+            "slot": "on_standby",
+            "publication": "tidemark",
+            "heartbeat_seconds": 0.3,
+            **more,
+        }
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from protocol.changelog.layout import HEADER
 from runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
 from runtime.changelog.schema import table_schema
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
@@ -88,6 +89,7 @@ class SlowestDisk(Executor):
 
 def test_decoded_blocks_do_not_pile_up_before_a_slow_disk(tmp_path: Path) -> None:
     disk = SlowestDisk()
+    (tmp_path / HEADER).touch()
     batch = Batch(tmp_path, 1, 1, 0, disk)
     schema = table_schema(ORDERS, ORDER_SCHEMA)
     for id in range(8):

@@ -17,6 +17,7 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound, NotFound
 
+from protocol.capture_file import LimitsEntry
 from protocol.errors import ConnectorError
 from protocol.logs import LogLine
 from protocol.messages import CaptureSpec
@@ -243,12 +244,29 @@ def test_a_network_that_is_not_there_is_named(engine: docker.DockerClient) -> No
         assert ours(engine, tag) == []
 
 
-def test_an_image_for_something_else(engine: docker.DockerClient) -> None:
-    label = "LABEL FLOW_RUNTIME_PROTOCOL=materialize"
-    with build(engine, "tidemark-test-label", label) as tag, pytest.raises(ConnectorError) as caught:
+@pytest.mark.parametrize("label", ["FLOW_RUNTIME_PROTOCOL=materialize", "FLOW_RUNTIME_CODEC=proto"])
+def test_an_image_for_something_else(engine: docker.DockerClient, label: str) -> None:
+    with build(engine, "tidemark-test-label", f"LABEL {label}") as tag, pytest.raises(ConnectorError) as caught:
         ContainerConnector(tag).start({})
     assert caught.value.code == "TM-RUN-008"
-    assert "labelled for materialize" in caught.value.message
+    assert f"labelled {label}" in caught.value.message
+
+
+def test_a_container_has_limits_and_a_telling_name(engine: docker.DockerClient, image: str) -> None:
+    limits = LimitsEntry(memory=200_000_000, cpus=0.5, processes=77)
+    running = ContainerConnector(image, capture="my shop", limits=limits).start({"MODE": "sleep"}, session="s")
+    try:
+        [container] = engine.containers.list(filters={"label": f"{LABEL}={image}"})
+        assert str(container.name).startswith("tidemark-my-shop-session-")
+        host = container.attrs["HostConfig"]
+        assert (host["Memory"], host["MemorySwap"], host["NanoCpus"], host["PidsLimit"]) == (
+            200_000_000,
+            200_000_000,
+            500_000_000,
+            77,
+        )
+    finally:
+        ended(running)
 
 
 def test_an_image_without_a_program(engine: docker.DockerClient) -> None:

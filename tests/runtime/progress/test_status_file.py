@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from protocol.changelog.layout import HEADER
 from protocol.logs import LogLine
 from runtime.progress.figures import Figures
 from runtime.progress.lines import LineDisplay
@@ -23,8 +24,10 @@ def written(root: Path) -> dict[str, Any]:
 
 
 def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
+    (tmp_path / HEADER).touch()
     with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
         display.log(status("scanning"))
+        display.begin()
         assert written(tmp_path)["state"] == "scanning"
         display.log(status("scanning"))
         display.log(status("paused"))
@@ -33,7 +36,9 @@ def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
 
 
 def test_the_end_is_written_at_once(tmp_path: Path) -> None:
+    (tmp_path / HEADER).touch()
     with StatusFile(tmp_path, LineDisplay(Figures(), "error")) as display:
+        display.begin()
         display.log(status("scanning"))
         display.log(status("done"))
     assert written(tmp_path)["state"] == "done"

@@ -1,0 +1,81 @@
+"""Whether a capture runs, from the status file that it left: on this machine or on another that shares the log."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+FRESH_SECONDS = 20.0
+"""A capture that runs writes its status file several times in this long."""
+
+SILENT_SECONDS = 30.0
+"""A connector that says how it is says so several times in this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """What can be known of a capture's processes.
+
+    Attributes:
+        state: ``running``; ``waiting for the source``; ``connector silent``; ``not answering``, a process that is there
+            and says nothing; ``stopped``, ``caught up``, ``failed`` and ``killed`` of one that is over; ``unknown``.
+        running: It runs, whatever its source or its connector does.
+        since: When that began, as far as it is known.
+        pid: Of the process, 0 when unknown.
+    """
+
+    state: str
+    running: bool
+    since: datetime | None = None
+    pid: int = 0
+
+
+def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Liveness:
+    """Of the capture that wrote this status; None for a log without one."""
+    if status is None:
+        return Liveness("unknown", False)
+    moment = now or datetime.now(UTC)
+    pid = status.get("pid")
+    pid = pid if isinstance(pid, int) else 0
+    written = time_of(status.get("time"))
+    ended = time_of(status.get("ended"))
+    if ended is not None:
+        return Liveness(str(status.get("outcome")), False, ended, pid)
+    fresh = written is not None and (moment - written).total_seconds() < FRESH_SECONDS
+    here = status.get("host") == socket.gethostname()
+    if here and not _is_there(pid):
+        return Liveness("killed", False, written, pid)
+    if not fresh:
+        return Liveness("not answering" if here else "unknown", False, written, pid)
+    if (away := time_of(status.get("source_away_since"))) is not None:
+        return Liveness("waiting for the source", True, away, pid)
+    heard = time_of(status.get("status_time"))
+    if heard is not None and (moment - heard).total_seconds() > SILENT_SECONDS:
+        return Liveness("connector silent", True, heard, pid)
+    return Liveness("running", True, time_of(status.get("started")), pid)
+
+
+def time_of(text: object) -> datetime | None:
+    """A time as the file has it; None for anything else."""
+    if not isinstance(text, str):
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _is_there(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,96 @@
+"""``tidemark check`` sees what ``capture`` would see: where the capture stands, its slot, whether it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.mariadb import only_the_last_log
+from tests.end_to_end.capture import Capture
+from tests.servers.deadline import wait_until
+from tests.servers.mariadb import Database as MariaDatabase
+from tests.servers.postgres import Database as PostgresDatabase
+from tests.workload.tables import Database, create_tables
+
+
+def check(capture: Capture) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """Exit status and the findings by level."""
+    ended = capture.run("check", "--json")
+    report = json.loads(ended.said.splitlines()[-1])
+    levels: dict[str, list[dict[str, Any]]] = {"ok": [], "warning": [], "failure": []}
+    for finding in report["findings"]:
+        levels[finding["level"]].append(finding)
+    return ended.status, levels
+
+
+def codes(capture: Capture) -> set[str]:
+    status, levels = check(capture)
+    assert status == (1 if levels["failure"] else 0)
+    return {finding["code"] for finding in levels["failure"]}
+
+
+def test_a_capture_that_can_go_on(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, 20)
+    capture = Capture(tmp_path, each_database)
+    assert codes(capture) == set()
+    with capture.start():
+        wait_until(lambda: (capture.log / "status.json").exists() and capture.snapshot_rows() >= 60, 60, "it runs")
+        status, levels = check(capture)
+        assert (status, levels["failure"]) == (0, [])
+        assert any("the capture runs" in finding["message"] for finding in levels["ok"])
+    assert codes(capture) == set()
+
+
+def test_a_slot_that_is_gone(database: PostgresDatabase, tmp_path: Path) -> None:
+    create_tables(database, 20)
+    capture = Capture(tmp_path, database)
+    capture.catch_up()
+    with database.connect() as connection:
+        connection.execute("SELECT pg_drop_replication_slot('tidemark_test')")
+    assert codes(capture) == {"TM-PG-015"}
+    capture.config["on_lost_position"] = "backfill"
+    capture.write()
+    status, levels = check(capture)
+    assert (status, levels["failure"]) == (0, [])
+    assert [finding["code"] for finding in levels["warning"] if finding["code"]] == ["TM-PG-015"]
+
+
+def test_a_slot_of_another_capture_that_reads_it(database: PostgresDatabase, tmp_path: Path) -> None:
+    create_tables(database, 20)
+    capture = Capture(tmp_path, database)
+    (tmp_path / "two").mkdir()
+    other = Capture(tmp_path / "two", database, {"slot": "tidemark_test"}, entries={"capture": "other"})
+    with capture.start():
+        wait_until(lambda: (capture.log / "status.json").exists() and capture.snapshot_rows() >= 60, 60, "it runs")
+        assert codes(other) >= {"TM-PG-040", "TM-PG-014"}
+        ended = other.run("capture")
+        assert (ended.status, "TM-PG-040" in ended.said) == (1, True), ended.said
+
+
+@pytest.mark.parametrize("fixture", ["mariadb_database", "mysql_database"])
+def test_a_log_that_was_purged(fixture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    database: MariaDatabase = request.getfixturevalue(fixture)
+    create_tables(database, 20)
+    capture = Capture(tmp_path, database)
+    capture.catch_up()
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM accounts")
+        cursor.execute("FLUSH BINARY LOGS")
+        wait_until(lambda: only_the_last_log(cursor), 30, "the log of before is gone")
+    assert codes(capture) == {"TM-MY-015"}
+
+
+def test_tables_that_are_left_out_and_why(database: PostgresDatabase, tmp_path: Path) -> None:
+    create_tables(database, 20)
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE keyless (n int)")
+    capture = Capture(tmp_path, database)
+    _, levels = check(capture)
+    [left_out] = [finding["message"] for finding in levels["warning"] if "keyless" in finding["message"]]
+    assert "REPLICA IDENTITY FULL" in left_out
+    [row] = [line for line in capture.run("discover", "--json").said.splitlines() if "keyless" in line]
+    assert "REPLICA IDENTITY FULL" in json.loads(row)["reason"]
+    assert "REPLICA IDENTITY" in capture.run("discover").said

@@ -1,0 +1,133 @@
+"""What commands write: for people and for programs, at a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import string
+from datetime import UTC, datetime
+
+import pytest
+
+from protocol.changelog import Commit, Segment
+from protocol.error_codes import CODES
+from protocol.logs import LogLine
+from protocol.visible import visible, visible_json
+from runtime.progress.figures import Figures
+from runtime.progress.lines import MOST_TABLES, LineDisplay
+from tests.runtime.capture_folder import OPENED, CaptureFolder
+
+EVIL = "a\x1b]0;title\x07\x9b2J\u202eb"
+"""Sets a window's title, clears the screen, and turns what follows around."""
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+
+WELL = {
+    "stderr": json.dumps(
+        {
+            "level": "warning",
+            "message": f"about {EVIL}",
+            "eventType": "connectorStatus",
+            "fields": {"tables": {f"public.{EVIL}": {"state": "failed", "error": f"TM-PG-007: {EVIL}"}}},
+        }
+    )
+}
+LOUD = {"stderr": json.dumps({"level": "warning", "message": f"look at {EVIL}"})}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["discover", "capture.yaml"],
+        ["discover", "capture.yaml", "--json"],
+        ["check", "capture.yaml"],
+        ["status", "capture.yaml"],
+        ["status", "capture.yaml", "--json"],
+        ["tail", "capture.yaml", "-t", f"public.{EVIL}"],
+        ["tail", "capture.yaml", "-t", f"public.none{EVIL}"],
+        ["log", "ls", "capture.yaml"],
+        ["capture", "capture.yaml", "--until-caught-up"],
+        ["pause", "capture.yaml", "-t", f"public.{EVIL}", "--json"],
+        ["pause", "capture.yaml", "-t", f"public.x{EVIL}"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[2:])[:20].translate({ord("\x1b"): "e"}),
+)
+def test_control_characters_of_names_reach_no_terminal(folder: CaptureFolder, arguments: list[str]) -> None:
+    rows = {"rows": {"first": 1, "count": 1}}
+    tables = [{"name": f"public/{EVIL}"}]
+    folder.script([OPENED, LOUD, rows, {"checkpoint": {}}, {"await": 1}, WELL], tables=tables)
+    done = folder.run("capture", "capture.yaml", "--until-caught-up")
+    assert done.returncode == 0, done.stderr
+    done = folder.run(*arguments)
+    assert not CONTROLS.search(done.stdout + done.stderr), repr(done.stdout + done.stderr)
+    if arguments[0] not in ("check", "tail"):  # The others name the table.
+        assert "\\x1b" in done.stdout + done.stderr or "\\u001b" in done.stdout + done.stderr
+
+
+def test_visible_text() -> None:
+    assert visible("a\x1b[31mb\n\x9bé") == r"a\x1b[31mb\n\x9bé"
+    assert visible("one\ntwo\x00", lines=True) == "one\ntwo\\x00"
+    assert visible(string.printable[:95]) == string.printable[:95]
+    assert json.loads(visible_json('"a\x9b\u202e\x7f"')) == "a\x9b\u202e\x7f"
+
+
+def test_the_final_error_is_json_where_all_else_is(folder: CaptureFolder) -> None:
+    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
+    folder.script([OPENED, {"stderr": line}, {"exit": 1}])
+    done = folder.run("capture", "capture.yaml", "--json")
+    last = [json.loads(line) for line in done.stderr.splitlines()][-1]
+    assert (last["level"], last["message"], done.returncode) == ("error", "slot is gone", 1)
+    assert last["fields"] == {
+        "code": "TM-PRO-004",
+        "remedy": "make a slot",
+        "documentation": "docs/errors.md#tm-pro-004",
+        "exit_status": 1,
+    }
+
+
+@pytest.mark.parametrize(("code", "status"), [("TM-PRO-004", 1), ("TM-PG-001", 3), ("TM-CFG-002", 1)])
+def test_the_exit_status_tells_what_may_pass_from_what_does_not(folder: CaptureFolder, code: str, status: int) -> None:
+    assert code in CODES
+    line = f'{{"level":"error","message":"no","fields":{{"code":"{code}"}}}}'
+    folder.script([OPENED], discover=[{"stderr": line}, {"exit": 1}])
+    for command in ("capture", "check", "discover"):
+        done = folder.run(command, "capture.yaml")
+        assert done.returncode == status, (command, done.stderr)
+
+
+def test_names_are_whole_where_no_terminal_limits_them(folder: CaptureFolder) -> None:
+    long = "x" * 150
+    rows = {"rows": {"first": 1, "count": 1}}
+    folder.script([OPENED, rows, {"checkpoint": {}}, {"await": 1}], tables=[{"name": f"public/{long}"}])
+    assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    for command in ("discover", "status"):
+        assert f"public.{long} " in folder.run(command, "capture.yaml").stdout
+
+
+def test_progress_off_a_terminal_is_bounded() -> None:
+    stream = io.StringIO()
+    figures = Figures()
+    with LineDisplay(figures, "info", stream) as display:
+        display.expect(f"public.t{number}" for number in range(300))
+        fields = {"tables": {f"public.t{number}": {"rows_done": 1} for number in range(300)}}
+        display.log(LogLine(level="info", message="x", event_type="connectorStatus", fields=fields))
+        fields["tables"]["public.t7"] = {"rows_done": 2}
+        display.log(LogLine(level="info", message="x", event_type="connectorStatus", fields=fields))
+        segment = Segment(
+            collection="public/t9",
+            path="p",
+            rows=5,
+            size=1,
+            uncompressed=1,
+            first_offset=0,
+            last_offset=4,
+            fingerprint="f",
+        )
+        display.committed(
+            Commit(number=1, epoch=1, time=datetime.now(UTC), first_offset=0, next_offset=5, segments=[segment])
+        )
+    first, last = (json.loads(line)["fields"] for line in stream.getvalue().splitlines())
+    assert (len(first["tables"]), first["tables_left_out"]) == (MOST_TABLES, 300 - MOST_TABLES)
+    assert sorted(last["tables"]) == ["public.t7", "public.t9"]
+    assert (last["events"], last["tables_left_out"]) == (5, 0)

@@ -1,0 +1,167 @@
+"""``tidemark status``: it says how a capture is, whatever became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from protocol.errors import SparkError
+from runtime.progress.liveness import liveness
+from runtime.progress.status_file import STATUS_FILE
+from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
+from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tests.servers.deadline import wait_until
+
+ROWS = {"rows": {"first": 1, "count": 3}}
+WELL = {
+    "stderr": json.dumps(
+        {
+            "level": "info",
+            "message": "following the log",
+            "eventType": "connectorStatus",
+            "fields": {"tables": {"public.t": {"state": "done", "done": True}}, "lag_seconds": 0, "caught_up": True},
+        }
+    )
+}
+SESSION = [OPENED, ROWS, {"checkpoint": {"cursor": 3}}, {"await": 1}, WELL]
+
+
+def report(folder: CaptureFolder) -> dict[str, Any]:
+    done = folder.run("status", "capture.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def said(folder: CaptureFolder) -> str:
+    return folder.run("status", "capture.yaml").stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "state"), [(signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")], ids=["stopped", "killed"]
+)
+def test_a_capture_that_runs_and_one_that_does_not(folder: CaptureFolder, number: signal.Signals, state: str) -> None:
+    folder.script([*SESSION, {"sleep": 1}])
+    with folder.start("capture", "capture.yaml") as capture:
+        wait_until(lambda: folder.is_begun and report(folder)["caught_up"], 30, "it is caught up")
+        told = report(folder)
+        assert (told["state"], told["running"], told["pid"], told["lag_seconds"]) == ("running", True, capture.pid, 0)
+        assert "0 s, caught up" in said(folder)
+        capture.send_signal(number)
+    told = report(folder)
+    assert (told["state"], told["running"], told["lag_seconds"], told["caught_up"]) == (state, False, None, None)
+    assert datetime.fromisoformat(told["since"]) > datetime.now(UTC) - timedelta(minutes=1)
+    assert "NOT RUNNING" in said(folder)
+
+
+def test_a_capture_that_failed(folder: CaptureFolder) -> None:
+    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
+    folder.script([*SESSION, {"stderr": line}, {"exit": 1}])
+    assert folder.run("capture", "capture.yaml").returncode == 1
+    told = report(folder)
+    assert (told["state"], told["error"]["code"], told["error"]["remedy"]) == ("failed", "TM-PRO-004", "make a slot")
+    assert "NOT RUNNING: failed" in said(folder)
+    assert "slot is gone\n         what to do: make a slot" in said(folder)
+
+
+def test_the_last_commit_with_data_is_not_the_last_commit(folder: CaptureFolder) -> None:
+    folder.script([*SESSION, {"checkpoint": {"cursor": 4}}, {"await": 2}], [OPENED])
+    for _ in range(3):
+        assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    told = report(folder)
+    assert told["data"]["commit"] == 1
+    assert told["commit"] > 1
+    assert told["data"]["time"] == folder.log.commit(1).time.isoformat()
+    assert told["state"] == "caught up"
+
+
+def test_an_error_of_before_the_last_progress_has_passed(folder: CaptureFolder) -> None:
+    folder.script([OPENED, {"signal": 9}], [*SESSION, {"sleep": 1}])
+    with folder.start("capture", "capture.yaml") as capture:
+        wait_until(lambda: folder.is_begun and report(folder)["error"]["passed"], 30, "it has passed")
+        assert report(folder)["error"]["code"] == "TM-RUN-003"
+        assert ", and passed:" in said(folder)
+        capture.send_signal(signal.SIGTERM)
+
+
+def test_one_that_cannot_take_the_log_leaves_the_status_of_the_other(folder: CaptureFolder) -> None:
+    folder.script([*SESSION, {"sleep": 1}])
+    with folder.start("capture", "capture.yaml") as capture:
+        wait_until(lambda: folder.is_begun and report(folder)["running"], 30, "it runs")
+        assert folder.run("capture", "capture.yaml").returncode == 1
+        told = report(folder)
+        assert (told["running"], told["pid"], told["error"]) == (True, capture.pid, None)
+        capture.send_signal(signal.SIGTERM)
+
+
+def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
+    line = json.loads(WELL["stderr"])
+    line["fields"]["tables"]["public.u"] = {"state": "set_aside", "error": "TM-PG-007: there is no table public.u"}
+    folder.script([*SESSION, {"stderr": json.dumps(line)}])
+    folder.write_file(spark={"warehouse": "lake"})
+    assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    assert report(folder)["spark_set_aside"] == {}
+    broken = SetAside.of(SparkError("TM-SPK-004", "columns do not fit"))
+    path = memory_path(folder.path / "lake", folder.log.header.log_id)
+    Memory(tables={"public/t current": TableMemory(set_aside=broken)}).save(path)
+    told = report(folder)
+    assert told["set_aside"] == {"public.u": "TM-PG-007: there is no table public.u"}
+    assert told["spark_set_aside"] == {"public.t current": "TM-SPK-004: columns do not fit"}
+    for words in ("there is no table", "materialize: public.t current: TM-SPK-004: columns do not fit"):
+        assert words in " ".join(said(folder).split())
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def pid() -> int:
+    """Of a process that is over."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid
+
+
+def at(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "running"),
+    [
+        ({"time": at(1), "started": at(99)}, "running", True),
+        ({"time": at(1), "source_away_since": at(74)}, "waiting for the source", True),
+        ({"time": at(1), "status_time": at(85)}, "connector silent", True),
+        ({"time": at(1), "status_time": at(9)}, "running", True),
+        ({"time": at(60)}, "not answering", False),
+        ({"time": at(1), "pid": 0}, "killed", False),
+        ({"time": at(60), "host": "another"}, "unknown", False),
+        ({"time": at(1), "host": "another", "pid": 0}, "running", True),
+        ({"time": at(1), "ended": at(92 * 60), "outcome": "stopped"}, "stopped", False),
+    ],
+)  # fmt: skip
+def test_liveness(status: dict[str, Any], state: str, running: bool) -> None:
+    found = liveness({"pid": os.getpid(), "host": socket.gethostname(), **status}, NOW)
+    assert (found.state, found.running) == (state, running)
+
+
+def test_a_process_that_is_over_does_not_run(pid: int) -> None:
+    assert liveness({"pid": pid, "host": socket.gethostname(), "time": at(1)}, NOW).state == "killed"
+    assert liveness(None, NOW).state == "unknown"
+
+
+def test_a_status_that_is_no_status_is_none(folder: CaptureFolder) -> None:
+    folder.script(SESSION)
+    assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    for content in (b"", b"{", orjson.dumps([1]), orjson.dumps({"pid": "x", "time": 3, "ended": "never"})):
+        Path(folder.log_path / STATUS_FILE).write_bytes(content)
+        assert "NOT RUNNING" in said(folder)
