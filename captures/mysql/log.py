@@ -352,6 +352,8 @@ class BinlogLog:
                 raise SourceError("TM-MY-044", f"rows at {self._place} without their table")
             if number in self._unfit:
                 self._look_for_more(self._unfit[number], row_event(kind, data, text, start, end), batch)
+            if self._open is not None and self._open.held is None:
+                self._open.pass_over()
             return
         what, data, text, at, end = row_event(kind, data, text, start, end)
         transaction = self._open or self._begin(events.Gtid(""), 0, batch)
@@ -362,6 +364,7 @@ class BinlogLog:
         if table.decoder is None or not table.decoder.has_key:
             counts = self._place.order if self._recalled is None else self._recalled.after.order
             if self._tables.leaves_out(table, transaction.gtid, counts, batch):
+                transaction.pass_over()
                 return
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
         try:
@@ -432,7 +435,10 @@ class BinlogLog:
             rows, table = event.rows, event.table
             if table.binding in self._left_out:
                 batch.passed.add(table.binding)
-            elif not self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+                transaction.pass_over()
+            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+                transaction.pass_over()
+            else:
                 text = rows.decode("latin-1")
                 try:
                     transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)

@@ -31,7 +31,7 @@ class OpenTransaction:
         explicit: It ends with a commit, not with its first statement.
         held: It is an XA transaction: its rows are kept for its commit.
         row: Numbers the rows of several events in one place; None where each event has a place of its own.
-        row_events: Row events so far.
+        row_events: Row events so far, those of tables that are not captured among them.
         ends: The xid of the prepared transaction that it commits or rolls back; empty for none.
     """
 
@@ -59,6 +59,8 @@ class OpenTransaction:
         self, table: LoggedTable, what: str, data: bytes, text: str, at: int, end: int, place: str, batch: LogBatch
     ) -> None:
         """Writes an event's rows. ``place`` is ``file:offset:`` of ``_meta.source.cursor``. Raises SourceError."""
+        returned = self.row_events < self._written
+        self.row_events += 1
         if table.transaction != self._number:
             self._enter(table)
         if table.decoder is None:
@@ -67,16 +69,22 @@ class OpenTransaction:
             if table.touched is not None:
                 table.touched.truncate()
             return
-        lines = batch.lines if self.row_events >= self._written else []
-        sink = Sink(lines, table.touched, table.incomplete)
+        sink = Sink([] if returned else batch.lines, table.touched, table.incomplete)
         row = self.row
-        self.row_events += 1
         after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
         if bad := table.decoder.repairs.counts:
             batch.bad.setdefault(table.binding, Counter()).update(bad)
             bad.clear()
         if row is not None:
             self.row = after
+
+    def pass_over(self) -> None:
+        """An event's rows, of a table that is not captured.
+
+        They count as the others: a table may be left out from the middle of a transaction on, and then be passed over
+        from its beginning when that is read again.
+        """
+        self.row_events += 1
 
     def truncation(self, table: LoggedTable, place: str, batch: LogBatch, becomes: Truncation, name: str) -> None:
         """Writes that the table was emptied; ``name`` is for people."""

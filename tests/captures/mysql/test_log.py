@@ -392,6 +392,37 @@ def test_reconnecting_in_the_middle_of_a_transaction_repeats_nothing(binlog_data
         assert len(log.transactions[1].touched[0]) == 40000
 
 
+def test_reconnecting_in_a_transaction_in_which_a_table_was_set_aside_loses_nothing(binlog_database: Database) -> None:
+    run(
+        binlog_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "CREATE TABLE other (id INT PRIMARY KEY, day DATE)",
+    )
+    with captured_log(binlog_database, "t", "other") as log:
+        run(
+            binlog_database,
+            "SET sql_mode = ''",
+            "BEGIN",
+            *(f"INSERT INTO other VALUES ({number}, '2026-01-01')" for number in range(5)),
+            "INSERT INTO other VALUES (5, '0000-00-00')",
+            "INSERT INTO t SELECT seq, repeat('x', 800) FROM seq_1_to_20000",
+            "COMMIT",
+        )
+        while len(log.lines) < 100:
+            log.read_once(1000)
+        assert set(log.set_aside) == {1} and not log.log.between_transactions
+        with binlog_database.connect() as admin:
+            end_sessions(admin, "command LIKE %s", ["Binlog Dump%"])
+        with pytest.raises(SourceError):
+            while not log.log.between_transactions:
+                log.read_once(1000)
+        log.log.reconnect()
+        log.read()
+        documents = log.documents()
+    assert [d["id"] for d in documents if "v" in d] == list(range(1, 20_001))
+    assert [d["id"] for d in documents if "day" in d] == list(range(5))
+
+
 def test_another_replica_with_the_same_server_id_is_said(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
     with captured_log(binlog_database, "t", server_id=4711) as one:
