@@ -12,8 +12,9 @@ from backfill.hidden import HiddenSet
 from backfill.range_scan import RangeScan
 from captures.backoff import Backoff
 from captures.balance import Balance
+from captures.chunk import Barrier, ChunkRequest
 from captures.holding import Holding
-from captures.interface import Barrier, ChunkRequest, LogBatch, Source, TableAway, UnfitValues
+from captures.interface import LogBatch, Source, TableAway, UnfitValues
 from captures.readers import ChunkFailure, ReaderPool
 from captures.state import CaptureState
 from captures.table_backfill import Flight, TableBackfill, opened, pages_of

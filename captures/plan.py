@@ -6,7 +6,8 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from captures.interface import ChunkReader, ChunkRequest, OpenedTable, Source
+from captures.chunk import ChunkReader, ChunkRequest
+from captures.interface import OpenedTable, Source
 from protocol.error_codes import Policy
 from protocol.errors import SourceError
 from protocol.plan import Plan, TablePlan

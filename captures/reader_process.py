@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
+from captures.chunk import Chunk, ChunkRequest
 from captures.fork_server import ForkServer, serve
-from captures.interface import Chunk, ChunkRequest
 from captures.memory import bound_freed_memory
 from protocol.errors import ConnectorError, TidemarkError
 
@@ -45,7 +45,7 @@ class TableReader(Protocol):
 
 
 class ReaderProcess:
-    """A chunk reader whose work is done by another process. See ``captures.interface.ChunkReader``.
+    """A chunk reader whose work is done by another process. See ``captures.chunk.ChunkReader``.
 
     Args:
         open_reader: Makes the reader, there. Pickled; passwords in it pass through a pipe, and nobody else sees them.
@@ -80,13 +80,13 @@ class ReaderProcess:
             raise
 
     def read(self, request: ChunkRequest) -> Chunk:
-        """See ``captures.interface.ChunkReader``; raises ``TM-CAP-005`` besides."""
+        """See ``captures.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
         chunk: Chunk = self._asked((request, self._table(request.binding)))
         chunk.request = request  # The engine knows its requests by identity.
         return chunk
 
     def cancel(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         with contextlib.suppress(BrokenPipeError):  # Who has ended reads nothing.
             self._send(None)
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from captures.interface import Chunk, ChunkReader, ChunkRequest
+from captures.chunk import Chunk, ChunkReader, ChunkRequest
 from captures.requests import Wakeup
 
 IDLE_SECONDS = 10.0

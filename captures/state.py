@@ -31,7 +31,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from backfill.fence import TransactionId
-from captures.interface import Barrier
+from captures.chunk import Barrier
 from protocol.errors import ProtocolError
 from protocol.messages import ConnectorState, JsonObject
 from protocol.state import difference, merge_patch

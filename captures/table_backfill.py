@@ -14,7 +14,8 @@ from backfill.ranges import Pages, TableRanges
 from backfill.rereads import REREADS_PER_CHUNK
 from captures.aside import TEXT_LENGTH, Aside, opened_aside
 from captures.backoff import Backoff
-from captures.interface import BackfillOptions, Barrier, Chunk, ChunkRequest, OpenedTable
+from captures.chunk import Barrier, Chunk, ChunkRequest
+from captures.interface import BackfillOptions, OpenedTable
 from protocol.errors import TidemarkError
 from protocol.messages import JsonObject
 

@@ -32,8 +32,8 @@ def known_tables(root: Path) -> list[DiscoveredBinding]:
     path = root / FILE
     try:
         return Discovered.model_validate({"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
-    except FileNotFoundError:
-        return []
+    except (FileNotFoundError, NotADirectoryError):
+        return []  # What is wrong with the folder, whoever needs it says.
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not hold the tables of a capture"
         raise ChangeLogError(

@@ -11,7 +11,7 @@ import pymysql
 
 from backfill.keys import Key
 from captures.bad_values import BadCounts, Repairs
-from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
 from captures.mysql.catalog import read_tables
 from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
 from captures.mysql.config import EndpointConfig
@@ -59,7 +59,7 @@ class _DecodedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """What a chunk's scan brought; as in ``captures.interface.Chunk``."""
+    """What a chunk's scan brought; as in ``captures.chunk.Chunk``."""
 
     rows: Rows
     end: bool
@@ -80,7 +80,7 @@ class SelectChunkReader:
         self._connect()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
-        """Reads a chunk of ``target``; see ``captures.interface.ChunkReader``."""
+        """Reads a chunk of ``target``; see ``captures.chunk.ChunkReader``."""
         started = time.monotonic()
         self._cancelled = False
         self._bad.clear()
@@ -115,7 +115,7 @@ class SelectChunkReader:
         )
 
     def cancel(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         self._cancelled = True
         thread = self._session.connection.thread_id()
         # Where it does not arrive the read ends by its own limit.
@@ -123,7 +123,7 @@ class SelectChunkReader:
             other.rows(f"KILL QUERY {thread}")
 
     def close(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         self._session.close()
 
     def _connect(self) -> None:

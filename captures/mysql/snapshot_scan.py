@@ -14,7 +14,7 @@ import pymysql
 
 from backfill.keys import Key
 from captures.bad_values import BadCounts, Repairs
-from captures.interface import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
 from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
 from captures.mysql.chunks import CHUNK_BYTES, check_shape
 from captures.mysql.config import EndpointConfig
@@ -45,7 +45,7 @@ class SnapshotScan:
         self._bad: BadCounts = Counter()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         started = time.monotonic()
         try:
             if not request.scan:
@@ -62,10 +62,10 @@ class SnapshotScan:
             raise
 
     def cancel(self) -> None:
-        """See ``captures.interface.ChunkReader``: nothing needs to end, as the end of the process ends it."""
+        """See ``captures.chunk.ChunkReader``: nothing needs to end, as the end of the process ends it."""
 
     def close(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         self._end()
 
     def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from captures.interface import Chunk, ChunkRequest
+from captures.chunk import Chunk, ChunkRequest
 from captures.mysql.fence import GtidFence, ServerFence
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition

@@ -10,8 +10,9 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
+from captures.chunk import Barrier, Chunk, ChunkRequest
 from captures.emissions import Emissions
-from captures.interface import Barrier, Chunk, ChunkRequest, OpenedTable, Regained, TableAway, never
+from captures.interface import OpenedTable, Regained, TableAway, never
 from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader

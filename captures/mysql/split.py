@@ -37,7 +37,7 @@ _GIVEN_UP = {ER.LOCK_WAIT_TIMEOUT, 1969, 3024}
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A range of keys, as in ``captures.interface.ChunkRequest``; ``least`` and ``greatest`` are rows' keys in it.
+    """A range of keys, as in ``captures.chunk.ChunkRequest``; ``least`` and ``greatest`` are rows' keys in it.
 
     ``rows`` is what the server believes; ``whole`` says that no place to cut it was found.
     """

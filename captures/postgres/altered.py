@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from captures.interface import Chunk, ChunkReader, ChunkRequest
+from captures.chunk import Chunk, ChunkReader, ChunkRequest
 from protocol.errors import SourceError
 
 MISMATCH = "TM-PG-030"
@@ -47,7 +47,7 @@ class AlteredTables:
 
 
 class WatchedReader:
-    """A chunk reader that tells when a table is not what it should be. See ``captures.interface.ChunkReader``."""
+    """A chunk reader that tells when a table is not what it should be. See ``captures.chunk.ChunkReader``."""
 
     def __init__(self, reader: ChunkReader, altered: AlteredTables) -> None:
         self._reader = reader

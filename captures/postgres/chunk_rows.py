@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from captures.bad_values import ROW_LIMIT, BadCounts
-from captures.interface import KEY_MARK, TAIL_MARK
+from captures.chunk import KEY_MARK, TAIL_MARK
 from captures.postgres.column_values import ColumnConvert, column_convert
 from captures.postgres.columns import Column
 from captures.postgres.generated import MISFITS, Member, Value, key_positions, misfit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from psycopg import sql
 
 from backfill.keys import Key
-from captures.interface import Barrier, Chunk, ChunkRequest, Rows
+from captures.chunk import Barrier, Chunk, ChunkRequest, Rows
 from captures.postgres.chunk_rows import ChunkDecoder
 from captures.postgres.copy_rows import CopyConnection
 from captures.postgres.decoded_rows import DecodedRows, PlacedRows
@@ -28,7 +28,7 @@ FIRST_EPOCH = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a chunk's scan brought; as in ``captures.interface.Chunk``."""
+    """What a chunk's scan brought; as in ``captures.chunk.Chunk``."""
 
     rows: Rows
     end: bool
@@ -47,7 +47,7 @@ class CopyChunkReader:
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
 
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
-        """Reads a chunk of ``table``; see ``captures.interface.ChunkReader``."""
+        """Reads a chunk of ``table``; see ``captures.chunk.ChunkReader``."""
         started = time.monotonic()
         bad = self._decoder(table).bad
         bad.clear()
@@ -90,11 +90,11 @@ class CopyChunkReader:
         ]
 
     def cancel(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         self._rows.cancel()
 
     def close(self) -> None:
-        """See ``captures.interface.ChunkReader``."""
+        """See ``captures.chunk.ChunkReader``."""
         self._rows.close()
         self._session.close()
 

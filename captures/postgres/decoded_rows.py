@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.interface import KEY_MARK, TAIL_MARK, Rows
+from captures.chunk import KEY_MARK, TAIL_MARK, Rows
 from captures.packed import Packed
 from captures.postgres.chunk_rows import ChunkDecoder, DecodedLines
 

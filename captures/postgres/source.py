@@ -12,8 +12,9 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
+from captures.chunk import Barrier
 from captures.emissions import Emissions
-from captures.interface import Barrier, LostPosition, OpenedTable, Regained, SessionEnded, TableAway, never
+from captures.interface import LostPosition, OpenedTable, Regained, SessionEnded, TableAway, never
 from captures.postgres.altered import WatchedReader
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.columns import Table

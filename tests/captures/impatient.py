@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import runpy
 import sys
+from typing import TYPE_CHECKING
 
 from captures import aside
-from tests.captures.session import Json, Session
+
+if TYPE_CHECKING:
+    from tests.captures.session import Json, Session
 
 
 def impatient(module: str, seconds: float = 1.0) -> list[str]:

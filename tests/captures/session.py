@@ -302,7 +302,8 @@ def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) 
 
 def begin(database: Database, capture: CaptureSpec) -> None:
     """Opens a new capture, and ends it before it has said anything."""
-    with closing(database.open(capture.config, capture.bindings)) as source:
+    config = database.with_names(capture.config, capture.name, {})
+    with closing(database.open(config, capture.bindings)) as source:
         source.open_log(source.start_position(None, None)).close()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures import packed as packing
-from captures.interface import Rows
+from captures.chunk import Rows
 from captures.packed import Packed, packed
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.chunk import ChunkRequest
 from captures.fork_server import ForkServer
-from captures.interface import ChunkRequest
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.config import parse_endpoint
 from captures.postgres.reader_endpoint import ReaderEndpoint
@@ -134,7 +134,8 @@ def test_a_defect_names_its_place_and_no_value(database: Database, table: Table)
 class _Broken:
     """What a process would have to know of a table, and fails on."""
 
-    def lock(self) -> object:
+    @property
+    def name(self) -> str:
         raise KeyError("a value")
 
 
@@ -194,7 +195,7 @@ def test_the_password_is_in_no_argument_and_no_environment(database: Database, t
 PARENT = """
 import sys
 from contextlib import nullcontext
-from captures.interface import ChunkRequest
+from captures.chunk import ChunkRequest
 from captures.reader_process import forked_readers
 from tests.captures.test_reader_process import reader_of, opened
 from tests.servers.postgres import Database

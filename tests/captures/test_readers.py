@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from backfill.fence import TransactionId
-from captures.interface import Chunk, ChunkReader, ChunkRequest, Rows
+from captures.chunk import Chunk, ChunkReader, ChunkRequest, Rows
 from captures.readers import ChunkFailure, ReaderPool
 from captures.requests import Wakeup
 from protocol.errors import SourceError

@@ -94,7 +94,7 @@ def test_what_comes_on_stdin_while_capturing(database: Database) -> None:
     for line, code in [
         (b"not json\n", "TM-PRO-001"),
         (b'{"spec":{}}\n', "TM-PRO-004"),
-        (b'{"acknowledge":{"checkpoints":0}}\n', "TM-PRO-003"),
+        (b'{"acknowledge":{"checkpoints":"many"}}\n', "TM-PRO-003"),
         (b'{"acknowledge":{"checkpoints":99}}\n', "TM-PRO-007"),
     ]:
         with session(config, BOUND) as capture:

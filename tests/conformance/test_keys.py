@@ -88,6 +88,7 @@ def test_a_key_that_changes_is_a_delete_and_a_create(engine: Engine) -> None:
 
 def test_a_table_without_a_key_is_followed_in_the_log(engine: Engine) -> None:
     engine.execute("CREATE TABLE notes (note varchar(50))", "INSERT INTO notes VALUES ('before')")
+    engine.execute(engine.statements["log old rows"].replace("users", "notes"))
     with engine.capture(engine.bindings("notes", scan="none")) as capture:
         capture.until(lambda c: c.checkpoints >= 1)
         engine.execute("INSERT INTO notes VALUES ('twice'), ('twice')", "INSERT INTO notes VALUES (NULL)")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from protocol.changelog.models import QUARANTINE
 from protocol.errors import ConnectorError
 from protocol.messages import RUNTIME, ConnectorState
 from runtime.changelog.events import events
@@ -83,10 +84,12 @@ def test_members_that_no_part_of_an_open_schema_names_become_columns(folder: Cap
     assert columns(folder) == {"id": "bigint", "text": "string", "tags": "string"}
 
 
-def test_a_member_that_a_closed_schema_does_not_have_is_an_error(folder: CaptureFolder) -> None:
-    folder.script([OPENED, captured(id=1, tags=[]), CHECKPOINT])
-    with pytest.raises(Exception, match="member 'tags'"):
-        run_session(folder)
+def test_a_document_with_a_member_that_a_closed_schema_does_not_have_is_kept_apart(folder: CaptureFolder) -> None:
+    folder.script([OPENED, captured(id=1, tags=[]), captured(id=2), CHECKPOINT])
+    run_session(folder)
+    assert [event["id"] for event in events(folder.log, "public/t")] == [2]
+    (apart,) = events(folder.log, QUARANTINE)
+    assert "member 'tags'" in apart["reason"] and apart["collection"] == "public/t"
 
 
 def test_the_begin_of_a_backfill_empties_the_table(folder: CaptureFolder) -> None:

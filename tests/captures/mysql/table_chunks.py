@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from backfill.keys import Key, key_texts
-from captures.interface import Chunk, ChunkRequest, Rows
+from captures.chunk import Chunk, ChunkRequest, Rows
 from captures.mysql.bindings import MysqlBinding, bound_tables
 from captures.mysql.chunks import SelectChunkReader
 from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource

@@ -15,7 +15,7 @@ import pymysql
 import pytest
 from pymysql.constants import ER
 
-from captures.interface import ChunkRequest
+from captures.chunk import ChunkRequest
 from captures.mysql.database import MysqlDatabase
 from captures.mysql.fence import GtidFence, PositionFence, ServerFence
 from captures.mysql.gtid import MysqlGtids

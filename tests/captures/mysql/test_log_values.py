@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.interface import Rows
+from captures.chunk import Rows
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.captures.mysql.test_chunk_values import values_of, zeros_as_text

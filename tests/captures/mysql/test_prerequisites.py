@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint
+from captures.mysql.bindings import bound_tables
+from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.database import MysqlDatabase
+from captures.mysql.prerequisites import unmet
 from captures.mysql.session import Session, asking, connect
 from protocol.errors import SourceError
 from protocol.messages import Binding
@@ -38,14 +40,16 @@ def bound(database: Database, table: str, **resource: Any) -> Binding:
 
 def failures(config: dict[str, Any], *bindings: Binding) -> dict[str, str]:
     """Messages of what validation says, by code."""
-    with pytest.raises(SourceError) as caught:
-        MysqlDatabase().validate(config, list(bindings))
-    error = caught.value
-    if error.code != "TM-MY-010":
-        return {error.code: f"{error.message} | {error.remedy}"}
-    parts = error.message.split(": ", 1)[1].split("; TM-MY")
-    found = dict(part.removeprefix("TM-MY").split(": ", 1) for part in parts)
-    return {f"TM-MY{code}": message for code, message in found.items()}
+    return {said.split(": ", 1)[0]: said.split(": ", 1)[1] for said in all_failures(config, *bindings)}
+
+
+def all_failures(config: dict[str, Any], *bindings: Binding) -> list[str]:
+    """Code, message and remedy of each."""
+    endpoint = parse_endpoint(config)
+    resources = [parse_resource(binding.resource_config) for binding in bindings]
+    with closing(connect(endpoint)) as opened:
+        found = unmet(opened, endpoint, resources, bound_tables(opened, resources)).all
+    return [f"{error.code}: {error.message} | {error.remedy}" for error in found]
 
 
 @contextmanager
@@ -201,10 +205,9 @@ def test_settings_of_a_mysql_server(mysql_database: Database) -> None:
     with ExitStack() as changed:
         for name, value in settings.items():
             changed.enter_context(global_setting(mysql_database, name, value))
-        with pytest.raises(SourceError) as caught:
-            MysqlDatabase().validate(mysql_database.config(), [bound(mysql_database, "t")])
-    assert "binlog_format is MIXED" in caught.value.message and "binlog_row_image is MINIMAL" in caught.value.message
-    assert ("12 hours" in caught.value.message) == modern
+        found = " ".join(all_failures(mysql_database.config(), bound(mysql_database, "t")))
+    assert "binlog_format is MIXED" in found and "binlog_row_image is MINIMAL" in found
+    assert ("12 hours" in found) == modern
 
 
 def test_a_server_without_a_binlog() -> None:

@@ -10,7 +10,7 @@ import orjson
 from psycopg import sql
 
 from captures.bad_values import Policy
-from captures.interface import KEY_MARK, TAIL_MARK
+from captures.chunk import KEY_MARK, TAIL_MARK
 from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Column, Table
 from captures.postgres.config import parse_endpoint

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from backfill.keys import Key
-from captures.interface import ChunkRequest, LogStream, Source
+from captures.chunk import ChunkRequest
+from captures.interface import LogStream, Source
 from captures.postgres.bindings import PostgresBinding, bound_tables
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.config import parse_endpoint, parse_resource
@@ -57,12 +58,14 @@ class CapturedTable:
         }
 
     def log(self) -> list[bytes]:
-        """The captured lines that came since the last call."""
+        """The captured lines that came since the last call. Raises the error for which the log sets the table aside."""
         end, lines = self.source.end_of_log(), list[bytes]()
         while self._log.position < end:
             self._log.request_progress()
             batch = self._log.read(1 << 20, 5, self._wakeup.descriptor)
             lines += (line for text in batch.lines for line in text.splitlines(keepends=True))
+            for error in batch.set_aside.values():
+                raise error
         self._log.acknowledge(self._log.position)
         return [line for line in lines if split_captured(line)]
 

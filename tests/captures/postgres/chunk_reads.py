@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from captures.interface import Chunk, ChunkRequest, Rows
+from captures.chunk import Chunk, ChunkRequest, Rows
 from captures.postgres.bindings import PostgresBinding
 from captures.postgres.catalog import read_tables
 from captures.postgres.chunks import CopyChunkReader

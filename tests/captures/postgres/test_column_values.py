@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.interface import TAIL_MARK
+from captures.chunk import TAIL_MARK
 from captures.postgres.columns import Column, ColumnType
 from captures.postgres.rows import ChunkDecoder
 from captures.postgres.types import column_conversion
@@ -52,7 +52,7 @@ def line(texts: list[str | None]) -> bytes:
     return ("\t".join(fields) + "\n").encode()
 
 
-def one_by_one(columns: list[Column], texts: list[str | None]) -> bytes:
+def one_by_one(columns: list[Column], texts: list[str | None], place: int) -> bytes:
     members = (
         f'"{column.name}":'.encode()
         + (
@@ -62,7 +62,7 @@ def one_by_one(columns: list[Column], texts: list[str | None]) -> bytes:
         )
         for column, text in zip(columns, texts, strict=True)
     )
-    return b"}," + b",".join(members) + b"}}}\n"
+    return b"%d]}},%b}}}\n" % (place, b",".join(members))
 
 
 @given(st.data())
@@ -77,7 +77,7 @@ def test_any_mixture(data: st.DataObject) -> None:
         texts.append(st.sampled_from([*usual, *data.draw(st.sampled_from(besides))]))
     rows = [[data.draw(text) for text in texts] for _ in range(data.draw(st.integers(1, 8)))]
     decoded = ChunkDecoder(columns, []).decode([line(row) for row in rows])
-    assert decoded.tails.split(TAIL_MARK) == [one_by_one(columns, row) for row in rows]
+    assert decoded.tails.split(TAIL_MARK) == [one_by_one(columns, row, place) for place, row in enumerate(rows)]
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
@@ -87,4 +87,4 @@ def test_a_batch_of_usual_texts_and_each_other_one(name: str) -> None:
     for other in [*others, None]:
         rows: list[list[str | None]] = [[text] for text in (*usual, other, *usual)]
         decoded = ChunkDecoder(columns, []).decode([line(row) for row in rows])
-        assert decoded.tails.split(TAIL_MARK) == [one_by_one(columns, row) for row in rows]
+        assert decoded.tails.split(TAIL_MARK) == [one_by_one(columns, row, place) for place, row in enumerate(rows)]

@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 from backfill.keys import Key, key_from_texts
-from captures.interface import ChunkRequest
+from captures.chunk import ChunkRequest
 from captures.postgres import chunks, copy_rows
 from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.interface import KEY_MARK, TAIL_MARK
+from captures.chunk import KEY_MARK, TAIL_MARK
 from captures.postgres.columns import Column, ColumnType
 from captures.postgres.rows import ChunkDecoder, LogDecoder, RelationColumn, compile_log_decoder
 from protocol.codec import split_captured

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from captures.interface import ChunkRequest
+from captures.chunk import ChunkRequest
 from captures.postgres.bindings import PostgresBinding
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.log import BoundRelation
@@ -57,7 +57,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
 
         monkeypatch.setattr(PostgresBinding, "scan_target", slowly)
         chunks = [reader.read(ChunkRequest(0, None, True, (), 10)) for _ in range(2)]
-    assert [list(chunk.rows.tails) for chunk in chunks] == [[b'},"id":1}}}\n'], [b'},"id":1,"name":"a"}}}\n']]
+    assert [list(chunk.rows.tails) for chunk in chunks] == [[b'0]}},"id":1}}}\n'], [b'0]}},"id":1,"name":"a"}}}\n']]
 
 
 def test_a_source_that_cannot_be_opened_leaves_no_connection(users: Database) -> None:
