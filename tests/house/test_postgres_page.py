@@ -9,6 +9,7 @@ import pytest
 
 from captures.postgres.config import parse_endpoint
 from captures.postgres.database import PostgresDatabase
+from captures.postgres.names import default_name
 from captures.postgres.session import connect_pq, execute_within
 from protocol.messages import Binding, CaptureSpec
 from tests.captures.session import begin
@@ -35,12 +36,13 @@ def test_the_set_up_is_all_that_a_capture_needs(database: Database, role: str) -
     with database.connect() as owner:
         owner.execute(PUBLISH)
         config = {**database.config(), "user": role, "password": "choose one", "slot": database.name}
+        config["publication"] = default_name("shop")  # as the page calls it
     resource = {"schema": "public", "table": "orders"}
     bindings = [Binding(resource_config=resource, resource_path=["public", "orders"], state_key="public%2Forders")]
     connector = PostgresDatabase()
     assert [found.recommended_name for found in connector.discover(config)] == ["public/orders"]
     assert connector.validate(config, bindings) == [["public", "orders"]]
-    begin(connector, CaptureSpec(config=config, bindings=bindings))
+    begin(connector, CaptureSpec(name="shop", config=config, bindings=bindings))
     with database.connect() as owner:
         slots = owner.execute("SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s", [database.name])
         assert slots.fetchall() == [(database.name,)]
@@ -56,7 +58,7 @@ def test_a_slot_that_was_made_by_hand_can_be_let_go_along_with_a_failover(databa
         owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
         connection = connect_pq(parse_endpoint(database.config()), replication=True)
         try:
-            execute_within(connection, command.replace("tidemark", slot).encode(), 10)
+            execute_within(connection, command.replace("tidemark_shop", slot).encode(), 10)
         finally:
             connection.finish()
         failover = owner.execute("SELECT failover FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
@@ -64,8 +66,8 @@ def test_a_slot_that_was_made_by_hand_can_be_let_go_along_with_a_failover(databa
 
 
 def test_what_drops_a_capture_leaves_nothing(database: Database) -> None:
-    slot = f"{database.name}_page"  # slots belong to the whole server, and somebody else's may be called tidemark
-    drop = DROP.replace("'tidemark'", f"'{slot}'")
+    slot = f"{database.name}_page"  # slots belong to the whole server, and somebody else's may be called that
+    drop = DROP.replace("'tidemark_shop'", f"'{slot}'")
     assert drop.count(slot) == 2
     with database.connect() as owner:
         owner.execute(PUBLISH)

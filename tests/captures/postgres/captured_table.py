@@ -80,7 +80,8 @@ def captured(
         config: Entries of the endpoint's configuration.
         resource: Those of the table's.
     """
-    endpoint = {**database.config(), "slot": slot or f"{database.name}_one"[-60:], **(config or {})}
+    names = {"slot": slot or f"{database.name}_one"[-60:], "publication": "tidemark"}
+    endpoint = {**database.config(), **names, **(config or {})}
     bound = Binding(resource_config={"schema": schema, "table": table, **resource}, state_key=table)
     if not slot:
         PostgresDatabase().validate(endpoint, [bound])
