@@ -158,6 +158,7 @@ def test_a_capture_with_a_client_certificate(encrypted: Encrypted) -> None:
         sslrootcert=str(encrypted.authority.certificate),
         sslcert=str(encrypted.client.certificate),
         sslkey=str(encrypted.client.key),
+        publication="tidemark",
     )
     apply(config, BOUND)
     with session(config, BOUND) as capture:
@@ -191,6 +192,7 @@ def test_a_password_goes_by_scram_and_is_nowhere(database: Database, secretive: 
         stored = admin.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [secretive]).fetchone()
     assert stored is not None and stored[0].startswith("SCRAM-SHA-256$")
     config = {**database.config(), "user": secretive, "password": PASSWORD, "slot": database.name[-60:]}
+    config["publication"] = "tidemark"
     seen: list[str] = []
     for wrong in ({}, {"database": "absent"}, {"sslmode": "verify-full"}, {"port": 1}, {"user": "nobody"}):
         request = {"validate": {"config": {**config, **wrong}, "bindings": BOUND}}
