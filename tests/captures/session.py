@@ -297,13 +297,13 @@ def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) 
     decoded = decode_request(json.dumps(request).encode())
     assert isinstance(decoded, Apply)
     answer(database, decoded)
-    begin(database, decoded.capture)
+    named = database.with_names(config, decoded.capture.name, {})
+    begin(database, decoded.capture.model_copy(update={"config": named}))
 
 
 def begin(database: Database, capture: CaptureSpec) -> None:
     """Opens a new capture, and ends it before it has said anything."""
-    config = database.with_names(capture.config, capture.name, {})
-    with closing(database.open(config, capture.bindings)) as source:
+    with closing(database.open(capture.config, capture.bindings)) as source:
         source.open_log(source.start_position(None, None)).close()
 
 
