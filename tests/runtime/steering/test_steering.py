@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from runtime.progress.status_file import read_status
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
 from tests.servers.deadline import wait_until
 
@@ -63,7 +64,7 @@ def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: Ca
 def test_an_order_for_a_table_that_is_not_captured_is_refused(folder: CaptureFolder) -> None:
     folder.script([OPENED, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
     with capturing(folder):
-        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        wait_until(lambda: "public.t" in ((read_status(folder.log_path) or {}).get("tables") or {}), SECONDS, "a table")
         refused = folder.run("backfill", str(folder.file), "--table", "public.tt")
     assert refused.returncode == 2
     assert "TM-CFG-004" in refused.stderr
