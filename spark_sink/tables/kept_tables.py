@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ HISTORY = "history"
 """Every event, with all its meta columns."""
 
 KINDS = (CURRENT, HISTORY)
+
+_PLAIN = " $&()+,;=@.-_"
+"""What stays in the name of a folder besides letters and digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +47,20 @@ class Target:
         return f"{self.collection} {self.kind}"
 
     def path(self, warehouse: Path) -> Path:
-        """``warehouse/<schema>/<table>/<kind>``; of other characters than ``_folder`` keeps, each byte as ``~XX``."""
+        """``warehouse/<schema>/<table>/<kind>``, each name as ``_folder`` makes it."""
         return warehouse.joinpath(*map(_folder, self.collection.split("/")), self.kind)
 
 
 def _folder(name: str) -> str:
-    """A name as that of a folder.
+    """The name of a folder for a name in the source.
 
-    Letters of every language stay; what a URL, a pattern or some file system takes otherwise does not. There are no
-    percent signs in it: delta-rs decodes them once too often.
+    Letters of every language stay, with their marks, and so do digits. A character that a URL, a pattern or some file
+    system reads in its own way is written ``~XX``, byte by byte. Percent signs would not do: delta-rs decodes them once
+    too often.
     """
-    return re.sub(r"^\.{1,2}$|[^\w $&()+,;=@.-]", lambda found: _escaped(found[0]), name)
+    if name in (".", ".."):
+        return _escaped(name)
+    return "".join(c if c in _PLAIN or unicodedata.category(c)[0] in "LMN" else _escaped(c) for c in name)
 
 
 def _escaped(text: str) -> str:

@@ -52,6 +52,7 @@ def test_tables_of_any_name_are_kept(spark: SparkSession, lake: KeptLake) -> Non
     names = [
         "größe",
         "表",
+        "हिन्दी",
         "a:b",
         "100%25",
         "x[1-2]{a,b}*?",
