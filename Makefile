@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 INSTALLED := $(VENV)/.installed
+DELTA := .venv-delta
+# There are jars for this one.
+DELTA_PYSPARK := 4.2.0
 
 CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__main__.py))
 BENCHMARKS = $(patsubst benchmarks/%.py,%,$(shell grep -ls '__name__ == "__main__"' benchmarks/*.py))
@@ -18,7 +21,7 @@ test bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-again check bench images constraints python java
+.PHONY: help setup demo test test-again check delta bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -41,6 +44,8 @@ test-again: setup ## Run the tests that failed last by themselves, where they ar
 		sys.exit(not 0 < len(failed) <= 3)'
 	$(RUN) pytest --last-failed --last-failed-no-failures none
 
+delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
+
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
@@ -62,6 +67,14 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@echo "installing into $(VENV): a minute or two the first time"
 	@"$(PYTHON)" -m venv $(VENV)
 	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(DELTA)/.installed: pyproject.toml constraints.txt tests/spark_sink/engine/delta_session.py | python java
+	@"$(PYTHON)" -m venv $(DELTA)
+	@grep -v '^pyspark==' constraints.txt >$(DELTA)/constraints.txt
+	@$(DELTA)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(DELTA)/constraints.txt \
+		--editable '.[dev]' "pyspark==$(DELTA_PYSPARK)"
+	@$(DELTA)/bin/python -m tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 || { cat $(DELTA)/session.log; exit 1; }
 	@touch $@
 
 $(VENV)/.bench: $(INSTALLED)

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--table", metavar="PATTERN", dest="tables", action="append", default=[], help="these tables alone"
     )
-    parser.add_argument("--way", choices=["task", "rewrite"], help="apply every part in this way")
+    parser.add_argument("--way", choices=["task", "rewrite", "sql"], help="apply every part in this way")
     parser.add_argument("--rebuild", metavar="TABLE", action="append", default=[], help="build it again from the log")
     parser.add_argument("--retry", metavar="TABLE", action="append", default=[], help="try one that is set aside again")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text for people")

@@ -113,8 +113,9 @@ CODES = (
         "TM-SPK-018",
         "A kept table has a Delta feature that tidemark does not write",
         Policy.MANUAL,
-        "Let the program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature "
-        "off, or run tidemark materialize FILE --rebuild TABLE.",
+        "Give the Spark session Delta Lake for Spark, which then writes the table, as docs/spark.md says. Or let the "
+        "program that added deletion vectors purge them (REORG TABLE … APPLY (PURGE)) and switch the feature off, or "
+        "run tidemark materialize FILE --rebuild TABLE.",
     ),
     ErrorCode(
         "TM-SPK-019",
@@ -136,5 +137,13 @@ CODES = (
         "The active Spark session is not the one that was asked for",
         Policy.MANUAL,
         "Stop that session first, or leave the master and the setting out, so that the job runs on it as it is.",
+    ),
+    ErrorCode(
+        "TM-SPK-022",
+        "The Spark session has no engine that merges into tables",
+        Policy.MANUAL,
+        "Give the session Delta Lake for its version of Spark, by the settings spark.jars.packages, "
+        "spark.sql.extensions and spark.sql.catalog.spark_catalog, as docs/spark.md says. Or leave --way sql out: the "
+        "other ways need no engine.",
     ),
 )

@@ -28,7 +28,7 @@ TablesOption = Annotated[
     typer.Option("--table", metavar="PATTERN", help="Keep these tables (schema.table) alone.", show_default=False),
 ]
 WayOption = Annotated[
-    Literal["task", "rewrite"] | None,
+    Literal["task", "rewrite", "sql"] | None,
     typer.Option(help="Apply every part in this way; by default the cheaper one.", show_default=False),
 ]
 RebuildOption = Annotated[

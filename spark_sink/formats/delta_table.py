@@ -23,8 +23,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from protocol.errors import SparkError
 from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
+from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.file_statistics import INDEXED_COLUMNS
-from spark_sink.formats.positions import Owner, Positions, TableVersion
+from spark_sink.formats.positions import EngineCommit, Owner, Positions, TableVersion
 from spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
@@ -122,6 +123,7 @@ class PositionedTable:
     def refresh(self) -> None:
         """Takes in what others, such as a compaction, committed, or that the table is not there any more."""
         self.__dict__.pop("_actions", None)
+        self.__dict__.pop("engine_only", None)
         with self._answering():
             if not DeltaTable.is_deltatable(str(self.path)):
                 self._table, self._positions = None, Positions(self.path, self._owner)
@@ -212,15 +214,32 @@ class PositionedTable:
         with self._answering():
             return pa.table(self._opened.get_add_actions(flatten=True))
 
-    def _plain_actions(self) -> pa.Table:
-        """The add actions of a table whose files are plain Parquet: all their rows, under the columns' own names."""
+    @cached_property
+    def engine_only(self) -> SparkError | None:
+        """Why the table's rows are not simply those in its files under the columns' own names; None where they are."""
         features = self._opened.protocol().reader_features or []
         mapping = self._opened.metadata().configuration.get("delta.columnMapping.mode", "none")
         with self._answering():
             vectors = "deletionVectors" in features and next(iter(self._opened.deletion_vectors()), None) is not None
-        if vectors or mapping != "none":
-            found = "deletion vectors" if vectors else "column mapping"
-            raise SparkError("TM-SPK-018", f"{self.path}: another program gave it {found}")
+        if not vectors and mapping == "none":
+            return None
+        found = "deletion vectors" if vectors else "column mapping"
+        return SparkError("TM-SPK-018", f"{self.path}: another program gave it {found}")
+
+    def engine_commit(self, position: int) -> EngineCommit:
+        """What the next commit carries when the session's own engine makes it."""
+        return self._owner.engine_commit(position, self.version + 1)
+
+    def bytes_written(self) -> int:
+        """Of new files, by what the engine that made the newest commit says of it; 0 when it says nothing."""
+        commit = DeltaLog(self.path).commit(self.version)
+        metrics = commit.info.get("operationMetrics", {}) if commit else {}
+        return int(metrics.get("numTargetBytesAdded", 0))
+
+    def _plain_actions(self) -> pa.Table:
+        """The add actions of a table whose files are plain Parquet: all their rows, under the columns' own names."""
+        if self.engine_only is not None:
+            raise self.engine_only
         return self._actions
 
     @contextmanager

@@ -8,6 +8,7 @@ earlier version with the same files. Any other commit has changed the rows in a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,6 +65,26 @@ class Owner:
             ],
             max_commit_retries=0,
         )
+
+    def engine_commit(self, position: int, version: int) -> EngineCommit:
+        """The same for a commit that the session's own engine makes, which takes other words."""
+        words = {_LOG: self.log_id, _TARGET: self.target, _POSITION: position}
+        return EngineCommit(json.dumps(words), f"{self.version_transaction}:sql", version)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCommit:
+    """What a commit of the session's own engine carries.
+
+    Attributes:
+        metadata: The commit's user metadata, JSON.
+        application: Of a transaction, which no commit of ours by delta-rs has.
+        version: Of that transaction.
+    """
+
+    metadata: str
+    application: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +170,7 @@ class Positions:
 
     def _stated(self, commit: LoggedCommit) -> int | None:
         """What a commit of ours says; None for others."""
-        info: dict[str, Any] = commit.info
+        info: dict[str, Any] = {**commit.info, **_user_metadata(commit)}
         if _POSITION not in info:
             return None
         if info.get(_LOG) != self._owner.log_id:
@@ -215,3 +236,12 @@ class Positions:
 
     def _other_target(self, target: str) -> SparkError:
         return SparkError("TM-SPK-017", f"{self._path} is a copy of {target}, not {self._owner.target}")
+
+
+def _user_metadata(commit: LoggedCommit) -> dict[str, Any]:
+    """What an engine's commit was told to carry, where it is JSON as ours is."""
+    try:
+        told = json.loads(commit.info.get("userMetadata") or "null")
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}

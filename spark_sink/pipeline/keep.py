@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import TidemarkError
 from spark_sink.pipeline.apply import Applier, Outcome
 from spark_sink.pipeline.care import Care, Ward
+from spark_sink.pipeline.engine_merge import EngineMerge
 from spark_sink.pipeline.maintenance import Maintenance
 from spark_sink.pipeline.pending import Pending
 from spark_sink.pipeline.plan import Part, plan_part
@@ -64,7 +65,8 @@ class _Keeping:
         self._care = Care(settings, self._log, progress)
         self._jobs = SparkJobs(session)
         self._applier = Applier(self._jobs, self._log, settings.warehouse)
-        self._maintenance = Maintenance(self._applier, self._log)
+        self._engine = EngineMerge(self._jobs, self._log)
+        self._maintenance = Maintenance(self._applier, self._engine, self._log)
         self._pending: Pending | None = None
         self._executors: dict[str, int] = {}
 
@@ -127,6 +129,11 @@ class _Keeping:
                 began = time.monotonic()
                 outcome = self._applier.apply_large(part)
                 self._commit(ward, part, outcome, time.monotonic() - began)
+        for ward, part in planned:
+            if part.way == "sql" and not self._stop.is_set():
+                assert ward.keeper is not None
+                outcome = self._engine.apply(part, ward.keeper.table)
+                self._commit(ward, part, outcome, outcome.cost.seconds)
         for ward, _ in planned:
             if ward.error is None:
                 self._maintain(ward)
@@ -157,7 +164,8 @@ class _Keeping:
         removed = set(outcome.removes)
         began = time.monotonic()
         try:
-            ward.keeper.commit(part, outcome)
+            if part.way != "sql":  # Its engine has committed.
+                ward.keeper.commit(part, outcome)
         except TidemarkError as error:
             self._failed(ward, error)
             return

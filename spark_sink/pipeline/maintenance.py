@@ -14,6 +14,7 @@ from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.maintenance import clean, small_files, vacuum
 from spark_sink.pipeline.apply import Applier
+from spark_sink.pipeline.engine_merge import EngineMerge
 from spark_sink.pipeline.part_tasks import Assignment
 from spark_sink.pipeline.plan import file_bytes
 from spark_sink.source.followed_log import FollowedLog
@@ -28,19 +29,25 @@ have written them for a commit to come."""
 _SECONDS = 600.0
 """Between two vacuums of one table: each lists the table's directory."""
 
+_ENGINE_COMMITS = 50
+"""After so many commits by the session's own engine its small files are joined."""
+
 
 class Maintenance:
     """Looks after tables.
 
     Args:
         applier: Whose executors join files.
+        engine: The session's own, for tables that only it can write.
         log: The change log.
     """
 
-    def __init__(self, applier: Applier, log: FollowedLog) -> None:
+    def __init__(self, applier: Applier, engine: EngineMerge, log: FollowedLog) -> None:
         self._applier = applier
+        self._engine = engine
         self._log = log
         self._vacuumed: dict[str, float] = {}
+        self._engine_commits: dict[str, int] = {}
 
     def after_commit(self, ward: Ward) -> None:
         """Does what is due after a commit of a table.
@@ -50,6 +57,9 @@ class Maintenance:
         """
         assert ward.keeper is not None
         name, table = ward.target.name, ward.keeper.table
+        if table.engine_only is not None:
+            self._leave_to_engine(ward)
+            return
         self._join(ward)
         clean(table)
         vacuumed = self._vacuumed.setdefault(name, time.monotonic())
@@ -57,6 +67,15 @@ class Maintenance:
             vacuum(table, MIN_AGE)
             self._vacuumed[name] = time.monotonic()
             ward.removed = 0
+
+    def _leave_to_engine(self, ward: Ward) -> None:
+        """Has the engine join files now and then. It keeps its own log short, and knows which files are in use."""
+        assert ward.keeper is not None
+        commits = self._engine_commits.get(ward.target.name, 0) + 1
+        if commits >= _ENGINE_COMMITS:
+            self._engine.compact(ward.keeper.table)
+            commits = 0
+        self._engine_commits[ward.target.name] = commits
 
     def _join(self, ward: Ward) -> None:
         """Joins small neighbours, on executors. Rows and position stay what they are."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from protocol.changelog import Segment
+from protocol.errors import SparkError
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.pipeline.ranges import Sources, file_groups, placed_types, possibly_hit, sources
@@ -34,17 +35,17 @@ class TableState:
         key: Names of the key's columns; empty for a table of all events.
         files: Its files and their bounds.
         position: All events below it are applied.
+        size: Bytes of all files.
+        engine_only: Says why no one but an engine for the format can write it; None where executors can. Then ``files``
+            is empty.
     """
 
     columns: Columns
     key: tuple[str, ...]
     files: Sequence[tuple[DataFile, KeyBounds]]
     position: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file, _ in self.files)
+    size: int
+    engine_only: SparkError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ def _way(
     groups: list[SourceGroup] = file_groups(files) if state.key else []
     hit = possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)
+    if state.engine_only:
+        return "sql", "more than its Parquet files", count
     if forced:
         return forced, "asked for", count
     if size > TASK_BYTES:

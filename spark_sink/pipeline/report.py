@@ -13,7 +13,7 @@ class PlannedPart:
     Attributes:
         table: ``schema.table`` in the source.
         kind: Of table.
-        way: ``task`` or ``rewrite``.
+        way: ``task``, ``rewrite`` or ``sql``.
         start: Log offset where it begins.
         end: Log offset where it ends, exclusive.
         events: In the part.

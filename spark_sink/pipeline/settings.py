@@ -8,8 +8,8 @@ from typing import Literal
 
 from spark_sink.tables.kept_tables import KeepRules
 
-Way = Literal["task", "rewrite"]
-"""How executors apply a part: one task alone, or many side by side."""
+Way = Literal["task", "rewrite", "sql"]
+"""How a part is applied: by one task alone, by many side by side, or by the MERGE of the session's own engine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class TableKeeper:
         self._meta = _CURRENT_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: set[str] = set()
         self._key: tuple[str, ...] = ()
+        self._lacking: Columns = {}
         if self.table.position > log.end():
             raise SparkError(
                 "TM-SPK-006",
@@ -60,12 +61,15 @@ class TableKeeper:
                 table cannot hold, ``TM-SPK-012`` for another key, and those of ``PositionedTable``.
         """
         self._fit(list(dict.fromkeys(segment.fingerprint for segment in segments)))
-        columns = self.table.columns
+        columns = {**self.table.columns, **self._lacking}
+        size, position = self.table.size, self.table.position
+        if error := self.table.engine_only:
+            return TableState(columns, self._key, (), position, size, error)
         if self._key:
             files = self.table.bounds({name: columns[name] for name in self._key})
         else:
             files = [(file, KeyBounds(None, None)) for file in self.table.files()]
-        return TableState(columns, self._key, files, self.table.position)
+        return TableState(columns, self._key, files, position, size)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -106,7 +110,10 @@ class TableKeeper:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
             self.table.create({**columns, **self._meta}, description, self._key)
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
-            self.table.add_columns(added)
+            if self.table.engine_only:
+                self._lacking = added  # The engine adds them with the part that has them.
+            else:
+                self.table.add_columns(added)
         self._fitting.update(fingerprints)
 
     def _check_key(self, schemas: Sequence[TableSchema]) -> None:

@@ -152,26 +152,37 @@ def z85(data: bytes) -> str:
     return "".join(alphabet[word // 85**place % 85] for word in words for place in range(4, -1, -1))
 
 
+def delete_rows_as_another_engine(table: PositionedTable) -> None:
+    """Rows 0 and 2 of the first file, as the Delta protocol stores them in the log: one roaring bitmap, in Z85."""
+    lines = [json.loads(line) for line in log_file(table.path, 1).read_text().splitlines()]
+    (entry,) = (line["add"] for line in lines if "add" in line)
+    bitmap = struct.pack("<IQIIIHHIHH", 1681511377, 1, 0, 12346, 1, 0, 1, 16, 0, 2)
+    vector = {"storageType": "i", "pathOrInlineDv": z85(bitmap), "sizeInBytes": len(bitmap), "cardinality": 2}
+    deleted = {**entry, "dataChange": False, "deletionVector": vector}
+    log_file(table.path, table.version + 1).write_text(json.dumps({"add": deleted}) + "\n")
+    table.refresh()
+
+
+def allow_deletion_vectors(table: PositionedTable) -> None:
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    log_file(table.path, table.version + 1).write_text(json.dumps(protocol) + "\n")
+    table.refresh()
+
+
 def test_deletion_vectors_of_another_engine_are_refused(table: PositionedTable) -> None:
     (file,) = data_files(table.path, (1, "a", None), (2, "b", None), (3, "c", None))
     table.commit([file], [], 5)
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
-    log_file(table.path, 2).write_text(json.dumps(protocol) + "\n")
-    table.refresh()
+    allow_deletion_vectors(table)
     assert [f.path for f in table.files()] == [file.path]  # allowed, not used
+    assert table.engine_only is None
 
-    # Rows 0 and 2, as the Delta protocol stores them in the log: one roaring bitmap with one array, in Z85.
-    bitmap = struct.pack("<IQIIIHHIHH", 1681511377, 1, 0, 12346, 1, 0, 1, 16, 0, 2)
-    vector = {"storageType": "i", "pathOrInlineDv": z85(bitmap), "sizeInBytes": len(bitmap), "cardinality": 2}
-    entry = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": 0, "dataChange": False}
-    deleted = {**entry, "stats": file.stats, "deletionVector": vector}
-    log_file(table.path, 3).write_text(json.dumps({"add": deleted}) + "\n")
-    table.refresh()
+    delete_rows_as_another_engine(table)
 
     for look in (table.files, lambda: table.bounds({"id": "bigint"})):
         with pytest.raises(SparkError, match=r"TM-SPK-018.*deletion vectors"):
             look()
+    assert table.engine_only is not None
 
 
 def test_column_mapping_of_another_engine_is_refused(table: PositionedTable) -> None:

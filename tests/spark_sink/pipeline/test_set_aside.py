@@ -9,7 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.pipeline.keep import keep
+from spark_sink.tables.kept_tables import Target
+from tests.spark_sink.formats.test_delta_table import allow_deletion_vectors, delete_rows_as_another_engine
+from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
 from tests.spark_sink.pipeline.test_keep import no_session
@@ -122,3 +126,23 @@ def test_a_segment_that_is_back_heals_the_table(lake: KeptLake) -> None:
     lake.keep_well(retry=("public.items",))
 
     lake.assert_true()
+
+
+def test_the_way_of_an_engine_needs_one(lake: KeptLake) -> None:
+    lake.log.commit(create(1))
+    report = lake.keep("current", way="sql")
+    assert errors_of(report) == {"public.items": "TM-SPK-022"}
+    assert "DeltaSparkSessionExtension" in str(report.set_aside[0].error)
+    lake.keep_well("current", retry=("public.items",))
+    lake.assert_current()
+
+
+def test_a_table_that_only_an_engine_can_write_needs_one(lake: KeptLake) -> None:
+    lake.log.commit(create(1), create(2), create(3))
+    lake.keep_well("current")
+    target = Target(ITEMS, "current")
+    table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+    allow_deletion_vectors(table)
+    delete_rows_as_another_engine(table)
+    lake.log.commit(create(4))
+    assert errors_of(lake.keep("current")) == {"public.items": "TM-SPK-018"}

@@ -1,0 +1,47 @@
+"""A part's net changes as rows, one for each key: what an engine's own MERGE takes as its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from protocol.changelog.models import META_COLUMNS
+from spark_sink.changes.event_stream import EventStream
+from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
+from spark_sink.tables.column_types import Columns, arrow_schema
+
+KEPT = "__tidemark_kept"
+"""Name of a column with the names of columns whose value in the table stays."""
+
+SOURCE_META = {DELETED: "boolean", KEPT: "array<string>"}
+"""What a source has besides the table's columns, as Spark types."""
+
+_EVENT_META = {name: META_COLUMNS[name] for name in ("_op", "_unchanged")}
+
+
+def stream_merge_rows(
+    batches: Iterable[pa.RecordBatch], key: Sequence[str], columns: Columns
+) -> Iterator[pa.RecordBatch]:
+    """Reduces events that Spark brings, in bounded memory.
+
+    Args:
+        batches: Events in order of key and offset, all events of a key among them, and no ``t``. With ``columns``,
+            ``_op`` and ``_unchanged``.
+        key: Names of the key's columns.
+        columns: Of the table, and their Spark types.
+    """
+    schema = arrow_schema({**columns, **_EVENT_META})
+    # Spark gives times in the session's zone.
+    events = EventStream((batch.select(schema.names).cast(schema) for batch in batches), key)
+    while (taken := events.take(None)) is not None:
+        yield from _source_rows(net_changes(taken, key, list(columns)), columns).combine_chunks().to_batches()
+
+
+def _source_rows(changes: NetChanges, columns: Columns) -> pa.Table:
+    rows = changes.rows
+    flags = [(column.name, rows[column.kept].to_pylist()) for column in changes.partial]
+    kept: Any = [[name for name, of_row in flags if of_row[index]] for index in range(rows.num_rows)]
+    wanted = rows.select([*columns, DELETED]).append_column(KEPT, pa.array(kept, pa.list_(pa.string())))
+    return wanted.cast(arrow_schema({**columns, **SOURCE_META}))

@@ -1,0 +1,42 @@
+"""What an engine's MERGE is given, carried out in Python, gives the rows that the events say."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_sink.changes.key_order import in_order
+from spark_sink.changes.merge_source import KEPT, stream_merge_rows
+from spark_sink.changes.net_changes import DELETED
+from tests.spark_sink.changes.test_net_changes import COLUMNS, EVENT, TYPES, table
+from tests.spark_sink.log_builder import Event
+from tests.spark_sink.replay import Row, replay
+
+CHANGES = EVENT.filter(lambda event: event.op != "t")
+
+
+def merged(before: dict[int, Row], source: list[Row]) -> dict[int, Row]:
+    """``WHEN MATCHED … DELETE``, ``… UPDATE`` and ``WHEN NOT MATCHED … INSERT``."""
+    after = dict(before)
+    for change in source:
+        old = after.pop(change["id"], None)
+        if not change[DELETED]:
+            kept = change[KEPT] if old else []
+            after[change["id"]] = {name: old[name] if old and name in kept else change[name] for name in COLUMNS}
+    return after
+
+
+@settings(deadline=None)
+@given(st.lists(CHANGES, max_size=12), st.lists(CHANGES, min_size=1, max_size=12))
+def test_merging_the_net_changes_gives_the_rows(first: list[Event], then: list[Event]) -> None:
+    events = list(enumerate([*first, *then]))
+    before = replay(events[: len(first)])
+    changes = in_order(table(events[len(first) :]), ["id"])
+    source = [
+        row
+        for batch in stream_merge_rows(changes.to_batches(max_chunksize=5), ["id"], TYPES)
+        for row in pa.Table.from_batches([batch]).to_pylist()
+    ]
+    assert len({row["id"] for row in source}) == len(source)
+    assert merged(before, source) == replay(events)

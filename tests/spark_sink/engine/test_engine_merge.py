@@ -1,0 +1,168 @@
+"""The way ``sql``: what Delta Lake for Spark merges is what the events say, however it stores it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_sink import read_table
+from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.pipeline.engine_merge import EngineMerge
+from spark_sink.pipeline.keep import keep
+from spark_sink.pipeline.plan import plan_part
+from spark_sink.pipeline.spark_jobs import SparkJobs
+from spark_sink.pipeline.table_keeper import TableKeeper
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.tables.kept_tables import Target
+from tests.spark_sink.lake import ITEMS
+from tests.spark_sink.log_builder import Event, create, schema
+from tests.spark_sink.pipeline.histories import History
+from tests.spark_sink.pipeline.kept_lake import KeptLake, named
+from tests.spark_sink.pipeline.test_histories import commit
+from tests.spark_sink.replay import replay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = {"a/texts": {"the.té'xt `": "string"}, "a/nullable": {"tenant": "string", "number": "decimal(12,2)"}}
+
+
+def name_of(lake: KeptLake, kind: str = "current", collection: str = ITEMS) -> str:
+    return f"delta.`file:{Target(collection, kind).path(lake.warehouse)}`"
+
+
+def engine_rows(spark: SparkSession, lake: KeptLake, collection: str = ITEMS) -> list[dict[str, Any]]:
+    """A current table as the engine reads it: what delta-rs cannot, where there are deletion vectors."""
+    rows = spark.sql(f"SELECT * FROM {name_of(lake, collection=collection)}").toArrow().to_pylist()
+    return sorted(rows, key=lambda row: row["_offset"])
+
+
+def expected(lake: KeptLake, collection: str = ITEMS) -> list[dict[str, Any]]:
+    events = [(offset, event) for offset, event in lake.log.events if event.table == collection]
+    rows = replay(events, lake.log.schemas[collection].key, lake.log.columns.get(collection, ()))
+    return sorted(rows.values(), key=lambda row: row["_offset"])
+
+
+def without_time(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "_commit_ts"} for row in rows]
+
+
+def test_merged_tables_are_what_the_events_say(lake: KeptLake, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, __name__)
+    seed = os.environ.get("SEED") or os.urandom(4).hex()
+    logger.info("random histories of SEED=%s", seed)  # shown where the test fails
+    chance = random.Random(seed)
+    histories = [History(chance, name, key, 120, nulls=name == "a/nullable") for name, key in KEYS.items()]
+    for history in histories:
+        lake.log.change_schema(history.schema)
+    lake.log.commit(*(event for history in histories for event in history.first_load()), rows=60)
+
+    for way in ("sql", "task", "sql"):
+        commit(lake, histories, chance)
+        report = lake.keep_well(way=way)
+        assert {kept.way for kept in report.tables} == {way}
+        for history in histories:
+            lake.assert_true(history.collection)
+
+
+def with_deletion_vectors(spark: SparkSession, lake: KeptLake) -> None:
+    """A table of items that holds deletion vectors, as one has whose owner switched them on."""
+    lake.log.commit(*(create(id, f"row {id}") for id in range(1, 40)))
+    lake.keep_well("current")
+    spark.sql(f"ALTER TABLE {name_of(lake)} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    lake.log.commit(Event("d", {"id": 7}), Event("u", {"id": 8, "name": "new"}, ("note",)))
+    assert named(lake.keep_well("current", way="sql")).way == "sql"
+
+
+def test_a_table_with_deletion_vectors_is_kept_by_its_engine(spark: SparkSession, lake: KeptLake) -> None:
+    with_deletion_vectors(spark, lake)
+    table = PositionedTable(Target(ITEMS, "current").path(lake.warehouse), "log-1", Target(ITEMS, "current").name)
+    assert table.engine_only is not None
+    lake.log.change_schema(schema(ITEMS, ("id",), id="bigint", name="string", note="string", added="bigint"))
+    lake.log.commit(
+        Event("c", {"id": 100, "name": "added", "added": 5}), Event("u", {"id": 9, "added": 6}, ("name", "note"))
+    )
+    assert named(lake.keep_well("current")).way == "sql"
+    assert without_time(engine_rows(spark, lake)) == expected(lake)
+
+    lake.log.commit(create(200, "gone"), Event("t"), create(8, "after"), Event("u", {"id": 9, "added": 7}, ("name",)))
+    lake.log.commit(Event("d", {"id": 8}))
+    live = read_table(spark, lake.log.root, "public.items", warehouse=lake.warehouse).toArrow().to_pylist()
+    assert without_time(sorted(live, key=lambda row: row["_offset"])) == expected(lake)
+    lake.keep_well("current")
+    assert without_time(engine_rows(spark, lake)) == expected(lake)
+
+
+def test_events_that_come_to_nothing_move_the_position(spark: SparkSession, lake: KeptLake) -> None:
+    with_deletion_vectors(spark, lake)
+    lake.log.commit(create(300), Event("d", {"id": 300}))
+    report = lake.keep_well("current")
+    assert named(report).position == report.end_offset
+    assert lake.keep_well("current").events == 0
+
+
+def test_a_restored_table_takes_again_what_it_lost(spark: SparkSession, lake: KeptLake) -> None:
+    for number in range(3):
+        lake.log.commit(*(create(10 * number + id, f"batch {number}") for id in range(5)))
+        lake.keep_well(way="sql")
+    for kind in ("current", "history"):
+        spark.sql(f"RESTORE TABLE {name_of(lake, kind)} TO VERSION AS OF 1")
+    lake.log.commit(Event("d", {"id": 1}))
+    lake.keep_well(way="sql")
+    lake.assert_true()
+
+
+@pytest.mark.parametrize("faster", ["by as much", "by more"])
+def test_of_two_merges_from_one_version_one_is_committed(spark: SparkSession, lake: KeptLake, faster: str) -> None:
+    lake.log.commit(create(1), create(2))
+    lake.keep_well(way="sql")
+    lake.log.commit(Event("u", {"id": 1, "name": "new"}), create(3))
+    log = FollowedLog(lake.log.root)
+    slow = {kind: TableKeeper(log, Target(ITEMS, kind), lake.warehouse) for kind in ("current", "history")}
+    end = log.end()
+    if faster == "by more":
+        lake.log.commit(Event("u", {"id": 1, "name": "newer"}), Event("d", {"id": 3}))
+    lake.keep_well(way="sql")
+    for kind, keeper in slow.items():
+        segments = list(log.segments(ITEMS, keeper.position, end))
+        part = plan_part(keeper.target, keeper.state_for(segments), segments, end, "sql")
+        error = EngineMerge(SparkJobs(lambda: spark), log).apply(part, keeper.table).error
+        # Where the other run took the same part, the table is where this one wanted it.
+        assert (error.code if error else None) == ("TM-SPK-010" if faster == "by more" else None), kind
+    assert lake.keep_well(way="sql").events == 0
+    lake.assert_true()
+
+
+def test_what_others_write_with_the_session_is_not_taken_for_ours(spark: SparkSession, lake: KeptLake) -> None:
+    lake.log.commit(create(1), create(2))
+    lake.keep_well("current", way="sql")
+    spark.sql(f"DELETE FROM {name_of(lake)} WHERE id = 1")
+    lake.log.commit(create(3))
+    (table,) = lake.keep("current", way="sql").set_aside
+    assert str(table.error).startswith("TM-SPK-016")
+
+
+def test_a_merge_that_is_killed_is_merged_again(spark: SparkSession, lake: KeptLake, tmp_path: Path) -> None:
+    """The segment is gone for a moment: the job fails after the table was looked at, and nothing was committed."""
+    lake.log.commit(create(1), create(2))
+    lake.keep_well("current", way="sql")
+    lake.log.commit(create(3), Event("d", {"id": 1}))
+    log = FollowedLog(lake.log.root)
+    (segment,) = log.segments(ITEMS, 2, log.end())
+    hidden = tmp_path / "hidden"
+    (lake.log.root / segment.path).rename(hidden)
+    report = keep(lake.settings("current", way="sql"), lake.session)
+    assert str(report.set_aside[0].error).startswith("TM-LOG-009")
+    hidden.rename(lake.log.root / segment.path)
+    lake.keep_well("current", way="sql", retry=("public.items",))
+    lake.assert_current()

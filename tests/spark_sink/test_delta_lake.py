@@ -1,0 +1,36 @@
+"""What needs Delta Lake for Spark is tested with a PySpark that it has jars for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-delta/bin/python"
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) -> None:
+    if not PYTHON.exists():
+        pytest.skip("there is no .venv-delta: make delta makes it")
+    # This environment's Spark is another one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    command = [
+        str(PYTHON),
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        f"--basetemp={tmp_path / 'tests'}",
+    ]
+    done = subprocess.run(
+        [*command, "tests/spark_sink/engine"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout.splitlines()[-1]
