@@ -1,4 +1,4 @@
-"""Figures and names as people read them."""
+"""Figures as people read them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,3 @@ def duration(seconds: float) -> str:
 def count(number: int, noun: str) -> str:
     """``1 file``, ``12,345 files``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def shown(text: str) -> str:
-    """With what would steer a terminal written as escapes: a table's name may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

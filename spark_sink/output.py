@@ -12,7 +12,8 @@ from typing import Protocol, TextIO
 import orjson
 
 from protocol.errors import TidemarkError
-from spark_sink.figures import count, duration, shown, size
+from protocol.visible import visible, visible_json
+from spark_sink.figures import count, duration, size
 from spark_sink.pipeline.progress import Progress
 from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
 
@@ -47,7 +48,7 @@ class TextOutput:
 
     def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
         self._errors.write(
-            f"error {error.code}: {shown(table)} {kind} is set aside: {shown(error.message)}\n"
+            f"error {error.code}: {visible(table)} {kind} is set aside: {visible(error.message)}\n"
             f"  what to do: {_remedy(table, error)}\n"
         )
         self._errors.flush()
@@ -59,7 +60,7 @@ class TextOutput:
             if not kept.error:
                 self._say(f"kept  {_name(kept):{width}}  {_state(kept)}")
         for kept in report.set_aside:
-            self._say(f"aside {_name(kept):{width}}  {_state(kept)}: {shown(kept.error or '')}")
+            self._say(f"aside {_name(kept):{width}}  {_state(kept)}: {visible(kept.error or '')}")
         self._say(
             f"{count(report.events, 'event')} applied, the log up to offset {report.end_offset:,}, "
             f"in {_cost(report.cost, report.seconds)}"
@@ -124,7 +125,7 @@ def reading(tables: Sequence[KeptTable]) -> tuple[KeptTable, str] | None:
 
 
 def _name(of: PlannedPart | KeptTable) -> str:
-    return f"{shown(of.table)} {of.kind}"
+    return f"{visible(of.table)} {of.kind}"
 
 
 def _state(kept: KeptTable) -> str:
@@ -135,7 +136,7 @@ def _state(kept: KeptTable) -> str:
     work = f"; {count(kept.events, 'event')} in {_cost(kept.cost)}" if kept.events else "; up to date"
     if kept.behind and not kept.events:
         work = ""
-    return f"{rows} at offset {kept.position:,}{behind}{work}, in {shown(str(kept.path))}"
+    return f"{rows} at offset {kept.position:,}{behind}{work}, in {visible(str(kept.path))}"
 
 
 def _cost(cost: Cost, seconds: float | None = None) -> str:
@@ -146,8 +147,8 @@ def _cost(cost: Cost, seconds: float | None = None) -> str:
 
 
 def _remedy(table: str, error: TidemarkError) -> str:
-    return f"{error.remedy} Then run again with --retry {shlex.quote(shown(table))}."
+    return f"{error.remedy} Then run again with --retry {shlex.quote(visible(table))}."
 
 
 def _json(body: dict[str, object]) -> str:
-    return orjson.dumps(body, default=str, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return visible_json(orjson.dumps(body, default=str, option=orjson.OPT_APPEND_NEWLINE).decode())

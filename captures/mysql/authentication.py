@@ -28,10 +28,6 @@ _REFUSED = frozenset(
     (ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.HOST_NOT_PRIVILEGED, _SOCKET, CR.CR_SECURE_AUTH)
 ).union(_EXPIRED, _LOCKED, _BLOCKED, _METHOD)
 
-_EXPIRED_REMEDY = (
-    "Run, as an administrator: ALTER USER … IDENTIFIED BY …; and, since a program cannot change its password: "
-    "ALTER USER … PASSWORD EXPIRE NEVER;"
-)
 _METHOD_REMEDY = (
     "Check that the account exists for the host that the connector comes from (MariaDB asks those that do not for "
     "any method), and give it mysql_native_password, caching_sha2_password, sha256_password or ed25519. PAM and LDAP "
@@ -113,18 +109,19 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
 
 def expired(number: int, where: str) -> SourceError | None:
     """``TM-MY-002`` when the number says so: a user that was let in, to change the password and do nothing else."""
-    return SourceError("TM-MY-002", where, remedy=_EXPIRED_REMEDY) if number in _EXPIRED else None
+    return SourceError("TM-MY-002", where, remedy=_expired_remedy("USER")) if number in _EXPIRED else None
 
 
 def _remedy(config: EndpointConfig, number: int) -> str | None:
     """What to do; None for what the code itself says."""
     if number in _EXPIRED:
-        return _EXPIRED_REMEDY
+        return _expired_remedy(config.user)
     if number in _LOCKED:
-        return "Run, as an administrator: ALTER USER … ACCOUNT UNLOCK;"
+        return f"Run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; {_host_of(config.user)}"
     if number in _BLOCKED:
         return (
-            "Correct the password; then, as an administrator: ALTER USER … ACCOUNT UNLOCK; (MariaDB: FLUSH PRIVILEGES;)"
+            f"Correct the password. Then run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; (MariaDB: FLUSH "
+            f"PRIVILEGES;) {_host_of(config.user)}"
         )
     if number == _SOCKET:
         return _SOCKET_REMEDY
@@ -136,3 +133,19 @@ def _remedy(config: EndpointConfig, number: int) -> str | None:
     if config.ssl_cert is None:
         return f"{_ACCESS_REMEDY}If it wants a certificate of the client (REQUIRE X509), set ssl_cert and ssl_key."
     return None
+
+
+def _expired_remedy(user: str) -> str:
+    return (
+        f"Run, as an administrator: {_alter(user)} IDENTIFIED BY 'NEW PASSWORD'; and, since a program cannot change its "
+        f"password: {_alter(user)} PASSWORD EXPIRE NEVER; {_host_of(user)}"
+    )
+
+
+def _alter(user: str) -> str:
+    return f"ALTER USER '{user}'@'HOST'"
+
+
+def _host_of(user: str) -> str:
+    """The server does not tell a client that it refuses as which account it took it."""
+    return f"HOST is the account's host: SELECT host FROM mysql.user WHERE user = '{user}';"

@@ -94,8 +94,8 @@ CODES = (
         "TM-BKF-003",
         "Rows change their keys faster than they can be read again",
         Policy.MANUAL,
-        "ALTER TABLE … REPLICA IDENTITY FULL, so that every event carries the whole row (on MySQL: "
-        "binlog_row_image = FULL), then start the table's backfill again.",
+        "Let every event carry the whole row: set the table's REPLICA IDENTITY to FULL (on MySQL, binlog_row_image to "
+        "FULL). Then start the table's backfill again: tidemark backfill FILE TABLE.",
     ),
     ErrorCode(
         "TM-BKF-004",

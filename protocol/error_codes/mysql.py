@@ -51,7 +51,7 @@ CODES = (
         "TM-MY-008",
         "The user lacks a privilege",
         Policy.MANUAL,
-        "Run GRANT SELECT ON … for the configured user.",
+        "Grant the configured user SELECT on the table. `tidemark check` prints the statement.",
     ),
     ErrorCode(
         "TM-MY-009",

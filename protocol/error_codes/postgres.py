@@ -34,7 +34,8 @@ CODES = (
         "TM-PG-006",
         "The role may not replicate",
         Policy.MANUAL,
-        "Run ALTER ROLE … REPLICATION; for the configured user; on RDS run GRANT rds_replication TO …;",
+        "Give the configured user the attribute REPLICATION, or on RDS the role rds_replication. `tidemark check` prints "
+        "the statement.",
     ),
     ErrorCode(
         "TM-PG-007",
@@ -46,7 +47,8 @@ CODES = (
         "TM-PG-008",
         "The role lacks a privilege",
         Policy.MANUAL,
-        "Run GRANT USAGE ON SCHEMA … and GRANT SELECT ON … for the configured user.",
+        "Grant the configured user USAGE on the table's schema and SELECT on the table. `tidemark check` prints the "
+        "statements.",
     ),
     ErrorCode(
         "TM-PG-009",
@@ -109,7 +111,8 @@ CODES = (
         "TM-PG-018",
         "The table's REPLICA IDENTITY cannot tell rows apart",
         Policy.MANUAL,
-        "Run ALTER TABLE … REPLICA IDENTITY DEFAULT; where there is a primary key, FULL where there is none.",
+        "Set the table's REPLICA IDENTITY to DEFAULT where it has a primary key, to FULL where it has none. `tidemark "
+        "check` prints the statement.",
     ),
     ErrorCode(
         "TM-PG-019",
@@ -170,8 +173,8 @@ CODES = (
         "TM-PG-032",
         "The replica identity lacks the key",
         Policy.MANUAL,
-        "The log of an update or delete would not say which row it was. Run: ALTER TABLE ... REPLICA IDENTITY DEFAULT "
-        "(or FULL), or choose the columns of the replica identity as the binding's key.",
+        "The log of an update or delete would not say which row it was. Set the table's REPLICA "
+        "IDENTITY to DEFAULT or FULL, or choose the columns of the replica identity as the binding's key.",
     ),
     ErrorCode(
         "TM-PG-033",

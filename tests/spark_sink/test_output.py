@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from protocol.error_codes import CODES
 from protocol.errors import ChangeLogError, SparkError, UsageError
 from spark_sink.command import exit_status, setting
-from spark_sink.figures import count, duration, shown, size
+from spark_sink.figures import count, duration, size
 from spark_sink.output import JsonOutput, TextOutput, reading
 from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
 
@@ -109,7 +109,6 @@ def test_figures() -> None:
     ]  # fmt: skip
     assert [duration(s) for s in (0.04, 9.9, 60, 600, 10_000)] == ["0.0 s", "9.9 s", "60 s", "10 min", "2.8 h"]
     assert [count(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
-    assert shown("é\t\x07日") == "é\\t\\x07日"
 
 
 def test_exit_statuses() -> None:

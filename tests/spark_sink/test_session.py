@@ -89,14 +89,18 @@ def test_a_connect_server_without_its_client(step: dict[str, object], environmen
 
 
 def test_an_active_session_is_taken_and_given_what_it_can_take(spark: SparkSession) -> None:
-    before = spark.conf.get(PARTITIONS)
+    # A streaming query leaves its own session, a clone of the first one, as this thread's active one.
+    session, ours = open_session(spark.sparkContext.master, {})
+    before = session.conf.get(PARTITIONS)
     assert before
+    assert session.sparkContext is spark.sparkContext
+    assert not ours
     try:
-        session, ours = open_session(spark.sparkContext.master, {PARTITIONS: "11"})
-        assert (session, ours) == (spark, False)
-        assert spark.conf.get(PARTITIONS) == "11"
+        again, ours = open_session(None, {PARTITIONS: "11"})
+        assert (again, ours) == (session, False)
+        assert session.conf.get(PARTITIONS) == "11"
     finally:
-        spark.conf.set(PARTITIONS, before)
+        session.conf.set(PARTITIONS, before)
 
 
 def test_an_active_session_that_is_another_one_is_an_error(spark: SparkSession) -> None:
