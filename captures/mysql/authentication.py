@@ -120,8 +120,8 @@ def _remedy(config: EndpointConfig, number: int) -> str | None:
         return f"Run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; {_host_of(config.user)}"
     if number in _BLOCKED:
         return (
-            f"Correct the password. Then run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; (MariaDB: FLUSH "
-            f"PRIVILEGES;) {_host_of(config.user)}"
+            f"Correct the password. Then run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; (MariaDB: "
+            f"FLUSH PRIVILEGES;) {_host_of(config.user)}"
         )
     if number == _SOCKET:
         return _SOCKET_REMEDY
@@ -137,8 +137,8 @@ def _remedy(config: EndpointConfig, number: int) -> str | None:
 
 def _expired_remedy(user: str) -> str:
     return (
-        f"Run, as an administrator: {_alter(user)} IDENTIFIED BY 'NEW PASSWORD'; and, since a program cannot change its "
-        f"password: {_alter(user)} PASSWORD EXPIRE NEVER; {_host_of(user)}"
+        f"Run, as an administrator: {_alter(user)} IDENTIFIED BY 'NEW PASSWORD'; and, since a program cannot change "
+        f"its password: {_alter(user)} PASSWORD EXPIRE NEVER; {_host_of(user)}"
     )
 
 

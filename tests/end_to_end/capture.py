@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runtime.demo.comparison import compare
+from runtime.demo.lake import lake_rows
 from runtime.demo.measurements import LogProgress
 from runtime.demo.processes import TIDEMARK, Command, descendants
 from tests.servers.deadline import wait_until
 from tests.workload.replay import compare_with_source
+from tests.workload.source import in_order
 from tests.workload.tables import Database, source_of
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
@@ -128,3 +131,14 @@ class Capture:
     def differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
         """Between the replayed change log and the source; empty when they are equal."""
         return compare_with_source(self.log, self.database, tables)
+
+    def lake_differences(self) -> list[str]:
+        """Between the lake's current tables and the source; empty when they are equal."""
+        found: list[str] = []
+        source = source_of(self.database)
+        for table, key in source.tables().items():
+            expected = source.contents(table, key)
+            folder = self.lake / table.replace(".", "/") / "current"
+            copy = in_order(list(lake_rows(folder, list(expected.columns), key, expected.json_columns)))
+            found += [f"{table} {example}" for example in compare(expected.rows, copy, expected.columns).examples]
+        return found

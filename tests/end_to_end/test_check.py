@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +98,48 @@ def test_tables_that_are_left_out_and_why(database: PostgresDatabase, tmp_path: 
     [row] = [line for line in capture.run("discover", "--json").said.splitlines() if "keyless" in line]
     assert "REPLICA IDENTITY FULL" in json.loads(row)["reason"]
     assert "REPLICA IDENTITY" in capture.run("discover").said
+
+
+def test_another_server_than_the_one_that_was_captured(
+    database: PostgresDatabase, oldest_database: PostgresDatabase, tmp_path: Path
+) -> None:
+    create_tables(database, 20)
+    create_tables(oldest_database, 20)
+    Capture(tmp_path, database).catch_up()
+    moved = Capture(tmp_path, oldest_database)
+    assert codes(moved) == {"TM-PG-016"}
+    ended = moved.run("capture", "--until-caught-up")
+    assert (ended.status, "TM-PG-016" in ended.said) == (1, True), ended.said
+    with oldest_database.connect() as connection:
+        assert (
+            connection.execute(
+                "SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+            ).fetchall()
+            == []
+        )
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """As on a disk that its file system has made read-only. Permissions say nothing to root, which has to mount."""
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield
+        folder.chmod(0o755)
+        return
+    if subprocess.run(["mount", "--bind", folder, folder], check=False, capture_output=True).returncode:
+        pytest.skip("root may not mount here, as in a container")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", folder, folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_log_that_cannot_be_written(database: PostgresDatabase, tmp_path: Path) -> None:
+    create_tables(database, 20)
+    capture = Capture(tmp_path, database)
+    capture.catch_up()
+    with read_only(capture.log):
+        assert codes(capture) == {"TM-LOG-008"}
+    assert codes(capture) == set()

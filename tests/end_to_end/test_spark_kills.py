@@ -9,30 +9,14 @@ from random import Random
 
 import pytest
 
-from runtime.demo.comparison import compare
-from runtime.demo.lake import lake_rows
 from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
 from tests.servers.postgres import Database
-from tests.workload.source import in_order
-from tests.workload.tables import create_tables, source_of
+from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
-
-
-def differences(capture: Capture) -> list[str]:
-    """Between the lake's tables and the source."""
-    found: list[str] = []
-    source = source_of(capture.database)
-    for table, key in source.tables().items():
-        expected = source.contents(table, key)
-        folder = capture.lake / table.replace(".", "/") / "current"
-        copy = lake_rows(folder, list(expected.columns), key, expected.json_columns)
-        target = in_order(list(copy))
-        found += [f"{table} {example}" for example in compare(expected.rows, target, expected.columns).examples]
-    return found
 
 
 def lake_commits(capture: Capture) -> int:
@@ -62,4 +46,4 @@ def test_spark_killed_in_the_middle_of_materialize(database: Database, tmp_path:
             spark.kill()
     ended = capture.run("materialize", "--available-now")
     assert ended.status == 0, ended.said
-    assert differences(capture) == []
+    assert capture.lake_differences() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,13 +77,15 @@ def test_what_one_session_was_asked_for_is_not_there_in_the_next() -> None:
     assert told[PARTITIONS] != "7"
 
 
-@pytest.mark.skipif(find_spec("grpc") is not None, reason="the client of Spark Connect is installed")
 @pytest.mark.parametrize(
     ("step", "environment"),
     [({"master": "sc://127.0.0.1:1"}, {"SPARK_REMOTE": "sc://another"}), ({}, {"SPARK_REMOTE": "sc://127.0.0.1:1"})],
 )
-def test_a_connect_server_without_its_client(step: dict[str, object], environment: dict[str, str]) -> None:
-    (answer,) = answers(python(PROBE, steps(step), environment=environment))
+def test_a_connect_server_without_its_client(
+    step: dict[str, object], environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "grpc.py").write_text("raise ImportError(\"No module named 'grpc'\")")
+    (answer,) = answers(python(PROBE, steps(step), environment={**environment, "PYTHONPATH": str(tmp_path)}))
     assert answer["error"].startswith("TM-SPK-002: sc://127.0.0.1:1 is a server of Spark Connect, whose client is not")
 
 
