@@ -40,14 +40,16 @@ def test_a_rate_in_bytes_is_kept_and_told_with_the_time_left(database: Database)
 
     def told() -> list[Json]:
         lines = [line["fields"] for line in capture.logs if line.get("eventType") == "connectorStatus"]
-        return [fields for fields in lines if fields["seconds_left"]]
+        # Between two chunks the table waits for its rate.
+        scanned = [fields for fields in lines if fields["tables"]["public.users"]["state"] == "scanning"]
+        return [fields for fields in scanned if fields["seconds_left"]]
 
     with session(config, BOUND) as capture:
         capture.until(lambda c: told())
         assert not capture.done()
         progress = told()[0]
         table = progress["tables"]["public.users"]
-        assert (table["state"], table["rows_estimated"]) == ("scanning", 1000)
+        assert table["rows_estimated"] == 1000
         assert progress["retained_bytes"] is not None
         speed = table["bytes_done"] / table["rows_done"] * table["rows_per_second"]
         assert speed < 8000 * 1.3
