@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from protocol.messages import RUNTIME
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
+
+if TYPE_CHECKING:
+    from tests.servers.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
 
@@ -56,8 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     What takes long is begun first: at the end no process then waits for another.
     """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for shared in ("spark", "spark_cluster"):
+            if shared in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(shared))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
@@ -153,3 +158,12 @@ def each_database(request: pytest.FixtureRequest) -> Database | mariadb_servers.
     fixture = {"postgres": "database", "mariadb": "mariadb_database", "mysql": "mysql_database"}[request.param]
     fresh: Database | mariadb_servers.Database = request.getfixturevalue(fixture)
     return fresh
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[SparkCluster]:
+    """A standalone cluster of Spark with two workers of one core each."""
+    from tests.servers.spark_cluster import SparkCluster
+
+    with SparkCluster() as running:
+        yield running

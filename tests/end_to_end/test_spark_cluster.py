@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tests.servers.spark_cluster import SparkCluster
+from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 
@@ -28,6 +28,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     # So that neither executor has done all the work before the other one has come.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.locality.wait": "0",
@@ -54,18 +55,19 @@ def tasks_by_executor(events: Path) -> Counter[str]:
     return Counter(line["Task Info"]["Executor ID"] for line in ended if line["Task End Reason"]["Reason"] == "Success")
 
 
-def test_a_live_database_is_kept_by_the_executors_of_a_cluster(database: Database, tmp_path: Path) -> None:
+def test_a_live_database_is_kept_by_the_executors_of_a_cluster(
+    database: Database, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
     create_tables(database, ROWS)
     capture = Capture(tmp_path, database)
     events = tmp_path / "events"
     events.mkdir()
-    with SparkCluster() as cluster:
-        with Workload(database, seed=1, keys=ROWS, transactions=150), capture.start():
-            wait_until(lambda: capture.snapshot_rows() >= ROWS, 90, "some backfilled rows")
-            first = materialize(capture, cluster, events, "--way", "rewrite")
-            assert first["events"] >= ROWS
-        capture.catch_up()
-        second = materialize(capture, cluster, events)
+    with Workload(database, seed=1, keys=ROWS, transactions=150), capture.start():
+        wait_until(lambda: capture.snapshot_rows() >= ROWS, 90, "some backfilled rows")
+        first = materialize(capture, spark_cluster, events, "--way", "rewrite")
+        assert first["events"] >= ROWS
+    capture.catch_up()
+    second = materialize(capture, spark_cluster, events)
     assert capture.lake_differences() == []
     # Each event was read by an executor; rows of a run that two ranges of keys share are read by both.
     for report in (first, second):

@@ -21,6 +21,9 @@ from tests.servers.deadline import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 
+JAVA_OPTIONS = os.environ.get("SPARK_SUBMIT_OPTS", "")
+"""Of drivers, as tests/conftest.py sets them. Executors are to have them as ``spark.executor.extraJavaOptions``."""
+
 
 class SparkCluster:
     """``with SparkCluster() as cluster: subprocess.run([…, "--master", cluster.url], env=cluster.environment())``.
@@ -94,7 +97,9 @@ class SparkCluster:
                 stdout=output,
                 stderr=output,
                 cwd=self._root,
-                env=self.environment(SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_MEMORY="256m"),
+                env=self.environment(
+                    SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_MEMORY="256m", SPARK_DAEMON_JAVA_OPTS=JAVA_OPTIONS
+                ),
                 start_new_session=True,
             )
         self._running.append((process, ServerGuard(process.pid, self._root, signal.SIGKILL)))

@@ -6,23 +6,18 @@ import json
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import spark_sink
-from tests.servers.spark_cluster import SparkCluster
+from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, steps, submit, zip_of_packages
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("spark_cluster")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCluster]:
-    with SparkCluster() as running:
-        yield running
+LEAN = ("--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}")
 
 
 def python_without_site(path: Path, *more: str) -> Path:
@@ -33,12 +28,20 @@ def python_without_site(path: Path, *more: str) -> Path:
     return path
 
 
-def test_what_an_executor_lacks_is_said(cluster: SparkCluster, tmp_path: Path) -> None:
+def test_what_an_executor_lacks_is_said(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     packages = sysconfig.get_path("purelib")
     bare, strange = python_without_site(tmp_path / "bare"), python_without_site(tmp_path / "strange", packages)
     whole, no_arrow, no_tidemark, no_python = answers(
         submit(
-            *("--master", cluster.url, "--conf", "spark.cores.max=1", "--conf", "spark.task.maxFailures=1"),
+            *(
+                "--master",
+                spark_cluster.url,
+                *LEAN,
+                "--conf",
+                "spark.cores.max=1",
+                "--conf",
+                "spark.task.maxFailures=1",
+            ),
             PROBE,
             steps(
                 *(
@@ -48,7 +51,7 @@ def test_what_an_executor_lacks_is_said(cluster: SparkCluster, tmp_path: Path) -
             ),
         )
     )
-    assert whole["spark.master"] == cluster.url
+    assert whole["spark.master"] == spark_cluster.url
     assert "error" not in whole
     assert no_arrow["error"].endswith(" lacks the Python package pyarrow")
     assert no_tidemark["error"].endswith(" lacks the Python package spark_sink")
@@ -56,7 +59,7 @@ def test_what_an_executor_lacks_is_said(cluster: SparkCluster, tmp_path: Path) -
     assert all(answer["error"].startswith("TM-SPK-020: ") for answer in (no_arrow, no_tidemark, no_python))
 
 
-def test_the_job_runs_on_the_cluster_from_a_zip(cluster: SparkCluster, log: LogBuilder, tmp_path: Path) -> None:
+def test_the_job_runs_on_the_cluster_from_a_zip(spark_cluster: SparkCluster, log: LogBuilder, tmp_path: Path) -> None:
     log.commit(create(1), create(2))
     file = tmp_path / "shop.yaml"
     file.write_text(
@@ -65,10 +68,10 @@ def test_the_job_runs_on_the_cluster_from_a_zip(cluster: SparkCluster, log: LogB
     packages = python_without_site(tmp_path / "python", sysconfig.get_path("purelib"))
     main = Path(shutil.copy(Path(spark_sink.__file__).parent / "__main__.py", tmp_path / "job.py"))
     archive = zip_of_packages(tmp_path / "tidemark.zip")
-    before = cluster.output.count("Registered app")
+    before = spark_cluster.output.count("Registered app")
 
     done = submit(
-        *("--master", cluster.url, "--py-files", archive, main),
+        *("--master", spark_cluster.url, *LEAN, "--py-files", archive, main),
         *(file, "--available-now", "--json"),
         environment={"PYSPARK_PYTHON": str(packages)},
     )
@@ -78,4 +81,4 @@ def test_the_job_runs_on_the_cluster_from_a_zip(cluster: SparkCluster, log: LogB
     assert [(table["table"], table["kind"], table["rows"]) for table in report["tables"]] == [
         ("public.items", "current", 2)
     ]
-    assert cluster.output.count("Registered app") == before + 1
+    assert spark_cluster.output.count("Registered app") == before + 1

@@ -17,6 +17,7 @@ from spark_sink.pipeline import apply, plan
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.tables.kept_tables import KeepRules
+from tests.servers.spark_cluster import JAVA_OPTIONS
 
 
 def refuse(*arguments: Any, **more: Any) -> NoReturn:
@@ -36,6 +37,7 @@ def main() -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.locality.wait": "0",
         "spark.sql.session.timeZone": "UTC",

@@ -25,7 +25,7 @@ DEADLINE = 180
 ORDERED, RANDOM = "public/ordered", "public/random"
 
 
-def test_executors_do_all_the_work_and_one_of_them_may_be_killed(tmp_path: Path) -> None:
+def test_executors_do_all_the_work_and_one_of_them_may_be_killed(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     log = LogBuilder(tmp_path / "log", schema(ORDERED), schema(RANDOM))
     chance = random.Random(3)
     log.commit(*(create(id, f"{chance.random()}", snapshot=True, table=ORDERED) for id in range(2000)), rows=500)
@@ -33,39 +33,36 @@ def test_executors_do_all_the_work_and_one_of_them_may_be_killed(tmp_path: Path)
     lake = Lake(log, tmp_path / "lake")
     events = tmp_path / "events"
     events.mkdir()
-    with SparkCluster() as cluster:
-        command = [sys.executable, "-m", "tests.spark_sink.pipeline.cluster_process", cluster.url, str(events)]
-        driver = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=cluster.environment()
-        )
-        try:
-            port = answer(driver)
-            begin(driver, lake)
-            applied, executors, errors = answer(driver)
-            assert (applied, errors) == (2 * log.offset, [])
-            assert len(executors) == 2
-            # Every event once for each table; and again the rows of a run that two ranges of keys share.
-            assert 2 * log.offset <= sum(executors.values()) < 2.1 * log.offset
-            lake.assert_true(ORDERED)
-            lake.assert_true(RANDOM)
-            assert ends_by_executor(events).keys() == {"0", "1"}
+    command = [sys.executable, "-m", "tests.spark_sink.pipeline.cluster_process", spark_cluster.url, str(events)]
+    driver = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=spark_cluster.environment()
+    )
+    try:
+        port = answer(driver)
+        begin(driver, lake)
+        applied, executors, errors = answer(driver)
+        assert (applied, errors) == (2 * log.offset, [])
+        assert len(executors) == 2
+        # Every event once for each table; and again the rows of a run that two ranges of keys share.
+        assert 2 * log.offset <= sum(executors.values()) < 2.1 * log.offset
+        lake.assert_true(ORDERED)
+        lake.assert_true(RANDOM)
+        assert ends_by_executor(events).keys() == {"0", "1"}
 
-            changes = [
-                Event("u", {"id": id, "name": f"{chance.random()}"}, ("note",), table=ORDERED) for id in range(2000)
-            ]
-            log.commit(*chance.sample(changes, 2000), *random_events(chance, 1500, keys=400, table=RANDOM))
-            before = files(lake)
-            begin(driver, lake)
-            wait_until(lambda: files(lake) - before, DEADLINE, "a task that writes", every=0.002)
-            os.kill(executors_of(port)[0], signal.SIGKILL)
-            _, _, errors = answer(driver)
-            assert errors == []
-            lake.assert_true(ORDERED)
-            lake.assert_true(RANDOM)
-            assert "ExecutorLostFailure" in {end for ends in ends_by_executor(events).values() for end in ends}
-        finally:
-            driver.kill()
-            driver.communicate()
+        changes = [Event("u", {"id": id, "name": f"{chance.random()}"}, ("note",), table=ORDERED) for id in range(2000)]
+        log.commit(*chance.sample(changes, 2000), *random_events(chance, 1500, keys=400, table=RANDOM))
+        before = files(lake)
+        begin(driver, lake)
+        wait_until(lambda: files(lake) - before, DEADLINE, "a task that writes", every=0.002)
+        os.kill(executors_of(port)[0], signal.SIGKILL)
+        _, _, errors = answer(driver)
+        assert errors == []
+        lake.assert_true(ORDERED)
+        lake.assert_true(RANDOM)
+        assert "ExecutorLostFailure" in {end for ends in ends_by_executor(events).values() for end in ends}
+    finally:
+        driver.kill()
+        driver.communicate()
 
 
 def begin(driver: subprocess.Popen[str], lake: Lake) -> None:
