@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from captures.connector import answer
@@ -24,9 +23,11 @@ from captures.postgres.database import PostgresDatabase
 from protocol.codec import decode_request, split_captured
 from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
+from tests.captures.warm_connector import WarmConnector, is_warm
 
 Message = dict[str, Any]
 Json = dict[str, Any]
+Process = subprocess.Popen[bytes] | WarmConnector
 
 DOCUMENTS = 1000
 """That a session takes at most before it looks at what is waited for."""
@@ -44,10 +45,13 @@ def unary(
         if isinstance(request, bytes)
         else (request if isinstance(request, str) else json.dumps(request) + "\n").encode()
     )
-    done = subprocess.run(
-        command, input=line, capture_output=True, env={**os.environ, **(env or {})}, timeout=60, check=False
-    )
-    return done.returncode, _parsed(done.stdout), _parsed(done.stderr)
+    variables = {**os.environ, **(env or {})}
+    if is_warm(command):
+        status, stdout, stderr = WarmConnector(command, variables).run(line, timeout=60)
+    else:
+        done = subprocess.run(command, input=line, capture_output=True, env=variables, timeout=60, check=False)
+        status, stdout, stderr = done.returncode, done.stdout, done.stderr
+    return status, _parsed(stdout), _parsed(stderr)
 
 
 def bindings(*tables: str, **resource: Any) -> list[Json]:
@@ -92,7 +96,7 @@ class Session:
         logs: Log lines so far.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], state: Json) -> None:
+    def __init__(self, process: Process, state: Json) -> None:
         self.process = process
         self.state = state
         self.documents: list[tuple[int, Json]] = []
@@ -275,8 +279,11 @@ def session(
 ) -> Iterator[Session]:
     """Opens a capture, with ``env`` besides the environment; kills it at the end."""
     variables = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1" if stop else "", **(env or {})}
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, cwd=Path.cwd()
+    pipe = subprocess.PIPE
+    process = (
+        WarmConnector(command, variables)
+        if is_warm(command)
+        else subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=variables)
     )
     opened = Session(process, dict(state or {}))
     try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 
-from tests.captures.session import Session
+from tests.captures.session import Process, Session
 from tests.conformance.engine import Engine
 
 
@@ -104,7 +103,7 @@ def test_a_large_transaction_needs_little_memory(engine: Engine) -> None:
         capture.until(lambda c: len(c.documents) == 2)
 
 
-def peak_memory(process: subprocess.Popen[bytes]) -> int:
+def peak_memory(process: Process) -> int:
     """The most memory the process has held, in KiB (proc_pid_status(5), VmHWM)."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
