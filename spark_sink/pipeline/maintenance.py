@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile
+from spark_sink.formats.file_sizes import changing_bytes, loaded_bytes
 from spark_sink.formats.maintenance import clean, small_files, vacuum
 from spark_sink.pipeline.apply import Applier
 from spark_sink.pipeline.engine_merge import EngineMerge
 from spark_sink.pipeline.part_tasks import Assignment
-from spark_sink.pipeline.plan import file_bytes
 from spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ class Maintenance:
         """Joins small neighbours, on executors. Rows and position stay what they are."""
         assert ward.keeper is not None
         keeper, table = ward.keeper, ward.keeper.table
-        target = file_bytes(table.size)
+        # Those of a table with a key that are small are so because its rows change: joined into large ones, they would
+        # soon be written anew as a whole.
+        target = changing_bytes(table.size) if keeper.key else loaded_bytes(table.size, keyed=False)
         ordered, groups = keeper.files_in_order()
         joined = small_files(ordered, target)
         if not joined:

@@ -9,6 +9,7 @@ from protocol.changelog import Segment
 from protocol.errors import SparkError
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
+from spark_sink.formats.file_sizes import bytes_for
 from spark_sink.pipeline.ranges import Sources, file_groups, placed_types, possibly_hit, sources
 from spark_sink.pipeline.report import PlannedPart
 from spark_sink.pipeline.settings import Way
@@ -20,10 +21,6 @@ TASK_BYTES = 32 * 1024 * 1024
 
 TASK_FILES = 64 * 1024 * 1024
 """Bytes of the table's files that one task writes anew at most, unless they are two at most."""
-
-_SMALLEST_FILE = 16 * 1024 * 1024
-_LARGEST_FILE = 128 * 1024 * 1024
-_FILES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
         truncated=truncated,
         sources=found,
         way=way,
-        file_bytes=file_bytes(state.size + sum(segment.size for segment in counted)),
+        file_bytes=bytes_for(counted, state.size + sum(segment.size for segment in counted), keyed=bool(state.key)),
         described=PlannedPart(
             table=target.table,
             kind=target.kind,
@@ -124,11 +121,6 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
             reason=reason,
         ),
     )
-
-
-def file_bytes(table: int) -> int:
-    """Bytes that a table's files should have: small enough that one changed row rewrites little, and few enough."""
-    return min(max(table // _FILES, _SMALLEST_FILE), _LARGEST_FILE)
 
 
 def _way(

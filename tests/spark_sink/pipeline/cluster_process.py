@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import pyarrow.parquet as pq
 
-from spark_sink.pipeline import apply, plan
+from spark_sink.formats import file_sizes
+from spark_sink.pipeline import apply
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.tables.kept_tables import KeepRules
@@ -50,7 +51,7 @@ def main() -> None:
     for name in ("ParquetFile", "ParquetDataset", "read_table"):
         setattr(pq, name, refuse)
     apply._RANGE_BYTES = apply._RANGE_BYTES_AT_LEAST = 20_000
-    plan._SMALLEST_FILE = 5_000
+    file_sizes._SMALLEST = 5_000
     sys.stdout.write(json.dumps(spark.sparkContext.getConf().get("spark.driver.port")) + "\n")
     sys.stdout.flush()
     for line in sys.stdin:

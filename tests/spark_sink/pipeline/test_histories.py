@@ -12,6 +12,7 @@ import pytest
 
 from spark_sink.changes.key_order import Place
 from spark_sink.changes.sources import SourceGroup
+from spark_sink.formats import file_sizes
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.pipeline import apply, plan
 from spark_sink.pipeline import keep as keeping
@@ -72,7 +73,7 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     caplog.set_level(logging.INFO, __name__)
     monkeypatch.setattr(plan, "TASK_BYTES", 12_000)
     monkeypatch.setattr(plan, "TASK_FILES", 12_000)
-    monkeypatch.setattr(plan, "_SMALLEST_FILE", 3_000)
+    monkeypatch.setattr(file_sizes, "_SMALLEST", 3_000)
     monkeypatch.setattr(apply, "_RANGE_BYTES", 8_000)
     monkeypatch.setattr(apply, "_RANGE_BYTES_AT_LEAST", 4_000)
     seen = Seen(monkeypatch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import threading
 from collections.abc import Callable, Sequence
@@ -12,10 +13,13 @@ import pytest
 
 from protocol.changelog import layout
 from protocol.errors import ChangeLogError, SparkError, TidemarkError
+from spark_sink.formats import file_sizes
+from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.live.read_table import read_table
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
 from spark_sink.pipeline.settings import FoldRule
+from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
@@ -143,6 +147,34 @@ def test_what_a_truncate_undid_is_not_read(lake: KeptLake) -> None:
     assert named(lake.keep_well("current")).rows == 0
     lake.log.commit(create(5), Event("t"))
     assert named(lake.keep_well("current", way="rewrite")).rows == 0
+
+
+def test_what_changes_is_written_in_smaller_files_and_the_rest_stays(
+    lake: KeptLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"_SMALLEST": 12_000, "_LARGEST": 60_000, "_FILES": 1}.items():
+        monkeypatch.setattr(file_sizes, name, value)
+    text = random.Random(1)
+    lake.log.commit(*(create(id, text.randbytes(100).hex(), snapshot=True) for id in range(1500)), rows=500)
+    lake.keep_well("current")
+    table = PositionedTable(Target(ITEMS, "current").path(lake.warehouse), "log-1", Target(ITEMS, "current").name)
+    loaded = {file.path: file.size for file in table.files()}
+    lake.log.commit(Event("u", {"id": 700, "name": "new"}))
+    lake.keep_well("current")
+    table.refresh()
+    changed = {file.path: file.size for file in table.files()}
+    (gone,) = loaded.keys() - changed.keys()
+    added = [changed[path] for path in changed.keys() - loaded.keys()]
+    assert len(loaded) >= 2
+    assert loaded[gone] > 40_000
+    assert len(added) > 2
+    assert max(added) < 20_000
+    lake.assert_current()
+    # Of so small changes they are not joined again.
+    lake.log.commit(Event("u", {"id": 700, "name": "newer"}))
+    lake.keep_well("current")
+    table.refresh()
+    assert len({file.path for file in table.files()} - changed.keys()) == 1
 
 
 def test_it_follows_the_log_until_it_is_stopped(lake: KeptLake) -> None:
