@@ -18,7 +18,7 @@ TestBackfill.settings = (
 )
 
 
-@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 20_000, 1_000))
+@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 8_000, 1_000))
 def test_random_walks(first: int) -> None:
     for seed in range(first, first + 1_000):
         try:
