@@ -16,12 +16,13 @@ FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS
 
 # Tests wait for servers more than they compute: one process more than two cores keeps both busy.
 WORKERS := 3
+SOAK_SECONDS := 600
 # They start a connector a thousand times, which is not to compile its modules each time.
-test bench demo: export PYTHONDONTWRITEBYTECODE :=
+test soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-again check delta bench images constraints python java
+.PHONY: help setup demo test test-again soak check delta bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,6 +46,10 @@ test-again: setup ## Run the tests that failed last by themselves, where they ar
 	$(RUN) pytest --last-failed --last-failed-no-failures none
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
+
+soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), with another seed each time
+	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
+	  tests/captures/postgres/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .

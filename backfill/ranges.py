@@ -9,7 +9,7 @@ from typing import Self
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from backfill.range_scan import Range, RangeScan
 from backfill.range_state import ORDINARY_KEY, TableState, range_size
-from backfill.rereads import REREAD_BYTES, REREAD_LIMIT, REREADS_PER_CHUNK, RereadList, state_size
+from backfill.rereads import REREAD_BYTES, REREAD_LEAST, REREAD_LIMIT, REREADS_PER_CHUNK, RereadList, state_size
 from protocol.errors import SourceError
 from protocol.messages import Json, JsonObject
 
@@ -40,6 +40,7 @@ class Limits:
     Attributes:
         window: Keys remembered one by one during a chunk; when the log touches more, the chunk is read again.
         reread_bytes: Bytes of the reread list in the state.
+        reread_least: Keys for which it has room however long they are.
         reread_keys: Keys of the reread list in memory; with more the table is scanned again, by key.
         rereads_per_chunk: Rows of the list that one chunk reads.
         range_bytes: Bytes of the unfinished ranges in the state.
@@ -48,13 +49,14 @@ class Limits:
 
     window: int = WINDOW_LIMIT
     reread_bytes: int = REREAD_BYTES
+    reread_least: int = REREAD_LEAST
     reread_keys: int = REREAD_LIMIT
     rereads_per_chunk: int = REREADS_PER_CHUNK
     range_bytes: int = RANGE_BYTES
     overflows: int = MAX_OVERFLOWS
 
     def __post_init__(self) -> None:
-        if min(self.window, self.reread_keys, self.rereads_per_chunk) < 1 or self.overflows < 0:
+        if min(self.window, self.reread_least, self.reread_keys, self.rereads_per_chunk) < 1 or self.overflows < 0:
             raise ValueError("a table must be able to hold a row")
 
 
@@ -95,7 +97,11 @@ class TableRanges:
         self._rows = 0
         self._overflows = 0
         self._rereads = RereadList(
-            self._overflow, room=limits.reread_bytes, limit=limits.reread_keys, per_chunk=limits.rereads_per_chunk
+            self._overflow,
+            room=limits.reread_bytes,
+            least=limits.reread_least,
+            limit=limits.reread_keys,
+            per_chunk=limits.rereads_per_chunk,
         )
         self._rereader = self._scan(Range(), finished=True)
         self._scans = [self._scan(self._whole())]

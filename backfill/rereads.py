@@ -14,6 +14,10 @@ REREADS_PER_CHUNK = 500
 REREAD_BYTES = 1_600
 """Bytes of the list in the state, some 35 keys of 40 bytes."""
 
+REREAD_LEAST = 35
+"""Keys that the list in the state holds however long they are: a server's index takes keys of up to 3 kB. Were there no
+room for two of those, every end of a session in the midst of such rows would have the table scanned again."""
+
 REREAD_LIMIT = 50_000
 """Keys of the list in memory; some 10 MB with keys of 40 bytes."""
 
@@ -32,6 +36,7 @@ class RereadList:
     Args:
         overflow: Called when there are more keys than ``limit``, to have the table scanned again. It must ``clear``.
         room: Bytes of the list in the state.
+        least: Keys for which there is room in any case.
         limit: Keys in memory.
         per_chunk: The most keys that one chunk reads.
     """
@@ -41,11 +46,13 @@ class RereadList:
         overflow: Callable[[], None],
         *,
         room: int = REREAD_BYTES,
+        least: int = REREAD_LEAST,
         limit: int = REREAD_LIMIT,
         per_chunk: int = REREADS_PER_CHUNK,
     ) -> None:
         self._overflow = overflow
         self._room = room
+        self._least = least
         self._limit = limit
         self._per_chunk = per_chunk
         self._size = 0
@@ -63,7 +70,7 @@ class RereadList:
     def remember(self, key: Key) -> bool:
         """Puts a key on the list, if there is room in the state; otherwise False."""
         if key not in self._keys:
-            if self._keys and self._size + state_size(key) > self._room:
+            if len(self._keys) >= self._least and self._size + state_size(key) > self._room:
                 return False
             self._append(key)
         return True
@@ -108,7 +115,7 @@ class RereadList:
     @property
     def fits(self) -> bool:
         """Whether the state can hold the list."""
-        return self._size <= self._room or len(self._keys) == 1
+        return self._size <= self._room or len(self._keys) <= self._least
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -262,9 +262,19 @@ class Backfills:
             if not idle:
                 break
             binding = min(idle, key=lambda each: self.tables[each].turn)
+            if self._yields(self.tables[binding]):
+                break
             self._start(self.tables[binding], idle[binding].pop(0), position)
             if not idle[binding]:
                 del idle[binding]
+
+    def _yields(self, backfill: TableBackfill) -> bool:
+        """Whether it leaves the readers to tables of higher priority, also to those whose chunks wait for the log.
+
+        Otherwise it would be read in between whenever the log is slower than a chunk.
+        """
+        higher = any(other.flights for other in self.tables if other.priority > backfill.priority)
+        return higher and sum(len(other.flights) for other in self.tables) >= self._source.options.readers
 
     def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
         plan = scan.start(position, self.hidden, backfill.reread_size.rows)

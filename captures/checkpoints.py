@@ -20,6 +20,11 @@ BUSY_SECONDS = 0.1
 """And at most this long after the last one while there is more log to read."""
 
 
+PROGRESS_BYTES = 16 * 1024 * 1024
+"""Log that an idle capture passes before a checkpoint says so, without waiting for the heartbeat: the source keeps what
+no checkpoint has. In 10 s busy neighbours write more than an operator wants to keep."""
+
+
 class Checkpoints:
     """Takes everything that is written, and divides it.
 
@@ -37,6 +42,7 @@ class Checkpoints:
         self._heartbeat = heartbeat
         self._clock = clock
         self._written_at = clock()
+        self._position: int | None = None
         self._bytes = 0
         self._outstanding: deque[int | None] = deque()
         self.changed = False
@@ -47,11 +53,12 @@ class Checkpoints:
         self._bytes += size
         self.changed = True
 
-    def due(self, *, drained: bool) -> bool:
-        """Whether it is time for one."""
+    def due(self, position: int, *, drained: bool) -> bool:
+        """Whether it is time for one, now that the log is read to ``position``."""
         since = self._clock() - self._written_at
         if not self.changed:
-            return since >= self._heartbeat
+            progress = 0 if self._position is None else position - self._position
+            return since >= self._heartbeat or (progress >= PROGRESS_BYTES and since >= BUSY_SECONDS)
         return since >= (SECONDS if drained else BUSY_SECONDS) or self._bytes >= BYTES
 
     @property
@@ -62,6 +69,7 @@ class Checkpoints:
     def end(self, change: ConnectorState | None, position: int) -> None:
         """Ends what was written with a checkpoint that carries ``change``, at ``position`` of the log."""
         self._written_at = self._clock()
+        self._position = position
         self.changed = False
         if change is None and not self._bytes:
             return  # A chunk that brought nothing, say: there is nothing to commit.

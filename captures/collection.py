@@ -94,6 +94,22 @@ def check_keys(bindings: Iterable[Binding], fallback: Sequence[str]) -> None:
             )
 
 
+def check_state_keys(bindings: Iterable[Binding]) -> None:
+    """Refuses bindings that would overwrite each other's state.
+
+    Raises:
+        ConnectorError: ``TM-CAP-013``.
+    """
+    tables: dict[str, list[str]] = {}
+    for binding in bindings:
+        tables.setdefault(binding.state_key, []).append(".".join(binding.resource_path))
+    for state_key, sharing in tables.items():
+        if len(sharing) > 1:
+            raise ConnectorError(
+                "TM-CAP-013", f"{' and '.join(sharing)} are bound with the one state key {state_key!r}"
+            )
+
+
 def _can_be_key(schema: JsonObject) -> bool:
     return schema.get("type") in _KEY_TYPES
 

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 import orjson
 
-from captures.collection import check_keys
+from captures.collection import check_keys, check_state_keys
 from captures.engine import Capture
 from captures.interface import Database, DatabaseFactory
 from captures.memory import bound_freed_memory, collect_rarely
@@ -132,12 +132,13 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
 
     Raises:
         ConnectorError: ``TM-CAP-011`` the session is to capture a part of the keys only; ``TM-CAP-012`` a collection
-            has a key of earlier versions.
+            has a key of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
     """
     if not request.range.whole:
         raise ConnectorError("TM-CAP-011", "the session was opened for a part of the key range only")
     spec = request.capture
     check_keys(spec.bindings, database.fallback_key)
+    check_state_keys(spec.bindings)
     source = database.open(database.with_names(spec.config, spec.name, request.state), spec.bindings)
     wakeup = Wakeup()
     following = SessionRequests(requests, wakeup)

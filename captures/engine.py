@@ -156,7 +156,7 @@ class Capture:
             if self._backfills.emit_ready(self._position, self._write_rows):
                 self._checkpoints.changed = True
             self._announce_ends()
-            if self._checkpoints.due(drained=batch.drained):
+            if self._checkpoints.due(self._position, drained=batch.drained):
                 self._checkpoint()
             self._backfills.start(self._position)
         self._nudge()

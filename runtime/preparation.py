@@ -34,7 +34,7 @@ from runtime.config_check import mistakes
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
-from runtime.connector.secrets import Redactor
+from runtime.connector.secrets import SHORTEST, Redactor
 from runtime.known_tables import known_tables
 from runtime.secret_values import resolve
 from runtime.selection import SelectedTable, Selection, select, state_key, template_name
@@ -95,7 +95,10 @@ class Preparation:
         self._file = file
         self._config, secrets = resolve(file.connector.config, file.folder)
         variables_of_file, more_secrets = resolve(file.connector.environment, file.folder, "environment")
-        self.redactor = Redactor(secrets | more_secrets)
+        self.redactor = Redactor(secrets.values | more_secrets.values)
+        for place in (*secrets.short, *more_secrets.short):
+            text = f"{place} is too short to be blanked: it would be shown where a connector's message has it"
+            log(LogLine(level="warning", message=f"{text}. Choose one of {SHORTEST} characters or more."))
         self.connector = _connector(file)
         self.environment = {
             **{name: _as_variable(value) for name, value in variables_of_file.items()},

@@ -7,18 +7,37 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from protocol.errors import UsageError
+from runtime.connector.secrets import SHORTEST
 
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 
 
-def resolve(config: dict[str, Any], folder: Path, place: str = "config") -> tuple[dict[str, Any], set[str]]:
-    """The configuration with its secrets filled in, and all values that must not be shown.
+@dataclass(slots=True)
+class Secrets:
+    """What must not be shown: resolved values, and texts of the file itself under a name such as ``password``.
 
-    Those are the resolved ones, and texts that stand in the file itself under a name such as ``password``.
+    Attributes:
+        values: All of them.
+        short: Where those under such a name stand that are too short to be blanked from messages.
+    """
+
+    values: set[str] = field(default_factory=set)
+    short: list[str] = field(default_factory=list)
+
+    def add(self, value: str, place: str, *, named: bool) -> None:
+        """Takes a secret; ``named`` where its entry is called one."""
+        self.values.add(value)
+        if named and 0 < len(value) < SHORTEST:
+            self.short.append(place)
+
+
+def resolve(config: dict[str, Any], folder: Path, place: str = "config") -> tuple[dict[str, Any], Secrets]:
+    """The configuration with its secrets filled in, and those secrets.
 
     Args:
         place: What messages call it.
@@ -36,16 +55,17 @@ def resolve(config: dict[str, Any], folder: Path, place: str = "config") -> tupl
 
 class _Resolver:
     def __init__(self, folder: Path) -> None:
-        self.secrets: set[str] = set()
+        self.secrets = Secrets()
         self.missing: list[str] = []
         self._folder = folder
 
     def value(self, value: Any, place: str, *, secret: bool) -> Any:
         match value:
             case {"env": str(name)} if len(value) == 1:
-                return self._found(os.environ.get(name), f"{place}: the environment variable {name} is not set")
+                complaint = f"{place}: the environment variable {name} is not set"
+                return self._found(os.environ.get(name), complaint, place, named=secret)
             case {"file": str(name)} if len(value) == 1:
-                return self._found(*self._read(name, place))
+                return self._found(*self._read(name, place), place, named=secret)
             case dict():
                 return {
                     name: self.value(part, f"{place}.{name}", secret=bool(_SECRET_NAME.search(str(name))))
@@ -54,14 +74,14 @@ class _Resolver:
             case list():
                 return [self.value(part, f"{place}.{index}", secret=secret) for index, part in enumerate(value)]
             case str() if secret:
-                self.secrets.add(value)
+                self.secrets.add(value, place, named=True)
         return value
 
-    def _found(self, secret: str | None, complaint: str) -> str:
+    def _found(self, secret: str | None, complaint: str, place: str, *, named: bool) -> str:
         if secret is None:
             self.missing.append(complaint)
             return ""
-        self.secrets.add(secret)
+        self.secrets.add(secret, place, named=named)
         return secret
 
     def _read(self, name: str, place: str) -> tuple[str | None, str]:

@@ -159,12 +159,17 @@ def resource_path(spec: SpecResponse, binding: DiscoveredBinding) -> list[str]:
     return present or binding.recommended_name.split("/")
 
 
+_LIKE_A_BACKFILL = re.compile(r"\.(?=v[0-9]+$)")
+
+
 def state_key(path: Sequence[str], backfill: int = 0) -> str:
     """The binding's identity in the connector's state: a new backfill has a new one, and so no state.
 
-    The path joined by ``/``, characters outside ``[A-Za-z0-9-_+.=]`` percent-encoded, ``.v<N>`` for backfill N > 0.
+    The path joined by ``/``, characters outside ``[A-Za-z0-9-_+.=]`` percent-encoded, ``.v<N>`` for backfill N > 0. Of
+    a name that ends like that by itself the point is encoded, too: ``users.v1`` is not ``users`` with its backfill 1.
     """
     encoded = quote("/".join(path), safe="-_+.=").replace("~", "%7E")  # quote never encodes a tilde
+    encoded = _LIKE_A_BACKFILL.sub("%2E", encoded)
     return f"{encoded}.v{backfill}" if backfill else encoded
 
 

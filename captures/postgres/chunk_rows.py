@@ -50,7 +50,7 @@ class ChunkDecoder:
         if not columns:
             raise ValueError("a chunk without columns has no tails")
         self._table = table
-        self._members = [Member(place, column) for place, column in enumerate(columns)]
+        self._members = [Member(place, column, in_key=column.name in key) for place, column in enumerate(columns)]
         self._converts = [column_convert(member.conversion) for member in self._members]
         self._key = key_positions([column.name for column in columns], key)
         self._repaired_values = RepairedValues(table, self._members, self._key)

@@ -99,7 +99,11 @@ def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
     if column.salt:
         hashed = "Not the value, but its salted SHA-256 in hexadecimal."
         return {"type": _type("string", nullable), "description": f"{column.description} {hashed}".lstrip()}
-    schema = type_schema(column.type, nullable=nullable, as_text=column.on_bad_value == "text")
+    as_text = column.on_bad_value == "text"
+    if in_key and as_text and types.is_array(column.type):
+        schema: JsonSchema = {"type": "string"}
+    else:
+        schema = type_schema(column.type, nullable=nullable, as_text=as_text)
     if column.description:
         schema["description"] = column.description
     return schema
@@ -109,6 +113,8 @@ def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = Fals
     """The schema of one type's values, by the same choices as ``captures.postgres.types.conversion``."""
     if column_type.base is not None:
         return type_schema(column_type.base, nullable=nullable, as_text=as_text)
+    if column_type.kind == "array" and as_text:
+        return {"type": _type("array", nullable)}  # The server holds no value to the dimensions of its column.
     if column_type.kind == "array" and column_type.element is not None:
         # An element can always be null, whatever the column says.
         schema = type_schema(column_type.element, nullable=True, as_text=as_text)

@@ -27,8 +27,7 @@ _MARKERS = {INSERT: (NEW,), UPDATE: (NEW, OLD_KEY, OLD_ROW), DELETE: (OLD_KEY, O
 _TEXT, _NULL = b"tn"
 _ABSENT: dict[str, Value] = {"n": None, "u": UNCHANGED}
 _HEAD = 3
-_FIELD = struct.Struct(">Bi").unpack_from
-_PADDING = bytes(5)
+_LENGTH = struct.Struct(">i").unpack_from
 
 END = "}" + CAPTURED_SUFFIX.decode()
 """The end of a document and of its captured line."""
@@ -187,16 +186,15 @@ class ExactDecoder:
     def _rows(self, message: bytes) -> tuple[int, list[Row]]:
         """The first tuple's marker, and a message's tuples: the row, or the old one and the new one."""
         text = message.decode("latin-1")
-        padded = message + _PADDING
         marker = message[MARKER]
         if marker not in _MARKERS[message[0]]:
             raise ValueError
-        at, row = self._tuple(padded, text, MARKER + 1)
+        at, row = self._tuple(message, text, MARKER + 1)
         rows = [row]
         if message[0] == UPDATE and marker != NEW:
-            if padded[at] != NEW:
+            if message[at] != NEW:
                 raise ValueError
-            at, row = self._tuple(padded, text, at + 1)
+            at, row = self._tuple(message, text, at + 1)
             rows.append(row)
         if at != len(message):
             raise ValueError
@@ -209,10 +207,10 @@ class ExactDecoder:
         at += 2
         row: Row = []
         for _ in range(self._count):
-            kind, size = _FIELD(message, at)
+            kind = message[at]
             if kind == _TEXT:
                 start = at + 5
-                at = start + size
+                at = start + _LENGTH(message, at + 1)[0]
                 row.append(text[start:at])
             else:
                 at += 1

@@ -49,11 +49,11 @@ class Member:
 
     __slots__ = ("column", "conversion", "label", "place")
 
-    def __init__(self, place: int, column: Column) -> None:
+    def __init__(self, place: int, column: Column, *, in_key: bool) -> None:
         self.place = place
         self.column = column
         self.label = f",{values.string(byte_text(column.name))}:"
-        self.conversion: Conversion = column_conversion(column)
+        self.conversion: Conversion = column_conversion(column, in_key=in_key)
 
     @property
     def members_line(self) -> str:

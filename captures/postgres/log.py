@@ -294,8 +294,9 @@ class PgoutputLog:
             if kind == XLOG_DATA:
                 raw += length
                 message = bytes(data[_XLOG_HEADER:])
+                lsn = start_lsn(data, 1)[0]
+                del data  # A row may be large, and decoding it needs room for it several times.
                 if message[0] in ROWS:
-                    lsn = start_lsn(data, 1)[0]
                     self._place = self._place + 1 if lsn == self._record else 0
                     self._record = lsn
                     if self._changes >= self._returned:
@@ -312,11 +313,12 @@ class PgoutputLog:
                                 self._look_for_more(self._unfit[message[1:5]], message, batch)
                     self._changes += 1
                 else:
-                    self._message(message, start_lsn(data, 1)[0], batch)
+                    self._message(message, lsn, batch)
                     if raw >= limit and self.between_transactions:
                         break
                 if raw >= limit + NEAR_END_BYTES:
                     break
+                del message
             elif kind == KEEPALIVE:
                 self._keepalive(data)
             length, data = receive(1)

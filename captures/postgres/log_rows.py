@@ -91,7 +91,9 @@ def compile_log_decoder(
     identity = [place for place, logged in enumerate(relation) if logged.in_key]
     if identity and (lacking := [names[p] for p in positions if p not in identity]):
         raise SourceError("TM-PG-032", f"{where}the replica identity lacks the key column {', '.join(lacking)}")
-    members = [Member(place, column) for place, column in enumerate(columns) if column is not None]
+    members = [
+        Member(place, column, in_key=column.name in key) for place, column in enumerate(columns) if column is not None
+    ]
     count = len(columns)
     lines = members_function(members, count)
     writer = _FunctionWriter(binding, members, positions, count)

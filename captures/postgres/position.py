@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import pq
@@ -26,10 +25,14 @@ ANSWER_SECONDS = 30.0
 
 _SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)", re.MULTILINE)
 
+_CONFLICT = "rows_removed or wal_level_insufficient"
+
 _INVALIDATED = {
     "wal_removed": "Raise max_slot_wal_keep_size, or give the capture less time to be away.",
     "rows_removed": "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary.",
     "wal_level_insufficient": "Keep wal_level = logical at the primary.",
+    _CONFLICT: "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary; there keep "
+    "wal_level = logical.",
     "idle_timeout": "Raise idle_replication_slot_timeout, or give the capture less time to be away.",
 }
 """What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
@@ -48,6 +51,7 @@ class Slot:
         confirmed: The position up to which its reader has acknowledged the log; 0 for a physical slot.
         invalidated: Why the server gave it up; empty while it is sound.
         synced: It follows a slot of the primary, and cannot be read before this standby is promoted.
+        two_phase: It decodes transactions when they are prepared, and not when they are committed.
         active_pid: The process that reads it.
     """
 
@@ -56,7 +60,34 @@ class Slot:
     confirmed: int
     invalidated: str
     synced: bool
+    two_phase: bool
     active_pid: int | None
+
+    @classmethod
+    def of(cls, slot: JsonObject) -> Slot:
+        """From the view's row as JSON, of any version."""
+        return cls(
+            plugin=slot["plugin"],
+            database=slot["database"],
+            confirmed=parse_lsn(slot["confirmed_flush_lsn"]) if slot["confirmed_flush_lsn"] else 0,
+            invalidated=_invalidated(slot),
+            synced=bool(slot.get("synced")),
+            two_phase=bool(slot.get("two_phase")),
+            active_pid=slot["active_pid"],
+        )
+
+
+def _invalidated(slot: JsonObject) -> str:
+    """Why the server gave a slot up.
+
+    Its versions know that by more and more columns: wal_status (13), conflicting (16), invalidation_reason (17).
+    """
+    if reason := slot.get("invalidation_reason"):
+        return str(reason)
+    if not slot.get("conflicting") and slot["wal_status"] != "lost":
+        return ""
+    # Version 16 calls every slot conflicting that it has given up. Only one whose log is gone has no restart_lsn.
+    return _CONFLICT if slot.get("conflicting") and slot["restart_lsn"] else "wal_removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +126,7 @@ def read_slot(session: psycopg.Connection, name: str) -> Slot | None:
         ).fetchone()
     if row is None:
         return None
-    slot: dict[str, Any] = row[0]
-    # The server's versions know the end of a slot by more and more columns: wal_status (13), conflicting (16),
-    # invalidation_reason (17).
-    invalidated = slot.get("invalidation_reason") or ""
-    if not invalidated and slot.get("conflicting"):
-        invalidated = "rows_removed"
-    if not invalidated and slot["wal_status"] == "lost":
-        invalidated = "wal_removed"
-    return Slot(
-        plugin=slot["plugin"],
-        database=slot["database"],
-        confirmed=parse_lsn(slot["confirmed_flush_lsn"]) if slot["confirmed_flush_lsn"] else 0,
-        invalidated=invalidated,
-        synced=bool(slot.get("synced")),
-        active_pid=slot["active_pid"],
-    )
+    return Slot.of(row[0])
 
 
 def read_server_log(config: EndpointConfig) -> ServerLog:
@@ -225,7 +241,7 @@ def check_slot(
 
 def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot) -> None:
     """Raises LostPosition for a slot that was invalidated, ``TM-PG-013`` for one that is not ours to read."""
-    check_slot_kind(config, slot.plugin, slot.database)
+    check_slot_kind(config, slot.plugin, slot.database, slot.two_phase)
     if slot.invalidated:
         by_hand = ""
         if not config.create:

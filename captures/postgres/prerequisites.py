@@ -24,7 +24,7 @@ from captures.postgres.setup import (
     unpublished,
 )
 from captures.postgres.types import clampable
-from captures.postgres.uncapturable import no_table, uncaptured_partitions
+from captures.postgres.uncapturable import no_table, uncaptured_partitions, warn_of_foreign_partitions
 from captures.prerequisites import Unmet
 from captures.truncation import Truncation
 from protocol.errors import SourceError
@@ -78,6 +78,12 @@ def log_failures(
         yield no_table(session, config, resource)
         return
     columns = {column.name for column in table.columns}
+    if not any(not column.generated and column.name not in resource.exclude for column in table.columns):
+        yield SourceError(
+            "TM-PG-035",
+            f"{name} has no columns that documents would have",
+            remedy="Leave the table out, or exclude fewer of its columns.",
+        )
     if "_meta" in columns - set(resource.exclude):
         yield SourceError("TM-PG-017", f"{name} has a column named _meta")
     if unknown := sorted(set(resource.exclude) - columns):
@@ -154,6 +160,7 @@ def publication_failures(
 ) -> Iterator[tuple[int, SourceError]]:
     """What keeps tables from being captured by the publication, as it is or once they are added; by their numbers."""
     if tables:
+        warn_of_foreign_partitions(session, tables)
         yield from uncaptured_partitions(session, config.publication, tables)
         yield from _published_in_part(session, config, tables)
         yield from _refused_changes(session, config, tables)

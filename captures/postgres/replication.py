@@ -35,6 +35,9 @@ ANSWER_SECONDS = 30.0
 
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
+_NO_CHARACTER = ("22P05", "22021")
+"""untranslatable_character and character_not_in_repertoire."""
+
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
 
 
@@ -46,6 +49,7 @@ class ReplicationConnection:
         flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
         session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
         unpublished: What to raise when the server cannot decode for want of the publication.
+        unsayable: What to raise when it cannot send a text, for the reason that it gives.
 
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
@@ -63,8 +67,10 @@ class ReplicationConnection:
         flushed: int,
         session: int,
         unpublished: Callable[[], LostPosition],
+        unsayable: Callable[[str], LostPosition],
     ) -> None:
         self._lost_publication = unpublished
+        self._lost_text = unsayable
         self._slot = config.slot
         self._publication = config.publication
         self._unpublished = False
@@ -197,6 +203,8 @@ class ReplicationConnection:
         text = text or error_text(self._connection)
         if state == "42704" and "publication" in text:  # undefined_object
             return self._lost_publication()
+        if state in _NO_CHARACTER:
+            return self._lost_text(text)
         code = {
             "55006": "TM-PG-014",  # object_in_use
             "42704": "TM-PG-012",

@@ -248,6 +248,12 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
         )
     if "database" in reason and "does not exist" in reason:
         return SourceError("TM-PG-003", f"{where} has no database {config.database}")
+    if "is not permitted to log in" in reason:
+        return SourceError(
+            "TM-PG-002",
+            f"{where} does not let user {config.user} log in: {reason}",
+            remedy=f"Run, as a role that may create roles: ALTER ROLE {user} LOGIN;",
+        )
     if "role" in reason and "does not exist" in reason:
         return SourceError("TM-PG-002", f"{where} has no role {config.user}")
     if any(said in reason for said in _TLS_FAILURES):

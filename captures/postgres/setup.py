@@ -185,7 +185,7 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
         SessionEnded: ``ended`` said so.
     """
     slot = session.execute(
-        "SELECT plugin, database FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
+        "SELECT plugin, database, two_phase FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
     ).fetchone()
     if slot is not None:
         check_slot_kind(config, *slot)
@@ -217,8 +217,16 @@ def drop_slot(config: EndpointConfig) -> sql.Composed:
     return sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(config.slot))
 
 
-def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None) -> None:
-    """Raises ``TM-PG-013`` unless the slot is one of pgoutput in our database."""
+def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None, two_phase: bool) -> None:
+    """Raises ``TM-PG-013`` unless the slot is one of pgoutput in our database, and gives transactions at their end."""
     if plugin != "pgoutput" or database != config.database:
         kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
         raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
+    if two_phase:
+        raise SourceError(
+            "TM-PG-013",
+            f"replication slot {config.slot} was made with two_phase: it gives transactions that are prepared and may "
+            "never be committed",
+            remedy="Configure another `slot`, which the connector makes; or, if nothing else needs this one, run: "
+            f"{drop_slot(config).as_string(None)}; and let the connector make it anew.",
+        )

@@ -132,6 +132,11 @@ class PostgresSource:
         self._undecodable = True
         return publication_lost(self._config, self._tables())
 
+    def _text_lost(self, reason: str) -> LostPosition:
+        """The server breaks off there whoever reads the slot, and however often."""
+        self._undecodable = True
+        return LostPosition("TM-PG-042", f"the log of slot {self._config.slot} cannot be read on: {reason}")
+
     def _tables(self) -> list[Table]:
         """Those that are not left out."""
         return [binding.table for binding in self.followed.captured]
@@ -311,7 +316,7 @@ class PostgresSource:
         again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self._session, self._config)};"
         return SourceError(
             "TM-PG-015",
-            f"replication slot {self._config.slot} is of no more use: it is older than its publication",
+            f"replication slot {self._config.slot} is of no more use: the server cannot decode the log from there on",
             remedy=f"Run: {again}",
         )
 
@@ -401,6 +406,7 @@ class PostgresSource:
                     flushed=start.flushed,
                     session=descriptor,
                     unpublished=self._publication_lost,
+                    unsayable=self._text_lost,
                 )
             except SourceError as error:
                 if error.code != "TM-PG-014" or time.monotonic() >= deadline:

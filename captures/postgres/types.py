@@ -130,11 +130,22 @@ ANY: dict[int, Conversion] = {
 TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
 
 
-def column_conversion(column: Column) -> Conversion:
+def column_conversion(column: Column, *, in_key: bool = False) -> Conversion:
     """How texts of a column become JSON."""
     if column.salt:
         return Conversion(hashed(column.salt))
-    return conversion(column.type, as_text=column.on_bad_value == "text")
+    as_text = column.on_bad_value == "text"
+    if not (in_key and is_array(column.type)):
+        return conversion(column.type, as_text=as_text)
+    # Without their lower bounds two keys would become one.
+    return _STRING if as_text else Conversion(values.with_first_bounds(conversion(column.type).convert))
+
+
+def is_array(column_type: ColumnType) -> bool:
+    """Whether it is an array, or a domain over one."""
+    while column_type.base is not None:
+        column_type = column_type.base
+    return column_type.kind == "array"
 
 
 def clampable(column: Column) -> bool:
@@ -151,7 +162,8 @@ def conversion(column_type: ColumnType, *, as_text: bool = False) -> Conversion:
         return conversion(column_type.base, as_text=as_text)
     if column_type.kind == "array" and column_type.element is not None:
         element = column_type.element
-        return Conversion(values.array(conversion(element, as_text=as_text).convert, element.delimiter))
+        dimensions = None if as_text else column_type.dimensions
+        return Conversion(values.array(conversion(element, as_text=as_text).convert, element.delimiter, dimensions))
     if column_type.kind == "range" and column_type.element is not None:
         bound = column_type.element
         while bound.base is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import psycopg
@@ -10,6 +11,8 @@ from psycopg import sql
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
 
 # pg_class.relkind, of what is not an ordinary or a partitioned table.
 _KINDS = {
@@ -109,3 +112,29 @@ def uncaptured_partitions(
                 "that has the partition and none of the tables that it is a part of.",
             )
             yield table.oid, failure
+
+
+def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
+    """Logs which partitions have rows that are in no log of this server: a backfill reads them, and nothing follows.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    found = session.execute(
+        """
+        SELECT p.root::oid, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
+        FROM unnest(%s::oid[]) p (root), pg_partition_tree(p.root) t
+        JOIN pg_class c ON c.oid = t.relid AND c.relkind = 'f' JOIN pg_namespace n ON n.oid = c.relnamespace
+        GROUP BY 1
+        """,
+        [[table.oid for table in tables if table.partitioned]],
+    ).fetchall()
+    names = {table.oid: table.qualified_name for table in tables}
+    for root, partitions in found:
+        logger.warning(
+            "%s has partitions that are foreign tables: %s. Their rows are in no log of this server: a scan by key "
+            "reads them once, and their changes are not captured. Capture them on the server that has them; with scan: "
+            "physical they are left out here",
+            names[root],
+            partitions,
+        )

@@ -199,13 +199,16 @@ def _nesting(text: str) -> int:
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def array(element: Convert, delimiter: str) -> Convert:
+def array(element: Convert, delimiter: str, dimensions: int | None) -> Convert:
     """Nested JSON arrays, by the text form of arrays (PostgreSQL docs, 8.15.6). Lower bounds have no place in JSON.
 
     Args:
         element: Converts an element.
         delimiter: Between elements: the element type's typdelim.
+        dimensions: Those that the announced schema has. The server holds no value to those of its column; one with
+            others is a ``BadValue``. None where any are right.
     """
+    braces = "{" * (dimensions or 0)
     structure = {"{": "[", "}": "]", delimiter: ","}
     mark = re.escape(delimiter)
     token = re.compile(rf'"((?:[^"\\]+|\\.)*)"|([{{}}{mark}])|([^{{}}"{mark}]+)', re.DOTALL)
@@ -221,9 +224,25 @@ def array(element: Convert, delimiter: str) -> Convert:
     def convert(text: str) -> str:
         if text[0] == "[":
             text = text[text.index("=") + 1 :]
+        if braces and text != "{}" and (not text.startswith(braces) or text[len(braces)] == "{"):
+            raise BadValue(
+                f"an array has not as many dimensions as its column's type, {dimensions}",
+                pattern=rf"^(\[[^=]*\]=)?(?!\{{\}}$)(?!\{{{{{dimensions}}}[^{{])\{{",
+            )
         return token.sub(replace, text)
 
     return convert
+
+
+def with_first_bounds(convert: Convert) -> Convert:
+    """Of arrays: one with other lower bounds than 1, which ``convert`` leaves out, is a ``BadValue``."""
+
+    def checked(text: str) -> str:
+        if text[0] == "[":
+            raise BadValue("an array in the key begins with another index than 1", pattern=r"^\[")
+        return convert(text)
+
+    return checked
 
 
 _FIELD = re.compile(r'(?:"((?:[^"\\]+|""|\\\\)*)"|([^,()"\\]*))[,)]')

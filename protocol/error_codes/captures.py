@@ -67,6 +67,13 @@ CODES = (
         "changes. A change log of tidemark's own needs nothing: it has no such key.",
     ),
     ErrorCode(
+        "TM-CAP-013",
+        "Two bindings have the same state key",
+        Policy.MANUAL,
+        "Bind each table once, and give each binding a state key of its own: what one of them had read would count for the "
+        "other. Under a runtime whose keys end with the number of a backfill, start a new backfill of one of the tables.",
+    ),
+    ErrorCode(
         "TM-CAP-020",
         "Values of a table have no place in a document",
         Policy.MANUAL,

@@ -10,13 +10,17 @@ from protocol.logs import LogLine
 
 BLANK = "***"
 
+SHORTEST = 8
+"""Characters of a secret that is blanked. A shorter one is a part of other words: messages would become unreadable, and
+show by their gaps what it is."""
+
 
 class Redactor:
-    """Blanks every occurrence of some secret values from log lines."""
+    """Blanks every occurrence of some secret values, those of ``SHORTEST`` characters or more, from log lines."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # The longest first: one secret may be a part of another.
-        ordered = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        ordered = sorted({secret for secret in secrets if len(secret) >= SHORTEST}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def text(self, text: str) -> str:

@@ -22,6 +22,7 @@ _limits = st.builds(
     Limits,
     window=st.sampled_from([4, 2, 50]),
     reread_bytes=st.sampled_from([8, 16]),
+    reread_least=st.sampled_from([1, 2]),
     reread_keys=st.sampled_from([3, 2, 8]),
     rereads_per_chunk=st.sampled_from([2, 1]),
     range_bytes=st.sampled_from([400, 100]),

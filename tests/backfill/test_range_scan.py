@@ -238,7 +238,7 @@ def test_reread_ends_without_a_row(found: list[Key]) -> None:
 
 
 def test_chunk_is_cut_where_the_reread_list_is_full() -> None:
-    ranges = TableRanges("t", limits=Limits(reread_bytes=16))
+    ranges = TableRanges("t", limits=Limits(reread_bytes=16, reread_least=1))
     scan = only(ranges)
     start(scan)
     for key in keys(2, 4, 6):
@@ -303,7 +303,7 @@ def test_physical_scan_goes_on_at_the_page_that_it_is_told() -> None:
 
 
 def test_physical_chunk_is_never_cut() -> None:
-    ranges = TableRanges("t", pages=PAGES, limits=Limits(reread_bytes=8))
+    ranges = TableRanges("t", pages=PAGES, limits=Limits(reread_bytes=8, reread_least=1))
     scan = only(ranges)
     start(scan)
     for key in keys(1, 2, 3):

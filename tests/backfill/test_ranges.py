@@ -206,7 +206,7 @@ def test_too_many_rereads_begin_a_scan_by_key_and_spoil_what_is_in_flight() -> N
 
 
 def test_a_list_too_long_for_the_state_is_read_all_the_same_while_the_session_lasts() -> None:
-    ranges = TableRanges("t", limits=Limits(reread_bytes=16))
+    ranges = TableRanges("t", limits=Limits(reread_bytes=16, reread_least=1))
     scan = only(ranges)
     start(scan)
     finish(scan, keys(1, 2), end=True)
@@ -222,7 +222,7 @@ def test_a_list_too_long_for_the_state_is_read_all_the_same_while_the_session_la
 @pytest.mark.parametrize("pages", [None, PAGES], ids=["key", "physical"])
 def test_a_table_that_is_never_quiet_fails_in_the_end(kill: bool, pages: Pages | None) -> None:
     """Between any two steps the log moves more rows than can be remembered; or than the state holds, and a crash."""
-    limits = Limits(reread_bytes=16, reread_keys=100 if kill else 2, overflows=3)
+    limits = Limits(reread_bytes=16, reread_least=1, reread_keys=100 if kill else 2, overflows=3)
     ranges = TableRanges("t", pages=pages, limits=limits)
     numbers = count(100)
     passes = 0
@@ -245,6 +245,23 @@ def test_a_table_that_is_never_quiet_fails_in_the_end(kill: bool, pages: Pages |
     assert not failing(again)
     finish_all(again)
     assert again.done
+
+
+def test_long_keys_alone_make_no_table_fail_however_often_the_session_is_killed() -> None:
+    """A server's index takes keys of up to 3 kB. Two of them must not be more than the state has room for."""
+    long = [bytes(str(number), "ascii") * 1300 for number in range(5)]
+    ranges = TableRanges("t")
+    scan = only(ranges)
+    start(scan)
+    finish(scan, keys(1, 2), cursor=b"2")
+    for _ in range(10):
+        move(ranges, *long)
+        assert not failing(ranges)
+        state = ranges.to_state()
+        assert state["rows"] == 2 and len(state["rereads"]) == len(long)
+        ranges = TableRanges.from_state("t", state)
+    finish_all(ranges)
+    assert ranges.done
 
 
 def test_overflows_are_forgotten_when_the_table_is_done() -> None:

@@ -38,6 +38,7 @@ class Walk:
             Limits(
                 window=random.choice((2, 4, 50)),
                 reread_bytes=random.choice((8, 16)),
+                reread_least=random.choice((1, 2)),
                 reread_keys=random.choice((2, 3, 8)),
                 rereads_per_chunk=random.choice((1, 2, 8)),
                 range_bytes=random.choice((100, 400, 800)),

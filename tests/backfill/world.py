@@ -22,7 +22,9 @@ from tests.backfill.consumer import Consumer, Work
 from tests.backfill.database import KEYLESS, TABLES, Database, Event, Put, Row, Snapshot, Truncate
 from tests.backfill.reader import SnapshotFence, key_of, number_of, place, rows_by_key, rows_by_page
 
-SMALL = Limits(window=4, reread_bytes=8, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2)
+SMALL = Limits(
+    window=4, reread_bytes=8, reread_least=1, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2
+)
 """Small enough to be exceeded. A key takes eight bytes of the reread list, a range some 130."""
 
 OVERHEAD = 80

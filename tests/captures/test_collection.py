@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.collection import check_keys, discovered, open_schema, pointer
+from captures.collection import check_keys, check_state_keys, discovered, open_schema, pointer
 from captures.emissions import Emissions
 from captures.postgres.event_place import next_place
 from protocol.errors import ConnectorError
@@ -105,6 +105,14 @@ def test_old_fallback_keys_are_refused(key: list[str], refused: bool) -> None:
     with pytest.raises(ConnectorError, match="shop/t") as raised:
         check_keys(bindings, FALLBACK)
     assert raised.value.code == "TM-CAP-012"
+
+
+def test_bindings_have_states_of_their_own() -> None:
+    one, other = (Binding(resource_path=["public", name], state_key=key) for name, key in (("a", "x"), ("b", "y")))
+    check_state_keys([one, other])
+    with pytest.raises(ConnectorError, match=r"public\.a and public\.b are bound with the one state key 'x'") as raised:
+        check_state_keys([one, other.model_copy(update={"state_key": "x"})])
+    assert raised.value.code == "TM-CAP-013"
 
 
 def test_places_that_follow_one_another() -> None:

@@ -83,6 +83,25 @@ def test_bad_input_is_a_short_error(line: bytes, code: str) -> None:
     assert "Traceback" not in str(logs)
 
 
+def test_a_role_that_may_not_log_in(database: Database) -> None:
+    role = f"{database.name}_group"
+    with database.connect() as admin:
+        admin.execute(f"CREATE ROLE {role} NOLOGIN PASSWORD 'pass-word'")
+        try:
+            status, _, logs = unary(
+                {"discover": {"config": {**database.config(), "user": role, "password": "pass-word"}}}
+            )
+            said = _error(logs)
+            assert (status, said["code"]) == (1, "TM-PG-002")
+            admin.execute(said["remedy"].partition(": ")[2])
+            status, _, logs = unary(
+                {"discover": {"config": {**database.config(), "user": role, "password": "pass-word"}}}
+            )
+            assert status == 0, logs
+        finally:
+            admin.execute(f"DROP ROLE {role}")
+
+
 def test_wrong_host_password_and_database(database: Database) -> None:
     config = database.config()
     cases: list[tuple[dict[str, Any], str]] = [

@@ -173,6 +173,9 @@ def test_a_path_the_connector_gives_goes_before_its_pointers() -> None:
     [
         (["public", "users"], 0, "public%2Fusers"),
         (["public", "users"], 1, "public%2Fusers.v1"),
+        (["public", "users.v1"], 0, "public%2Fusers%2Ev1"),
+        (["public", "users.v1"], 2, "public%2Fusers%2Ev1.v2"),
+        (["a.v1", "users.v"], 0, "a.v1%2Fusers.v"),
         (["a-b_c+d.e=f", "1"], 0, "a-b_c+d.e=f%2F1"),
         (["~tilde", "sp ace"], 0, "%7Etilde%2Fsp%20ace"),
         (["grüße"], 0, "gr%C3%BC%C3%9Fe"),

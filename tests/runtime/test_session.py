@@ -255,10 +255,10 @@ def test_a_last_error_line_of_a_connector_that_ends_well_is_logged(folder: Captu
 
 
 def test_secrets_are_in_no_log_line_and_in_no_error(folder: CaptureFolder) -> None:
-    folder.script([OPENED, {"stderr": "dsn: cdc:hunter2@db"}, {"stderr": "login of hunter2 failed"}, {"exit": 1}])
+    folder.script([OPENED, {"stderr": "dsn: cdc:hunter22@db"}, {"stderr": "login of hunter22 failed"}, {"exit": 1}])
     display = Recorder()
     with pytest.raises(ConnectorError) as caught:
-        run_session(folder, display=display, secrets=["hunter2"])
+        run_session(folder, display=display, secrets=["hunter22"])
     assert caught.value.message.endswith("login of *** failed")
     assert [line.message for line in display.lines] == ["dsn: cdc:***@db"]
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.captures.mysql.table_chunks import run
+from captures.mysql.fence import MariadbFences, transaction_id
+from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, no_source
@@ -89,6 +90,21 @@ def test_a_chunk_that_reads_the_row_of_before_does_not_undo_the_change(shop: Dat
         capture.until(lambda s: log_gave(s, 1) and not s.state.get("hidden"))
 
 
+def test_what_is_not_visible_is_hidden_also_where_another_server_logged_it(shop: Database) -> None:
+    """It is known there by its GTID, which counts as logged here before it is visible."""
+    with session_on(shop) as reader:
+        before = str(reader.value("SELECT @@gtid_binlog_pos"))
+        with held_commit(shop, "UPDATE t SET v = 1 WHERE id = 7"):
+            logged = str(reader.value("SELECT @@gtid_binlog_pos"))
+            assert logged != before
+            fence = MariadbFences(reader).open()
+            reader.rows("ROLLBACK")
+            assert fence.hides(transaction_id(logged, "2:elsewhere:3306", 1))
+        fence = MariadbFences(reader).open()
+        reader.rows("ROLLBACK")
+        assert not fence.hides(transaction_id(logged, "2:elsewhere:3306", 1))
+
+
 def test_a_capture_that_begins_behind_the_commit_waits_until_it_is_visible(shop: Database) -> None:
     with (
         held_commit(shop, "UPDATE t SET v = 1 WHERE id = 7"),
@@ -100,6 +116,23 @@ def test_a_capture_that_begins_behind_the_commit_waits_until_it_is_visible(shop:
         run(shop, "SET GLOBAL rpl_semi_sync_master_enabled = OFF")
         capture.until(lambda s: s.done())
         assert capture.rows()[7,]["v"] == 1
+
+
+def test_a_snapshot_that_lacks_what_was_emitted_is_not_read(shop: Database) -> None:
+    """Of a table without a key: it was emptied downstream, with the change that no snapshot shows yet."""
+    run(shop, "CREATE TABLE k (id INT, v INT)", "INSERT INTO k SELECT seq, 0 FROM seq_1_to_20")
+    bound = bindings("shop.k", scan="snapshot")
+    with session(shop.config(), bound, command=COMMAND) as capture:
+        capture.until(lambda s: s.done())
+        with held_commit(shop, "UPDATE k SET v = 1 WHERE id = 7"):
+            capture.until(lambda s: log_gave(s, 7))
+            for sequence, action in enumerate(("backfill", *["resume"] * 6), start=1):
+                capture.send({"control": {"sequence": sequence, "action": action, "tables": ["shop.k"]}})
+                capture.until(lambda s, of=sequence: s.state.get("control") == of)  # type: ignore[misc]
+            assert not capture.done()
+        capture.until(lambda s: s.done())
+    last = max(place for place, (_, doc) in enumerate(capture.documents) if doc["_meta"]["op"] == "t")
+    assert sorted(doc["v"] for _, doc in capture.documents[last + 1 :]) == [0] * 19 + [1]
 
 
 def test_a_capture_that_starts_again_meanwhile_does_not_read_the_row_of_before(shop: Database) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,14 +17,16 @@ import pytest
 from pymysql.constants import ER
 
 from captures.chunk import ChunkRequest
+from captures.mysql.config import parse_endpoint
 from captures.mysql.database import MysqlDatabase
 from captures.mysql.fence import GtidFence, PositionFence, ServerFence
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition
+from captures.mysql.snapshot_scan import SnapshotScan
 from captures.mysql.snapshot_scans import in_snapshot, shows_all
 from protocol.errors import SourceError
 from protocol.messages import Binding
-from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.table_chunks import binding_of, run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
@@ -253,6 +256,17 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
             assert len(reading.result().rows) == 7
         # The next scan is not the one that was given up.
         assert reader.read(request).rewritten
+
+
+def test_a_scan_goes_on_only_where_the_last_chunk_ended(keyless: Database) -> None:
+    """What a chunk took from the snapshot that was of no use is gone: the rows would be missing."""
+    target = binding_of(keyless, "t", scan="snapshot").scan_target()
+    request = ChunkRequest(0, None, False, (), 10, physical=True)
+    with closing(SnapshotScan(parse_endpoint(keyless.config()))) as scan:
+        scan.read(request, target)
+        first = scan.read(replace(request, scan=True), target)
+        assert len(first.rows) and not first.rewritten
+        assert scan.read(replace(request, scan=True), target).rewritten
 
 
 def asked(database: Database, part: str) -> bool:

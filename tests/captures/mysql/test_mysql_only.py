@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from captures.interface import LostPosition
 from captures.mysql.gtid import MysqlGtids
-from captures.mysql.position import parse_position
+from captures.mysql.position import parse_position, position
 from captures.mysql.session import Session
 from tests.captures.mysql.captured_log import captured_log, plain
-from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
+from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import MYSQL, Database, no_source
@@ -127,6 +128,22 @@ def test_what_a_fence_takes_for_visible_its_snapshot_shows(mysql_database: Datab
     assert any(
         visible == seen for fence, seen in snapshots for visible in [{k for k in seen if not fence.hides(txids[k])}]
     )
+
+
+def test_what_a_snapshot_shows_is_in_the_log_before_its_fence(mysql_database: Database) -> None:
+    """The position is taken after the snapshot: one from before it would let a chunk out ahead of the log."""
+    needs(mysql_database, 8, 2)
+    run(mysql_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    after: dict[int, int] = {}
+
+    def inserted(cursor: Any, key: int) -> None:
+        """Notes a position that lies behind this commit, and before the next one of the same writer."""
+        cursor.execute("SHOW BINARY LOG STATUS")
+        file, offset, *_ = cursor.fetchone()
+        after[key] = position(file, offset)
+
+    for fence, seen in snapshots_under_inserts(mysql_database, inserted):
+        assert all(fence.high > after[key - WRITERS] for key in seen if key >= WRITERS)
 
 
 @pytest.fixture

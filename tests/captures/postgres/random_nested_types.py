@@ -36,8 +36,9 @@ class Elements:
     lower: tuple[int, ...]
 
 
-def array_of(element: RandomType) -> RandomType:
-    """Arrays of several dimensions, with any lower bounds."""
+def array_of(element: RandomType, dimensions: int, *, any_bounds: bool) -> RandomType:
+    """Arrays of so many dimensions; with lower bounds of any kind no key can have them."""
+    dimensions = 1 if element.listed else dimensions
 
     def nested(lengths: Sequence[int]) -> st.SearchStrategy[list[Value]]:
         inner = st.none() | element.values if len(lengths) == 1 else nested(lengths[1:])
@@ -47,16 +48,16 @@ def array_of(element: RandomType) -> RandomType:
         lower = tuple(low for _, low in shape)
         return nested([length for length, _ in shape]).map(lambda values: Elements(values, lower))
 
-    extent = st.tuples(st.integers(1, 2), st.integers(-3, 3))
-    shapes = st.lists(extent, min_size=1, max_size=1 if element.listed else 3)
+    extent = st.tuples(st.integers(1, 2), st.integers(-3, 3) if any_bounds else st.just(1))
+    shapes = st.lists(extent, min_size=dimensions, max_size=dimensions)
     return RandomType(
-        f"{element.name}[]",
+        element.name + "[]" * dimensions,
         st.just(Elements([], ())) | shapes.flatmap(arrays),
         lambda raw: None if raw == b"null" else _array_back(raw, element),
         lambda value: _bounds(value) + _array_text(value.nested, len(value.lower), element.text, element.delimiter),
         lambda value: _array_text(value.nested, len(value.lower), element.plain, element.delimiter),
         element.makes,
-        element.orders,
+        element.orders and not any_bounds,
         listed=True,
     )
 
@@ -182,7 +183,12 @@ _OTHER_BOUNDS = [type_ for type_ in BUILT_IN if type_.name in ("text", "interval
 
 def _nested(inner: st.SearchStrategy[RandomType]) -> st.SearchStrategy[RandomType]:
     return (
-        st.builds(array_of, inner.filter(lambda type_: not type_.name.endswith("[]")))
+        st.builds(
+            array_of,
+            inner.filter(lambda type_: not type_.name.endswith("[]")),
+            st.integers(1, 3),
+            any_bounds=st.booleans(),
+        )
         | st.builds(domain_of, inner)
         | st.dictionaries(NAMES, inner, max_size=3).map(composite_of)
     )

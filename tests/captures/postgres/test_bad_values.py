@@ -160,6 +160,45 @@ def test_all_bad_columns_of_a_chunk_are_named_at_once(both: BothWays) -> None:
     assert found[3]["c"] == '"\\ud800"'
 
 
+def test_arrays_of_other_dimensions_than_announced(both: BothWays) -> None:
+    """The server takes them: what is declared of an array is a comment."""
+    both.execute("CREATE TABLE public.t (id int PRIMARY KEY, one int[], two int[][], deep date[])")
+    rows = [
+        "(1, '{1,2}', '{{1,2},{3,4}}', '{}')",
+        "(2, '{{1,2},{3,4}}', '{}', NULL)",
+        "(3, '{}', '{1,2}', NULL)",
+        "(4, '[2:3]={1,2}', '[0:0][1:1]={{1}}', '{{2024-01-01,infinity}}')",
+    ]
+    both.execute(f"INSERT INTO public.t VALUES {', '.join(rows)}")
+    with pytest.raises(BadValues) as raised:
+        both.chunk("t")
+    assert set(raised.value.columns) == {"one", "two", "deep"}
+    for statement in raised.value.find:
+        counted = both.session.execute(f"SELECT array_agg(id) FROM ({statement[:-1]}) found".encode()).fetchone()
+        assert counted in [([2],), ([3],), ([4],)], statement
+    assert len(raised.value.find) == 3
+    both.on_bad_value = "text"
+    lines, _ = both.chunk("t")
+    assert sorted(event.lines for event in both.log()) == sorted(lines)
+    found = [document(line) for line in lines]
+    assert [row["one"] for row in found] == [[1, 2], [[1, 2], [3, 4]], [], [1, 2]]
+    assert found[3]["deep"] == [["2024-01-01", "infinity"]]
+
+
+@pytest.mark.parametrize("policy", ["stop", "text"])
+def test_arrays_in_a_key_keep_their_bounds(database: Database, policy: str) -> None:
+    """Without them two keys would be one."""
+    with database.connect() as session:
+        session.execute("CREATE TABLE t (k int[] PRIMARY KEY)")
+        with captured(database, "public", "t", on_bad_value=policy) as table:
+            session.execute("INSERT INTO t VALUES ('{1,2}'), ('[2:3]={1,2}')")
+            if policy == "stop":
+                with pytest.raises(BadValues, match="column k: an array in the key begins with another index than 1"):
+                    table.chunks()
+                return
+            assert sorted(table.chunks().values()) == [b'{"k":"[2:3]={1,2}"}', b'{"k":"{1,2}"}']
+
+
 def test_old_images_and_deletes(database: Database) -> None:
     """What only an old row has does not keep an event apart; it is left out."""
     config = {"on_bad_value": "quarantine"}

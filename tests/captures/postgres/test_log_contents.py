@@ -119,6 +119,18 @@ def test_rows_that_are_copied_in(database: Database) -> None:
     assert len({place[:3] for place in places}) < 5000  # Many rows share a record, and only the last part differs.
 
 
+def test_a_transaction_knows_of_which_tables_its_keys_are_recorded(database: Database) -> None:
+    """Only of those for which that was asked before it began: of the others it may have touched any row."""
+    prepare(database, USERS)
+    with capturing(database, "users") as reader:
+        for number, tracked in enumerate([frozenset[int](), frozenset({0}), frozenset[int]()]):
+            reader.log.track(tracked)
+            prepare(database, f"INSERT INTO users VALUES ({number}, 'a')")
+            reader.all_there_is()
+            transaction = reader.transactions[-1]
+            assert (transaction.tracked, frozenset(transaction.touched)) == (tracked, tracked)
+
+
 def test_a_transaction_that_is_larger_than_what_is_read_at_once(database: Database) -> None:
     """It is returned in pieces: what one read holds does not grow with the transaction."""
     prepare(database, USERS)

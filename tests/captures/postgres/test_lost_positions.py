@@ -12,7 +12,7 @@ from captures.interface import LostPosition
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.database import PostgresDatabase
 from captures.postgres.lsn import format_lsn, parse_lsn
-from captures.postgres.position import ServerLog, check_log
+from captures.postgres.position import ServerLog, Slot, check_log
 from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
 from protocol.messages import CaptureSpec, JsonObject
@@ -113,6 +113,44 @@ def test_a_slot_of_something_else(database: Database) -> None:
     )
     with opened(database, database.name) as source, pytest.raises(Exception, match=r"TM-PG-013.*physical"):
         source.start_position(cursor, identity)
+
+
+@pytest.mark.parametrize("two_phase", ["true", "false"])
+def test_a_slot_that_decodes_what_is_prepared(any_database: Database, two_phase: str) -> None:
+    """It would be read until the first PREPARE TRANSACTION, and never beyond that."""
+    slot = any_database.name[-60:]
+    prepare(any_database, USERS, "CREATE PUBLICATION tidemark FOR TABLE users")
+    made = f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput', false, {two_phase})"
+    prepare(any_database, made)
+    config = {**any_database.config(), "slot": slot, "publication": "tidemark"}
+    if two_phase == "false":
+        PostgresDatabase().validate(config, [binding("users")])
+        return
+    with pytest.raises(SourceError, match=r"TM-PG-013.*two_phase"):
+        PostgresDatabase().validate(config, [binding("users")])
+    with opened(any_database, any_database.name) as source, pytest.raises(SourceError, match=r"TM-PG-013.*two_phase"):
+        source.start_position(None, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"wal_status": "extended", "conflicting": False, "restart_lsn": "0/1"}, ""),
+        ({"wal_status": "lost", "restart_lsn": None}, "wal_removed"),
+        ({"wal_status": "lost", "conflicting": True, "restart_lsn": None}, "wal_removed"),
+        ({"wal_status": "lost", "conflicting": True, "restart_lsn": "0/1"}, "rows_removed or wal_level_insufficient"),
+        (
+            {"wal_status": "lost", "conflicting": False, "restart_lsn": None, "invalidation_reason": "wal_removed"},
+            "wal_removed",
+        ),
+        ({"wal_status": "unreserved", "restart_lsn": "0/1", "invalidation_reason": "idle_timeout"}, "idle_timeout"),
+    ],
+    ids=["sound", "15", "16", "16 standby", "17", "18"],
+)
+def test_why_a_slot_was_given_up_is_told_by_each_version(row: dict[str, Any], why: str) -> None:
+    """As their documentation of pg_replication_slots has it; 16 calls every slot conflicting that it has given up."""
+    common = {"plugin": "pgoutput", "database": "d", "confirmed_flush_lsn": "0/1", "active_pid": None}
+    assert Slot.of({**common, **row}).invalidated == why
 
 
 def test_timelines() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from captures.postgres.lsn import parse_lsn
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.session import Session, apply, session
-from tests.captures.source_tables import BOUND, USERS, endpoint, prepare
+from tests.captures.source_tables import BOUND, USERS, end_of_log, endpoint, prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
@@ -50,6 +52,49 @@ def test_an_hour_of_traffic_in_another_database_only(any_database: Database, any
             most = max(most, kept())
         assert capture.documents == []
         assert most < LIMIT
+
+
+UNCONFIRMED = 64 * MB
+"""Of a capture that has nothing to say: a checkpoint comes after 16 MB, and more is written until it counts."""
+
+
+def test_an_idle_capture_beside_busy_tables_confirms_what_they_write(any_database: Database) -> None:
+    """Long before the heartbeat: in ten seconds they write much more."""
+    prepare(any_database, USERS, "CREATE TABLE filler (text text)")
+    config = endpoint(any_database)
+    unconfirmed = (
+        "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint"
+        " FROM pg_replication_slots WHERE slot_name = %s"
+    )
+
+    def write() -> int:
+        with any_database.connect() as writer:
+            begun = end_of_log(any_database)
+            while end_of_log(any_database) - begun < 4 * UNCONFIRMED:
+                writer.execute("INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 2000) i")
+            return end_of_log(any_database)
+
+    most = 0
+    with (
+        session(config, BOUND) as capture,
+        any_database.connect() as admin,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        capture.until(Session.done)
+        writing = threads.submit(write)
+
+        def watched(_: Session) -> bool:
+            nonlocal most
+            row = admin.execute(unconfirmed, [config["slot"]]).fetchone()
+            assert row is not None
+            most = max(most, row[0])
+            return writing.done()
+
+        capture.until(watched)
+        end = writing.result()
+        capture.until(lambda c: parse_lsn(c.state["cursor"]) > end - UNCONFIRMED // 2)
+        assert capture.documents == []
+    assert 0 < most < UNCONFIRMED
 
 
 @pytest.fixture

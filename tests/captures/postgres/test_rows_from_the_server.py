@@ -225,7 +225,7 @@ def test_partitions_come_as_their_root(both: BothWays) -> None:
 
 
 def test_rows_of_megabytes(both: BothWays) -> None:
-    both.execute("CREATE TABLE public.t (id int PRIMARY KEY, a text, b bytea, c text[])")
+    both.execute("CREATE TABLE public.t (id int PRIMARY KEY, a text, b bytea, c text[][])")
     both.execute(
         "INSERT INTO public.t VALUES (1, repeat(E'tn\\t\"\\\\é', 500000), decode(repeat('74006e', 300000), 'hex'),"
         " array_fill('x y'::text, ARRAY[1000, 10]))"

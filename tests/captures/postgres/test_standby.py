@@ -174,6 +174,27 @@ def test_a_position_of_a_standby_is_reached(pair: Pair) -> None:
         assert admin.execute(passed, [f"{high >> 32:X}/{high & 0xFFFFFFFF:X}"]).fetchone() == (True,)
 
 
+def test_a_position_of_a_standby_is_later_than_what_it_replays(pair: Pair) -> None:
+    """A commit that is being replayed is visible a moment before the replay position is behind its record."""
+    with connect(parse_endpoint(pair.config())) as seen, pair.standby.connect() as admin:
+        fences = FenceTaker(seen, read_only=False)
+        positions = "SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
+        admin.execute("SELECT pg_wal_replay_pause()")
+        try:
+            paused = "SELECT pg_get_wal_replay_pause_state() = 'paused'"
+            wait_until(lambda: admin.execute(paused).fetchone() == (True,), 20, "nothing is replayed")
+            prepare(pair.primary, "INSERT INTO users VALUES (-6, 'is there, and not replayed')")
+            wait_until(lambda: (admin.execute(positions).fetchone() or ())[1], 20, "more of the log is there")
+            row = admin.execute(positions).fetchone()
+            assert row is not None and fences.high() > parse_lsn(row[0])
+        finally:
+            admin.execute("SELECT pg_wal_replay_resume()")
+        replayed(pair.primary, pair.standby)
+        # Where all of it was replayed no later position may be waited for: there may never be one.
+        row = admin.execute(positions).fetchone()
+        assert row is not None and not row[1] and fences.high() >= parse_lsn(row[0])
+
+
 def test_how_far_a_replica_is(pair: Pair) -> None:
     role = "may_not_look"
     prepare(

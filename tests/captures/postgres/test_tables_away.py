@@ -57,6 +57,21 @@ def test_the_same_table_goes_on_where_it_stood(database: Database) -> None:
         assert "t" not in operations and len(operations) == 301
 
 
+def test_a_table_that_is_away_for_a_moment_is_not_set_aside(database: Database) -> None:
+    """In the middle of its backfill, as when another one is made to take its name: it has half a minute."""
+    prepare(database, USERS, FILL, *ORDERS)
+    settings = endpoint(database, backfill={"chunk_rows": 10, "max_rate": "200 rows"})
+    apply(settings, BOTH)
+    with session(settings, BOTH) as capture:
+        capture.until(lambda c: len(c.rows(1)) >= 50)
+        prepare(database, "ALTER TABLE orders RENAME TO elsewhere")
+        capture.until(lambda c: any("orders" in line["message"] and line["level"] == "warning" for line in c.logs))
+        prepare(database, "UPDATE elsewhere SET n = n + 1", "ALTER TABLE elsewhere RENAME TO orders")
+        capture.until(lambda c: c.done() and c.rows(1) == table_rows(database, ALL_ORDERS))
+        assert not any(line.get("fields", {}).get("code") == "TM-CAP-007" for line in capture.logs)
+        assert not any(doc["_meta"]["op"] == "t" for _, doc in capture.documents)
+
+
 def test_the_same_table_goes_on_in_the_next_session(database: Database) -> None:
     prepare(database, USERS, FILL, *ORDERS)
     with capturing(database, stop=True) as first:

@@ -172,20 +172,23 @@ CASES: dict[str, list[tuple[str | None, Any]]] = {
     "int4[]": [
         ("{1,NULL,3}", [1, None, 3]),
         ("{}", []),
-        ("{{1,2},{3,4}}", [[1, 2], [3, 4]]),
         ("[2:4]={1,2,3}", [1, 2, 3]),
-        ("[0:1][5:6]={{1,2},{3,4}}", [[1, 2], [3, 4]]),
         (None, None),
     ],
-    "int2[][]": [("{{{1}},{{2}}}", [[[1]], [[2]]])],
+    "int4[][]": [
+        ("{{1,2},{3,4}}", [[1, 2], [3, 4]]),
+        ("[0:1][5:6]={{1,2},{3,4}}", [[1, 2], [3, 4]]),
+        ("{}", []),
+    ],
+    "int2[][][]": [("{{{1}},{{2}}}", [[[1]], [[2]]])],
     "bool[]": [("{t,f,NULL}", [True, False, None])],
     "float8[]": [("{1.5,NaN,-Infinity}", [1.5, "NaN", "-Infinity"])],
     "numeric(6,2)[]": [("{1.5,NaN}", ["1.50", "NaN"])],
     "text[]": [
         ('{a,"",NULL,"NULL","null","{}","a,b","q\\"\\\\q"," x ","line\nbreak","[1:2]={1}"}',
          ["a", "", None, "NULL", "null", "{}", "a,b", 'q"\\q', " x ", "line\nbreak", "[1:2]={1}"]),
-        ('{{"é;日"},{"\t\u2028"}}', [["é;日"], ["\t\u2028"]]),
     ],
+    "text[][]": [('{{"é;日"},{"\t\u2028"}}', [["é;日"], ["\t\u2028"]])],
     "bytea[]": [('{"\\\\x00ff",NULL,"\\\\x"}', ["AP8=", None, ""])],
     "json[]": [('{"{\\"a\\":\n1}","[]",NULL,"null"}', [{"a": 1}, [], None, None])],
     "jsonb[]": [('{"{\\"a\\":\\"b,c\\"}","\\"x\\""}', [{"a": "b,c"}, "x"])],
@@ -221,6 +224,7 @@ def test_enums_domains_and_composites(both: BothWays) -> None:
         CREATE DOMAIN public.cents AS numeric(8,2);
         CREATE DOMAIN public.cents_too AS public.cents CHECK (VALUE > 0);
         CREATE DOMAIN public.grid AS int[];
+        CREATE DOMAIN public.square AS int[][];
         CREATE TYPE public.inner_type AS (flag bool, "the ""time"" of" timestamptz, note text);
         CREATE TYPE public.outer_type AS (id int, part public.inner_type, parts public.inner_type[], raw bytea);
     """)
@@ -228,7 +232,8 @@ def test_enums_domains_and_composites(both: BothWays) -> None:
     assert values(both, "public.mood[]", ['{"so so",é,"a\\"b"}']) == [["so so", "é", 'a"b']]
     assert values(both, "public.cents_too", ["1.5", None]) == ["1.50", None]
     assert values(both, "public.cents[]", ["{1.5,2}"]) == [["1.50", "2.00"]]
-    assert values(both, "public.grid", ["{{1},{2}}"]) == [[[1], [2]]]
+    assert values(both, "public.grid", ["{1,2}"]) == [[1, 2]]
+    assert values(both, "public.square", ["{{1},{2}}"]) == [[[1], [2]]]
     assert values(both, "public.grid[]", ['{"{1,2}","{3}",NULL}']) == [[[1, 2], [3], None]]
     inner = {"flag": True, 'the "time" of': "2024-01-01T00:00:00Z", "note": 'a,(b)"\\ \n'}
     text = '(t,"2024-01-01 00:00:00+00","a,(b)""\\\\ \n")'

@@ -35,6 +35,37 @@ def refused(database: Database, schema: str, table: str, **resource: Any) -> Sou
     return raised.value
 
 
+def test_partitions_that_are_foreign_tables_are_named(any_database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """Their rows are in no log of this server."""
+    with any_database.connect() as session:
+        session.execute(RELATIONS)
+        session.execute("""
+            CREATE TABLE sales (id int, n int) PARTITION BY RANGE (id);
+            CREATE TABLE sales_new PARTITION OF sales FOR VALUES FROM (0) TO (100);
+            CREATE TABLE sales_old PARTITION OF sales FOR VALUES FROM (-100) TO (0) PARTITION BY RANGE (id);
+            CREATE FOREIGN TABLE sales_far PARTITION OF sales_old FOR VALUES FROM (-100) TO (-50) SERVER server;
+            ALTER TABLE sales REPLICA IDENTITY FULL;
+            ALTER TABLE sales_new REPLICA IDENTITY FULL;
+        """)
+    for table in ("sales", "plain"):
+        PostgresDatabase().validate(
+            {**any_database.config(), "slot": "s", "publication": "p"},
+            [Binding(resource_config={"schema": "public", "table": table}, state_key=table)],
+        )
+    (said,) = [record.getMessage() for record in caplog.records if "foreign" in record.getMessage()]
+    assert said.startswith("public.sales has partitions that are foreign tables: public.sales_far.")
+
+
+@pytest.mark.parametrize(("columns", "exclude"), [("", []), ("a int, b int", ["a", "b"])])
+def test_a_table_without_columns(database: Database, columns: str, exclude: list[str]) -> None:
+    """Neither the log nor a chunk has anything of its rows."""
+    with database.connect() as session:
+        session.execute(f"CREATE TABLE nothing ({columns})")
+        session.execute("ALTER TABLE nothing REPLICA IDENTITY FULL")
+    failure = refused(database, "public", "nothing", exclude=exclude)
+    assert (failure.code, failure.message) == ("TM-PG-035", "public.nothing has no columns that documents would have")
+
+
 def test_kinds(any_database: Database) -> None:
     with any_database.connect() as session:
         session.execute(RELATIONS)

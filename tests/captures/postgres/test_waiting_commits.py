@@ -7,14 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from captures.postgres.lsn import parse_lsn
 from tests.captures.session import Session, apply, session
-from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
+from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
+from tests.captures.test_steering import handled
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, Source, fresh_database, not_startable, running, startable
+from tests.servers.postgres import (
+    Connection,
+    Database,
+    Postgres,
+    Source,
+    fresh_database,
+    not_startable,
+    running,
+    startable,
+)
 
 ROWS = 1000
 READ = 300
@@ -66,6 +77,21 @@ def _logged(capture: Session) -> set[int]:
     return {source["txid"] for source in sources if "txid" in source}
 
 
+def _set(admin: Connection, name: str, value: str | None) -> None:
+    admin.execute(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
+    admin.execute("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def admin_setting(admin: Connection, name: str, value: str) -> Iterator[None]:
+    """Inside, the server has this setting, unless it is reset."""
+    _set(admin, name, value)
+    try:
+        yield
+    finally:
+        _set(admin, name, None)
+
+
 def test_old_rows_do_not_win(own_server: Postgres) -> None:
     transactions = _transactions()
     with fresh_database(own_server, "waiting") as database, database.connect() as admin:
@@ -79,29 +105,50 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
         apply(config, BOUND)
         with session(config, BOUND) as first:
             first.until(lambda c: len(c.documents) >= READ)
-        with ThreadPoolExecutor(len(transactions)) as threads:
-            admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'ghost'")
-            admin.execute("SELECT pg_reload_conf()")
-            try:
-                hanging = [threads.submit(_commit, database, statements) for statements in transactions]
-                waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                wait_until(lambda: admin.execute(waiting).fetchone() == (len(transactions),), 30, "all commits wait")
-                with session(config, BOUND, first.state) as capture:
-                    capture.documents[:0] = first.documents
-                    capture.until(lambda c: len(_logged(c)) == len(transactions))
-                    # The scan goes on, with what it may emit: the last row is not one of those that were changed.
-                    capture.until(lambda c: any(doc.get("id") == ROWS for _, doc in c.documents))
-                    assert admin.execute(waiting).fetchone() == (len(transactions),)
-                    assert not capture.done(), "rows without their large value are left to be read again"
-                    admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
-                    admin.execute("SELECT pg_reload_conf()")
-                    for future in hanging:
-                        future.result(timeout=30)
-                    end = end_of_log(database)
-                    capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
-                    assert capture.rows() == table_rows(database, "SELECT id, name, bio FROM users")
-                    locations = [doc["_meta"]["source"]["loc"] for _, doc in capture.documents]
-                    assert locations == sorted(locations)
-            finally:
-                admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
-                admin.execute("SELECT pg_reload_conf()")
+        with (
+            ThreadPoolExecutor(len(transactions)) as threads,
+            admin_setting(admin, "synchronous_standby_names", "ghost"),
+        ):
+            hanging = [threads.submit(_commit, database, statements) for statements in transactions]
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            wait_until(lambda: admin.execute(waiting).fetchone() == (len(transactions),), 30, "all commits wait")
+            with session(config, BOUND, first.state) as capture:
+                capture.documents[:0] = first.documents
+                capture.until(lambda c: len(_logged(c)) == len(transactions))
+                # The scan goes on, with what it may emit: the last row is not one of those that were changed.
+                capture.until(lambda c: any(doc.get("id") == ROWS for _, doc in c.documents))
+                assert admin.execute(waiting).fetchone() == (len(transactions),)
+                assert not capture.done(), "rows without their large value are left to be read again"
+                _set(admin, "synchronous_standby_names", None)
+                for future in hanging:
+                    future.result(timeout=30)
+                end = end_of_log(database)
+                capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
+                assert capture.rows() == table_rows(database, "SELECT id, name, bio FROM users")
+                locations = [doc["_meta"]["source"]["loc"] for _, doc in capture.documents]
+                assert locations == sorted(locations)
+
+
+def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres) -> None:
+    """What the last one emitted unseen, it knows from the state, and not which rows that was: it waits."""
+    with fresh_database(own_server, "begun") as database, database.connect() as admin:
+        prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text)", FILL)
+        config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "1000 rows"})
+        with session(config, BOUND) as first, ThreadPoolExecutor(1) as threads:
+            first.until(lambda c: len(c.documents) >= READ)
+            with admin_setting(admin, "synchronous_standby_names", "ghost"):
+                hanging = threads.submit(_commit, database, [f"UPDATE users SET name = 'new' WHERE id = {ROWS}"])
+                first.until(lambda c: _logged(c))
+                first.until(lambda c: c.state.get("hidden"))
+                assert not first.done()
+                first.close()
+                with session(endpoint(database), BOUND, first.state) as second:
+                    second.documents[:0] = first.documents
+                    for sequence in range(1, 7):  # It had time to read the whole table.
+                        second.send({"control": {"sequence": sequence, "action": "resume", "tables": ["public.users"]}})
+                        second.until(handled(sequence))
+                    assert not second.done()
+                    _set(admin, "synchronous_standby_names", None)
+                    hanging.result(timeout=30)
+                    second.until(Session.done)
+                    assert second.rows() == table_rows(database)

@@ -102,6 +102,15 @@ def test_no_secret_is_ever_shown(folder: CaptureFolder) -> None:
     assert "secret-from" not in done.stdout + done.stderr
 
 
+def test_a_password_of_one_letter_mangles_no_message(folder: CaptureFolder) -> None:
+    folder.write_file(connector={"command": folder.command, "config": {"password": "e"}})
+    folder.script([{"stderr": '{"level":"warning","message":"there are three tables"}'}, *SESSION])
+    done = folder.run("capture", "capture.yaml", "--until-caught-up")
+    assert done.returncode == 0, done.stderr
+    assert "there are three tables" in done.stderr
+    assert "config.password is too short to be blanked" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("entries", "code", "status", "told"),
     [

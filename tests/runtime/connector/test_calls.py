@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
 def caller(folder: CaptureFolder, logged: list[LogLine] | None = None, seconds: float = 30) -> Caller:
     connector = ProcessConnector(folder.command, folder.path)
     log = [] if logged is None else logged
-    return Caller(connector, {}, Redactor(["hunter2"]), log.append, seconds)
+    return Caller(connector, {}, Redactor(["hunter22"]), log.append, seconds)
 
 
 def test_each_call_gets_a_fresh_process_and_its_answer(folder: CaptureFolder) -> None:
@@ -68,7 +68,7 @@ def test_stdin_ends_after_the_request(folder: CaptureFolder) -> None:
         ([{"message": SPEC}, {"exit": 1}], "TM-RUN-002", "exited with status 1"),
         ([{"signal": 9}], "TM-RUN-003", "SIGKILL"),
         (
-            [{"stderr": '{"level":"error","message":"no hunter2","code":"TM-PRO-004"}'}, {"exit": 1}],
+            [{"stderr": '{"level":"error","message":"no hunter22","code":"TM-PRO-004"}'}, {"exit": 1}],
             "TM-PRO-004",
             "***",
         ),
@@ -82,7 +82,7 @@ def test_anything_but_one_good_answer_is_an_error(
         caller(folder).spec()
     assert caught.value.code == code
     assert told in caught.value.message
-    assert "hunter2" not in caught.value.message
+    assert "hunter22" not in caught.value.message
 
 
 def test_all_reasons_but_the_last_are_logged_before_the_error(folder: CaptureFolder) -> None:

@@ -1,0 +1,223 @@
+"""What a database administrator may do to a captured table, as data for the test that does it at random.
+
+``users`` and ``parts`` (partitioned) have a key, ``notes`` has none. The columns ``id`` and ``n`` stay. Rows to which a
+change gives other values without an event, it writes once more, unless that is what it tries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TABLES = {
+    "users": ("CREATE TABLE users (id int PRIMARY KEY, n int)",),
+    "parts": (
+        "CREATE TABLE parts (id int PRIMARY KEY, n int) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (0)",
+        "CREATE TABLE parts_high PARTITION OF parts FOR VALUES FROM (0) TO (MAXVALUE)",
+    ),
+    "notes": ("CREATE TABLE notes (id int, n int)", "ALTER TABLE notes REPLICA IDENTITY FULL"),
+}
+"""The statements that make each."""
+
+KEYED = ("users", "parts")
+KEYLESS = "notes"
+PLAIN = ("users", "notes")
+
+_TOUCH = "UPDATE {t} SET n = n + 1"
+_SOME = "UPDATE {t} SET n = n + 1 WHERE id % 20 = 0"
+_FILL = "INSERT INTO {t} (id, n) SELECT i, 0 FROM generate_series(-40, -1) i WHERE i % 2 = 0"
+_PUBLISH = "ALTER PUBLICATION tidemark ADD TABLE {t}"
+_WITHDRAW = "ALTER PUBLICATION tidemark DROP TABLE {t}"
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """Statements, each in a transaction of its own unless it has several.
+
+    In them ``{t}`` is the table, ``{new}`` the name of no column yet, ``{old}`` that of one that may go.
+
+    Attributes:
+        tables: To which it can be done.
+        weight: How often, among the others.
+        adds: ``{new}`` is a column afterwards.
+        drops: ``{old}`` is none any more.
+        point: Of issue 12, by which it is known that rows get lost or stale after it; 0 for none.
+        keyless_point: The same of a table without a key.
+    """
+
+    name: str
+    statements: tuple[str, ...]
+    tables: tuple[str, ...] = tuple(TABLES)
+    weight: float = 1
+    adds: bool = False
+    drops: bool = False
+    point: int = 0
+    keyless_point: int = 0
+
+    def known_to_fail(self, table: str) -> int:
+        """The point of issue 12, 0 for none."""
+        return self.point or (self.keyless_point if table == KEYLESS else 0)
+
+
+CHANGES = (
+    TableChange(
+        "a column is added",
+        ("ALTER TABLE {t} ADD COLUMN {new} int", "UPDATE {t} SET {new} = id WHERE id % 2 = 0"),
+        weight=4,
+        adds=True,
+    ),
+    TableChange(
+        "a column is added with a default",
+        ("ALTER TABLE {t} ADD COLUMN {new} int DEFAULT 7", _TOUCH),
+        adds=True,
+    ),
+    TableChange(
+        "a column is added that is computed for each row",
+        ("ALTER TABLE {t} ADD COLUMN {new} float8 DEFAULT random()", _TOUCH),
+        adds=True,
+        keyless_point=1,
+    ),
+    TableChange("a column is dropped", ("ALTER TABLE {t} DROP COLUMN {old}",), weight=2, drops=True),
+    TableChange(
+        "a column is renamed",
+        ("ALTER TABLE {t} RENAME COLUMN {old} TO {new}", _TOUCH),
+        weight=2,
+        adds=True,
+        drops=True,
+    ),
+    TableChange(
+        "a column gets another type",
+        ("ALTER TABLE {t} ALTER COLUMN {old} TYPE text", _TOUCH),
+        weight=2,
+        keyless_point=1,
+    ),
+    TableChange(
+        "one column is dropped and another added",
+        ("ALTER TABLE {t} DROP COLUMN {old}, ADD COLUMN {new} varchar(30)", "UPDATE {t} SET {new} = 'value ' || id"),
+        weight=2,
+        adds=True,
+        drops=True,
+    ),
+    TableChange("its file is written anew", ("VACUUM FULL {t}",)),
+    TableChange("it is emptied", ("TRUNCATE {t}", _FILL)),
+    TableChange("it is emptied and filled at once", (f"BEGIN; TRUNCATE {{t}}; {_FILL}; COMMIT",)),
+    TableChange(
+        "it has another name for a moment",
+        ("ALTER TABLE {t} RENAME TO away", _SOME.replace("{t}", "away"), "ALTER TABLE away RENAME TO {t}"),
+        tables=PLAIN,
+        weight=2,
+    ),
+    TableChange("its log has old rows", ("ALTER TABLE {t} REPLICA IDENTITY FULL", _SOME), tables=("users",)),
+    TableChange("its log has old keys", ("ALTER TABLE {t} REPLICA IDENTITY DEFAULT", _SOME), tables=("users",)),
+    TableChange(
+        "a partition goes and comes back at once",
+        (
+            "BEGIN; ALTER TABLE {t} DETACH PARTITION parts_high;"
+            " ALTER TABLE {t} ATTACH PARTITION parts_high FOR VALUES FROM (0) TO (MAXVALUE); COMMIT",
+            _SOME,
+        ),
+        tables=("parts",),
+    ),
+    # What fails until the points of issue 12 are done.
+    TableChange(
+        "it is made again",
+        ("BEGIN; DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, n int); COMMIT", _FILL, _PUBLISH, _TOUCH),
+        tables=("users",),
+        point=2,
+    ),
+    TableChange(
+        "another table takes its name",
+        (
+            "CREATE TABLE {t}_next (LIKE {t} INCLUDING ALL)",
+            "INSERT INTO {t}_next SELECT * FROM {t} WHERE id % 2 = 0",
+            "BEGIN; ALTER TABLE {t} RENAME TO {t}_old; ALTER TABLE {t}_next RENAME TO {t}; COMMIT",
+            _PUBLISH,
+            "UPDATE {t}_old SET n = -1",
+            "DELETE FROM {t}_old WHERE id % 4 = 0",
+            "DROP TABLE {t}_old",
+        ),
+        tables=("users",),
+        weight=2,
+        point=2,
+    ),
+    TableChange(
+        "its replica identity is another index for a while",
+        (
+            "ALTER TABLE {t} ADD COLUMN {new} serial",
+            "CREATE UNIQUE INDEX {new}_index ON {t} ({new})",
+            "ALTER TABLE {t} REPLICA IDENTITY USING INDEX {new}_index",
+            "UPDATE {t} SET id = id + 10000 WHERE id % 30 = 1",
+            "ALTER TABLE {t} REPLICA IDENTITY DEFAULT",
+            "DROP INDEX {new}_index",
+            _TOUCH,
+        ),
+        tables=("users",),
+        adds=True,
+        point=4,
+    ),
+    TableChange(
+        "a partition has a replica identity of its own for a while",
+        (
+            "ALTER TABLE parts_high REPLICA IDENTITY NOTHING",
+            "INSERT INTO parts (id, n) SELECT max(id) + 1, 0 FROM parts",
+            "ALTER TABLE parts_high REPLICA IDENTITY DEFAULT",
+        ),
+        tables=("parts",),
+        point=5,
+    ),
+    TableChange(
+        "its updates are not published for a while",
+        (
+            "ALTER PUBLICATION tidemark SET (publish = 'insert, delete, truncate')",
+            _SOME,
+            "ALTER PUBLICATION tidemark SET (publish = 'insert, update, delete, truncate')",
+        ),
+        point=6,
+    ),
+    TableChange("it is not published for a while", (_WITHDRAW, _SOME, _PUBLISH), point=6),
+    TableChange(
+        "it is unlogged for a while",
+        (_WITHDRAW, "ALTER TABLE {t} SET UNLOGGED", _SOME, "ALTER TABLE {t} SET LOGGED", _PUBLISH),
+        tables=PLAIN,
+        point=7,
+    ),
+    TableChange(
+        "it is in another schema for a while",
+        (
+            "CREATE SCHEMA IF NOT EXISTS attic",
+            "ALTER TABLE {t} SET SCHEMA attic",
+            _SOME.replace("{t}", "attic.{t}"),
+            "ALTER TABLE attic.{t} SET SCHEMA public",
+        ),
+        tables=PLAIN,
+        point=7,
+    ),
+    TableChange(
+        "the labels of a column's type are renamed",
+        (
+            "CREATE TYPE {new}_type AS ENUM ('a', 'b')",
+            "ALTER TABLE {t} ADD COLUMN {new} {new}_type DEFAULT 'a'",
+            _TOUCH,
+            "ALTER TYPE {new}_type RENAME VALUE 'a' TO 'z'",
+        ),
+        adds=True,
+        point=9,
+    ),
+    TableChange(
+        "the attributes of a column's type are renamed",
+        (
+            "CREATE TYPE {new}_type AS (one int, two int)",
+            "ALTER TABLE {t} ADD COLUMN {new} {new}_type",
+            "UPDATE {t} SET {new} = (id, n)",
+            "ALTER TYPE {new}_type RENAME ATTRIBUTE two TO three",
+        ),
+        adds=True,
+        point=9,
+    ),
+    TableChange("values change with their type", ("ALTER TABLE {t} ALTER COLUMN n TYPE int USING n + 1000",), point=10),
+    TableChange(
+        "a column is dropped and comes back with other values",
+        ("ALTER TABLE {t} DROP COLUMN n, ADD COLUMN n_again int DEFAULT 5", "ALTER TABLE {t} RENAME n_again TO n"),
+        point=10,
+    ),
+)

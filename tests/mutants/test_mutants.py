@@ -1,0 +1,57 @@
+"""The list of mutants of the real code fits the code, and the tool tells caught from survived.
+
+All of them are tried by ``python -m tests.mutants``, which takes half an hour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.backfill.mutants import MUTANTS as MODEL
+from tests.mutants.__main__ import MUTANTS, listed
+from tests.mutants.model import ROOT, Mutant, NotRun, caught, copied_to, passes
+from tests.servers.postgres import no_source, sources
+
+HIGH = next(mutant for mutant in MUTANTS if mutant.name == "the high position is taken before the snapshot")
+WAITING = "tests/captures/postgres/test_chunk_fences.py"
+
+
+def _name(mutant: Mutant) -> str:
+    return f"{mutant.file}: {mutant.name}"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=_name)
+def test_the_text_to_change_is_there_once_and_the_tests_are_there(mutant: Mutant) -> None:
+    assert mutant.text() != (ROOT / mutant.file).read_text()
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        assert name.partition("[")[0] in (ROOT / path).read_text(), test
+
+
+def test_names_are_unique_and_those_of_the_model_are_its() -> None:
+    assert len({(mutant.file, mutant.name) for mutant in MUTANTS}) == len(MUTANTS)
+    assert {mutant.of for mutant in MUTANTS} - {""} <= {mutant.name for mutant in MODEL}
+
+
+def test_the_list_is_in_the_documents() -> None:
+    """After a change: ``python -m tests.mutants --list``."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert page.partition("<!-- mutants -->\n")[2].partition("<!-- /mutants -->")[0].strip() == listed()
+
+
+@pytest.mark.slow
+def test_a_mutant_is_caught_and_only_a_mutant(tmp_path: Path) -> None:
+    if not sources():
+        pytest.skip(no_source())
+    copy = copied_to(tmp_path)
+    test = f"{WAITING}::test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fence"
+    sample = replace(HIGH, tests=(test,))
+    assert caught(copy, sample)
+    assert passes(copy, sample.tests)
+    # Nothing depends on this.
+    assert not caught(copy, replace(sample, change=("STATEMENT_SECONDS = 30\n", "STATEMENT_SECONDS = 31\n")))
+    with pytest.raises(NotRun):
+        caught(copy, replace(sample, tests=(f"{WAITING}::test_that_is_not_there",)))
