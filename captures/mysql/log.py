@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from captures.bad_values import BadValues
 from captures.interface import LogBatch, LostPosition
@@ -18,7 +18,7 @@ from captures.mysql.log_tables import Tables
 from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.open_transaction import OpenTransaction
 from captures.mysql.position import LogPosition, PreparedPlace
-from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
+from captures.mysql.prepared import HELD_BYTES, Committing, HeldEvent, Prepared
 from captures.mysql.recall import Recall, not_recalled
 from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.row_sink import Sink
@@ -79,6 +79,7 @@ class BinlogLog:
         self._failure: SourceError | None = None
         self.position = start.order
         self.committed_at: float | None = None
+        self._committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
         self._connection = self._connected(start)
         self._server = self._connection.server
         self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
@@ -100,6 +101,11 @@ class BinlogLog:
         """How far whole transactions were read: what the state keeps."""
         prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
         return LogPosition(*self._boundary, str(self._gtids), prepared)
+
+    @property
+    def committing(self) -> Collection[str]:
+        """The xids whose XA COMMIT was read, and that may not be visible yet; MySQL tells by GTIDs."""
+        return () if self._committing is None else self._committing.xids
 
     def track(self, bindings: frozenset[int]) -> None:
         self._next_tracked = bindings
@@ -164,6 +170,8 @@ class BinlogLog:
 
     def _read(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         taken = 0
+        if self._committing is not None:
+            self._committing.forget()
         event = self._next_event()
         if event is None:
             self._connection.wait(wait, wakeup)
@@ -285,13 +293,16 @@ class BinlogLog:
         finished = transaction.finished(self.position)
         if finished is not None:
             if isinstance(self._gtids, MariadbGtids):
-                finished.txn = transaction_id(transaction.gtid, self._connection.server, self.position)
+                server = self._connection.server
+                finished.txn = transaction_id(transaction.gtid, server, self.position, transaction.ends)
             batch.transactions.append(finished)
 
     def _over(self, transaction: OpenTransaction) -> None:
         if transaction.gtid and self._keeps_gtids:
             self._gtids.add(transaction.gtid)
         self._prepared.pop(transaction.ends, None)
+        if transaction.ends and self._committing is not None:
+            self._committing.add(transaction.ends)
         self._open = None
         self._boundary_here()
 
@@ -363,7 +374,7 @@ class BinlogLog:
             return
         if table.decoder is None or not table.decoder.has_key:
             counts = self._place.order if self._recalled is None else self._recalled.after.order
-            if self._tables.leaves_out(table, transaction.gtid, counts, batch):
+            if self._tables.leaves_out(table, transaction.gtid, counts, transaction.ends, batch):
                 transaction.pass_over()
                 return
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
@@ -406,6 +417,8 @@ class BinlogLog:
             self._prepared[xid] = held
             self._over(transaction)
 
+            if self._committing is not None:
+                self._committing.prepared(xid)
     def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
         prepared = self._prepared.get(xid)
         transaction.ends = xid
@@ -436,7 +449,7 @@ class BinlogLog:
             if table.binding in self._left_out:
                 batch.passed.add(table.binding)
                 transaction.pass_over()
-            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
                 transaction.pass_over()
             else:
                 text = rows.decode("latin-1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from captures.interface import LogBatch
 from captures.mysql import ddl
@@ -157,16 +157,17 @@ class LoggedTables:
             self.forget()
             self._read_again(bound, batch)
 
-    def leaves_out(self, table: LoggedTable, gtid: str, position: int, batch: LogBatch) -> bool:
+    def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
         """Whether the snapshot in which a table without a key is read has what a transaction does to it.
 
         Where that cannot be told the table is read again.
 
         Args:
+            xid: Of the prepared transaction that it commits, empty for none.
             gtid: The transaction's.
             position: In the log, where what it does counts.
         """
-        left_out = self._tables.leaves_out(table.binding, gtid, position)
+        left_out = self._tables.leaves_out(table.binding, gtid, position, xid)
         if left_out is None:
             batch.restarted.add(table.binding)
         return left_out is not False
@@ -177,6 +178,10 @@ class LoggedTables:
 
     def without_prepared(self) -> set[int]:
         """See ``captures.mysql.log_tables.Tables``."""
+    def still_prepared(self) -> Collection[str]:
+        """See ``captures.mysql.log_tables.Tables``."""
+        return self._tables.still_prepared()
+
         return self._tables.without_prepared()
 
     def _read_again(self, bound: BoundTable, batch: LogBatch) -> None:

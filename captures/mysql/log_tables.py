@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,7 +83,10 @@ class Tables(Protocol):
             The table with them, and the document schema when it is not the one that was announced last.
         """
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+    def still_prepared(self) -> Collection[str]:
+        """The xids of XA transactions that are prepared, or whose commit is not over. Raises SourceError."""
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
         """See ``captures.mysql.snapshot_scans.SnapshotScans``."""
 
     def recode(self, charset: str) -> Recode | None:

@@ -29,7 +29,7 @@ from captures.mysql.session import asking, connect
 from captures.mysql.snapshot_scan import SnapshotScan
 from captures.mysql.snapshot_scans import SnapshotScans
 from captures.mysql.split import split
-from captures.mysql.xa import XA, may_see_prepared, prepared_transactions
+from captures.mysql.xa import XA, may_see_prepared, prepared_transactions, prepared_xids
 from captures.reader_process import ReaderProcess
 from captures.truncation import Truncation
 from protocol.errors import SourceError
@@ -250,7 +250,7 @@ class MysqlSource:
     def truncation(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
         if bound.scan == "snapshot" and self._log is not None:
-            self._snapshots.begin(binding, self._log.log_position)
+            self._snapshots.begin(binding, self._log.log_position, self._log.committing)
         return bound.truncation(f"{self._document_cursor(position)}0")
 
     def _document_cursor(self, position: int) -> str:
@@ -380,8 +380,12 @@ class MysqlSource:
         schema = bound.announced
         return self._bound_table(bound), schema if schema != announced else None
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
-        return self._snapshots.leaves_out(binding, gtid, position)
+    def still_prepared(self) -> frozenset[str]:
+        with asking("looking for prepared transactions"):
+            return prepared_xids(self._session)
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
+        return self._snapshots.leaves_out(binding, gtid, position, xid)
 
     def recode(self, charset: str) -> Recode | None:
         return self._charsets.recode(charset)

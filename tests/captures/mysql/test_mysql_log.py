@@ -67,7 +67,10 @@ class OneTable:
     def without_prepared(self) -> set[int]:
         return set()
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+    def still_prepared(self) -> set[str]:
+        return set()
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
         return False
 
     def recode(self, charset: str) -> Recode | None:
