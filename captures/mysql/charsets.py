@@ -70,6 +70,17 @@ class Charsets:
     def __init__(self, session: Callable[[], Session]) -> None:
         self._session = session
         self._known: dict[str, Recode] = {}
+        self._collations: dict[int, str] | None = None
+
+    def of_collation(self, number: int) -> str:
+        """The character set of a collation, ``collation 999`` where the server has none of this number.
+
+        Raises SourceError when the server cannot be asked.
+        """
+        if self._collations is None:
+            with asking("reading the collations"):
+                self._collations = _collations(self._session())
+        return self._collations.get(number) or f"collation {number}"
 
     def recode(self, charset: str) -> Recode | None:
         """See ``RecodeOf``. Raises SourceError when the server cannot be asked."""
@@ -81,6 +92,15 @@ class Charsets:
             with asking(f"reading the characters of {charset}"):
                 self._known[charset] = _by_table(_characters(self._session(), charset))
         return self._known[charset]
+
+
+def _collations(session: Session) -> dict[int, str]:
+    """The character set of each collation, by number. Raises pymysql.Error."""
+    # MariaDB builds a collation of UCA 14.0.0 for several sets, and lists each in the other view only.
+    several = session.mariadb and session.version >= (10, 10)
+    view = "collation_character_set_applicability" if several else "collations"
+    rows = session.rows(f"SELECT id, character_set_name FROM information_schema.{view}")
+    return {int(number): str(charset) for number, charset in rows if number is not None and charset is not None}
 
 
 def _characters(session: Session, charset: str) -> dict[str, str]:

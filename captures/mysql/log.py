@@ -377,6 +377,8 @@ class BinlogLog:
             if self._tables.leaves_out(table, transaction.gtid, counts, transaction.ends, batch):
                 transaction.pass_over()
                 return
+        if table.as_of and table.as_of < self._place.order:
+            table.as_of = 0
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
         try:
             transaction.rows(table, what, data, text, at, end, place, batch)
@@ -415,10 +417,10 @@ class BinlogLog:
             self._count_prepared(transaction, xid, held, timestamp, batch)
         else:
             self._prepared[xid] = held
-            self._over(transaction)
-
             if self._committing is not None:
                 self._committing.prepared(xid)
+            self._over(transaction)
+
     def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
         prepared = self._prepared.get(xid)
         transaction.ends = xid

@@ -29,6 +29,7 @@ class BoundTable:
         identity: Changes with the key and with what orders its values: then a scan cannot go on.
         hashed: Names of the columns of which documents have hashes, made with ``salt``.
         policies: What is done with bad values.
+        past: Columns that the table had before, by name.
     """
 
     binding: int
@@ -41,6 +42,7 @@ class BoundTable:
     hashed: frozenset[str] = frozenset()
     salt: bytes = field(default=b"", repr=False)
     policies: Policies = STOP
+    past: Mapping[str, Column] = field(default_factory=dict)
 
 
 class Tables(Protocol):
@@ -91,3 +93,6 @@ class Tables(Protocol):
 
     def recode(self, charset: str) -> Recode | None:
         """What recodes texts as this server does. Raises SourceError; see ``captures.mysql.charsets.RecodeOf``."""
+
+    def charset_of(self, collation: int) -> str:
+        """See ``captures.mysql.charsets.Charsets.of_collation``. Raises SourceError."""

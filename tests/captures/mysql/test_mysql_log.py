@@ -76,6 +76,9 @@ class OneTable:
     def recode(self, charset: str) -> Recode | None:
         return built_in(charset)
 
+    def charset_of(self, collation: int) -> str:
+        return {8: "latin1", 63: "binary", 255: "utf8mb4"}[collation]
+
 
 def rows(*ids: int, text: bytes = b"x") -> bytes:
     """A WRITE_ROWS event's body, version 2."""

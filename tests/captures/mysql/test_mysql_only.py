@@ -119,12 +119,17 @@ def test_a_part_of_a_json_of_which_the_log_does_not_have_the_rest(mysql_database
 
 def test_vectors(mysql_database: Database) -> None:
     needs(mysql_database, 9, 0)
-    run(mysql_database, "CREATE TABLE t (id INT PRIMARY KEY, v VECTOR(3), w VECTOR)")
+    run(
+        mysql_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, v VECTOR(3), w VECTOR, x TEXT CHARSET latin1, y TEXT CHARSET utf8mb4)",
+    )
+    expected = {"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0], "x": "ä", "y": "ö"}
     with captured_log(mysql_database, "t") as log:
-        run(mysql_database, "INSERT INTO t VALUES (1, STRING_TO_VECTOR('[0.1, -2, 3e30]'), STRING_TO_VECTOR('[7]'))")
-        assert plain(log.read()) == [("c", {"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0]})]
+        vectors = "STRING_TO_VECTOR('[0.1, -2, 3e30]'), STRING_TO_VECTOR('[7]')"
+        run(mysql_database, f"INSERT INTO t VALUES (1, {vectors}, 'ä', 'ö')")
+        assert plain(log.read()) == [("c", expected)]
     with table_chunks(mysql_database, "t") as chunks:
-        assert chunks.scan(10)[1] == [{"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0]}]
+        assert chunks.scan(10)[1] == [expected]
 
 
 def test_keys_that_the_server_adds(mysql_database: Database) -> None:
