@@ -1,7 +1,7 @@
 """What the rows of a table look like at a place of the log, as the state keeps it: the catalog says how they look now.
 
 Without ``binlog_row_metadata = FULL`` the log does not say what its columns are, and with it not which of them are of
-MariaDB's own types or hold JSON.
+MariaDB's own types or hold JSON, nor how many digits of a second there are in MariaDB's old format.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def layout(columns: Iterable[Column], past: Mapping[str, Column], *, complete: b
     """
     kept = list(columns)
     if not complete:
-        kept = [column for column in (*kept, *past.values()) if column.data_type in _UNSAID or _hides_json(column)]
+        kept = [column for column in (*kept, *past.values()) if _unsaid(column)]
     members: dict[str, object] = {"columns": [_members(column) for column in kept]}
     if complete:
         members["complete"] = True
@@ -72,8 +72,9 @@ def read_layout(text: str) -> Layout:
         raise ProtocolError("TM-PRO-003", "open.state: a layout of a table that this connector did not write") from None
 
 
-def _hides_json(column: Column) -> bool:
-    return column.json and column.data_type != "json"
+def _unsaid(column: Column) -> bool:
+    """Whether the log, as it describes columns, may say less of this one."""
+    return column.data_type in _UNSAID or column.fraction > 0 or (column.json and column.data_type != "json")
 
 
 def _members(column: Column) -> dict[str, object]:

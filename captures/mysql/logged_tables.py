@@ -80,7 +80,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     names = [column.name for column in known]
     places = tuple(names.index(key) for key in bound.key)
     decoded = DecodedTable(
-        logged.columns,
+        tuple(map(_with_fraction, logged.columns, known)),
         tuple(_in_documents(column, bound) for column in known),
         places,
         tuple(known[place] for place in places),
@@ -90,6 +90,11 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
     as_of = 0 if logged.named else bound.as_of
     return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, as_of=as_of)
+
+
+def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:
+    """MariaDB's old fractions of a second are in the rows, and not in what the event says of them."""
+    return replace(logged, scale=column.fraction) if logged.type in _WITHOUT_FRACTION and column.fraction else logged
 
 
 class _Unfit(Exception):
@@ -225,6 +230,7 @@ _PLAIN = {
     table_map.VECTOR: "vector",
 }
 _FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
+_WITHOUT_FRACTION = frozenset((table_map.TIME, table_map.DATETIME, table_map.TIMESTAMP))
 _FIXED = {"uuid": 16, "inet6": 16, "inet4": 4}
 _VECTOR_ITEM = 4
 """Bytes of a vector's number."""
