@@ -153,8 +153,10 @@ class BinlogConnection:
             head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
             connection._execute_command(_COM_BINLOG_DUMP_GTID, head + encoded)
         else:
-            # Beyond four gigabytes the file is read from its begin, and passed over up to there.
-            offset = position.offset if position.offset <= _MAX_OFFSET else _FIRST_EVENT
+            # From the event before, which tells whether it is the log that was read. Beyond four gigabytes the file is
+            # read from its begin, and passed over up to there.
+            start = position.last.start if position.last is not None and position.last.start else position.offset
+            offset = start if start <= _MAX_OFFSET else _FIRST_EVENT
             head = struct.pack("<IHI", offset, 0, self._server_id)
             connection._execute_command(_COM_BINLOG_DUMP, head + file)
 

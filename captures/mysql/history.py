@@ -162,9 +162,14 @@ def _check_mariadb_history(session: Session, config: EndpointConfig, stored: Log
 
 
 def _is_boundary(session: Session, stored: LogPosition) -> bool:
-    """Whether an event begins at the position, or the file ends there: in another file it would be by chance."""
+    """Whether an event begins at the position, or the file ends there, and the event before it begins where it did.
+
+    In another file that would be by chance, of which the log's stream tells: see ``captures.mysql.log_place``.
+    """
+    before = [] if stored.last is None or not stored.last.start else [stored.last.start]
     try:
-        session.rows(f"SHOW BINLOG EVENTS IN %s FROM {stored.offset} LIMIT 1", stored.file)
+        for offset in (*before, stored.offset):
+            session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT 1", stored.file)
     except pymysql.OperationalError as error:
         if error.args[0] != pymysql.constants.ER.ERROR_WHEN_EXECUTING_COMMAND:
             raise

@@ -84,6 +84,7 @@ class BinlogLog:
         self._server = self._connection.server
         self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
         self._boundary = self._began = start.file, start.offset
+        self._last = start.last
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
@@ -100,7 +101,8 @@ class BinlogLog:
     def log_position(self) -> LogPosition:
         """How far whole transactions were read: what the state keeps."""
         prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
-        return LogPosition(*self._boundary, str(self._gtids), prepared)
+        last = None if self._keeps_gtids else self._last
+        return LogPosition(*self._boundary, str(self._gtids), prepared, last)
 
     @property
     def committing(self) -> Collection[str]:
@@ -197,8 +199,12 @@ class BinlogLog:
     def _event(self, event: Event, batch: LogBatch) -> None:
         data, text, start, end, kind, timestamp, server_id, size, log_position, flags = event
         in_log = not flags & events.ARTIFICIAL and self._payload is None
-        if in_log and self._place.move(kind, size, log_position):
-            return
+        if in_log:
+            passed = self._place.move(kind, size, log_position)
+            if not self._keeps_gtids:
+                self._place.note(kind, data, start - events.HEADER, end, passed=passed)
+            if passed:
+                return
         if self._recalled is not None and self._recalled.passes_over(kind):
             return
         if kind in ROW_EVENTS:
@@ -224,6 +230,8 @@ class BinlogLog:
         if place.base + place.offset > self.position:
             self.position = place.order
             self._boundary = place.file, place.offset
+            if not self._keeps_gtids:
+                self._last = place.last
 
     def _other(self, kind: int, body: bytes, timestamp: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
@@ -231,6 +239,7 @@ class BinlogLog:
             self._place.rotate(*events.read_rotate(body))
             self._maps.clear()  # A transaction maps its tables anew, by numbers that are others after each ALTER.
         elif kind == events.FORMAT_DESCRIPTION:
+            self._place.created(timestamp)
             if self._open is not None and self._recalled is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
                 self._open = None

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from captures.interface import LostPosition
+from captures.mysql.fence import create_watermark_table
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import parse_position
 from captures.mysql.session import Session
@@ -210,6 +211,30 @@ def test_a_server_without_gtids(without_gtids: Database) -> None:
     ):
         pass
     assert caught.value.code == "TM-MY-016"
+
+
+def test_a_log_without_gtids_that_was_reset_and_has_the_same_places(without_gtids: Database) -> None:
+    """Transactions of the same sizes: the position is one of the new log, too."""
+    database = without_gtids
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY)", create_watermark_table(("shop", "marks")))
+    marks = {"watermark_table": "shop.marks"}
+    with session_on(database) as at:
+        reset_log(at)
+        with captured_log(database, "t", **marks) as log:
+            run(database, "INSERT INTO t VALUES (1)")
+            log.read()
+            state, identity = str(log.log.log_position), log.source.identity()
+        run(database, "INSERT INTO t VALUES (2)")
+        with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+            assert [document["id"] for document in log.read()] == [2]
+        reset_log(at)
+        run(database, "INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (4)")
+        places = [int(row[1]) for row in at.rows("SHOW BINLOG EVENTS")]
+    assert parse_position(state).offset in places, "its place alone does not tell"
+    with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+        with pytest.raises(LostPosition) as caught:
+            log.read()
+        assert caught.value.code == "TM-MY-016" and not log.lines
 
 
 def test_a_log_that_was_reset_is_found(mysql_database: Database) -> None:
