@@ -19,7 +19,7 @@ _NOT_KEPT = frozenset(("salt", "on_bad_value", "description"))
 
 _DEFAULTS = {each.name: each.default for each in fields(Column) if each.name not in _NOT_KEPT}
 
-_UNSAID = frozenset(("uuid", "inet4", "inet6", "vector"))
+_OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
 """Types that MariaDB's log has as binary strings."""
 
 
@@ -50,7 +50,7 @@ def layout(columns: Iterable[Column], past: Mapping[str, Column], *, complete: b
     """
     kept = list(columns)
     if not complete:
-        kept = [column for column in (*kept, *past.values()) if _unsaid(column)]
+        kept = [column for column in (*kept, *past.values()) if unsaid(column)]
     members: dict[str, object] = {"columns": [_members(column) for column in kept]}
     if complete:
         members["complete"] = True
@@ -72,9 +72,9 @@ def read_layout(text: str) -> Layout:
         raise ProtocolError("TM-PRO-003", "open.state: a layout of a table that this connector did not write") from None
 
 
-def _unsaid(column: Column) -> bool:
+def unsaid(column: Column) -> bool:
     """Whether the log, as it describes columns, may say less of this one."""
-    return column.data_type in _UNSAID or column.fraction > 0 or (column.json and column.data_type != "json")
+    return column.data_type in _OWN or column.fraction > 0 or (column.json and column.data_type != "json")
 
 
 def _members(column: Column) -> dict[str, object]:

@@ -12,6 +12,7 @@ from captures.mysql.bindings import origin_members
 from captures.mysql.catalog import HASH_COLUMN
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
+from captures.mysql.layouts import unsaid
 from captures.mysql.log_rows import RowDecoder
 from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.row_images import DecodedTable
@@ -88,7 +89,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         tables.recode,
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
-    as_of = 0 if logged.named else bound.as_of
+    as_of = bound.as_of if not logged.named or any(map(unsaid, known)) else 0
     return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, as_of=as_of)
 
 
