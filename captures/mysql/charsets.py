@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from captures.bad_values import UNDECODABLE, BadValue
 from captures.mysql.session import Session, asking
 
 UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
@@ -136,6 +137,33 @@ def _by_table(characters: dict[str, str]) -> Recode:
         return text if text.isascii() else character.sub(lambda found: characters[found[0]], text)
 
     return convert
+
+
+# Sets in which a half of a surrogate pair is a character by itself: the server prints each as three bytes, which are no
+# UTF-8. The log has them as they are.
+HALVES = {"ucs2": "utf_16_be", "utf32": "utf_32_be"}
+
+
+def joined_halves(charset: str, *, digits: bool = False) -> Recode:
+    """What makes texts of a set of ``HALVES`` that the server has printed what ``built_in`` makes of the stored ones.
+
+    Args:
+        digits: A text that has none comes as the hexadecimal digits of how it is stored, instead of an error.
+    """
+    codec = HALVES[charset]
+
+    def join(text: str) -> str:
+        if "\xed" not in text:
+            return text
+        stored = text.encode("latin-1").decode("utf-8", "surrogatepass").encode(codec, "surrogatepass")
+        try:
+            return stored.decode(codec).encode().decode("latin-1")
+        except UnicodeDecodeError:
+            if digits:
+                return f"\\x{stored.hex()}"
+            raise BadValue(UNDECODABLE) from None
+
+    return join
 
 
 def _from_latin1(text: str) -> str:

@@ -217,3 +217,39 @@ def test_texts_that_were_no_json_before_the_column_was(mariadb_database: Databas
         )
         assert log.read()[-1]["j"] == {}
         assert log.restarted == {0} and not log.set_aside
+
+
+@pytest.mark.parametrize(
+    ("charset", "stored"),
+    [
+        ("ucs2", "d83dde00"),  # a pair is one character
+        ("ucs2", "0041d83ddc00d83dde000042"),
+        ("ucs2", "d83d"),
+        ("ucs2", "de00d83d"),
+        ("ucs2", "0041de00"),
+        ("ucs2", "d7ffe000ffff"),
+        ("utf32", "0000d83d0000de00"),  # MariaDB lets them in
+    ],
+)
+def test_halves_of_surrogate_pairs_are_the_same_from_chunks_and_log(
+    binlog_database: Database, charset: str, stored: str
+) -> None:
+    if binlog_database.is_mysql and charset == "utf32":
+        pytest.skip("MySQL refuses them")
+    run(
+        binlog_database,
+        f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {charset})",
+        f"INSERT INTO t VALUES (1, _{charset} x'{stored}')",
+    )
+    for policy in ("text", "null", "quarantine", "stop"):
+        with captured_log(binlog_database, "t", on_bad_value=policy) as log:
+            run(binlog_database, "DELETE FROM t", f"INSERT INTO t VALUES (1, _{charset} x'{stored}')")
+            logged = log.read()
+            aside = log.set_aside.get(0)
+        with table_chunks(binlog_database, "t", on_bad_value=policy) as chunks:
+            try:
+                (read,) = documents(chunks.read().rows)
+            except BadValues as error:
+                assert isinstance(aside, BadValues) and error.columns == aside.columns
+                continue
+        assert aside is None and logged[-1]["v"] == read["v"]
