@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from captures.interface import LogBatch
 from captures.mysql import ddl
@@ -10,7 +10,7 @@ from captures.mysql.ddl import Action, Change
 from captures.mysql.events import Query, client_collation
 from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.logged_tables import LoggedTable, logged_table
-from captures.mysql.table_map import charset_of, read_table_map
+from captures.mysql.table_map import read_table_name
 from protocol.codec import encode
 from protocol.errors import SourceError
 from protocol.messages import SourcedSchema
@@ -59,11 +59,9 @@ class LoggedTables:
             self.set_aside(table.binding, table.unfit, batch)
             table = None
         self._known[key] = table
-        if table is None:
-            name = read_table_map(body, mariadb=self._mariadb)
-            if (left_out := self._tables.left_out(name.schema, name.table)) is not None:
-                self._left_out[key] = left_out
-                batch.passed.add(left_out)
+        if table is None and (left_out := self._tables.left_out(*read_table_name(body))) is not None:
+            self._left_out[key] = left_out
+            batch.passed.add(left_out)
         if table is not None:
             self._named[table.binding] = table.named
             if table.new_schema is not None:
@@ -130,7 +128,7 @@ class LoggedTables:
         if number is None:
             return query.text
         try:
-            recode = self._tables.recode(charset_of(number) or "utf8mb4") or str
+            recode = self._tables.recode(self._tables.charset_of(number)) or str
             return recode(query.text.decode("latin-1")).encode("latin-1")
         except (ValueError, LookupError):
             return query.text  # Bytes that are no text, perhaps in a string: the names are as good as they were.
@@ -157,7 +155,7 @@ class LoggedTables:
             self.forget()
             self._read_again(bound, batch)
 
-    def leaves_out(self, table: LoggedTable, gtid: str, position: int, batch: LogBatch) -> bool:
+    def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
         """Whether the snapshot in which a table without a key is read has what a transaction does to it.
 
         Where that cannot be told the table is read again.
@@ -165,8 +163,9 @@ class LoggedTables:
         Args:
             gtid: The transaction's.
             position: In the log, where what it does counts.
+            xid: Of the prepared transaction that it commits, empty for none.
         """
-        left_out = self._tables.leaves_out(table.binding, gtid, position)
+        left_out = self._tables.leaves_out(table.binding, gtid, position, xid)
         if left_out is None:
             batch.restarted.add(table.binding)
         return left_out is not False
@@ -178,6 +177,10 @@ class LoggedTables:
     def without_prepared(self) -> set[int]:
         """See ``captures.mysql.log_tables.Tables``."""
         return self._tables.without_prepared()
+
+    def still_prepared(self) -> Collection[str]:
+        """See ``captures.mysql.log_tables.Tables``."""
+        return self._tables.still_prepared()
 
     def _read_again(self, bound: BoundTable, batch: LogBatch) -> None:
         fresh = self._tables.refresh(bound.binding)

@@ -40,6 +40,7 @@ class BackfillMachine(RuleBasedStateMachine):
         whole_transactions=st.booleans(),
         physical=st.sets(st.sampled_from(KEYED)),
         open_end=st.booleans(),
+        mariadb=st.booleans(),
     )
     def begin_capture(
         self,
@@ -49,6 +50,7 @@ class BackfillMachine(RuleBasedStateMachine):
         whole_transactions: bool,
         physical: set[str],
         open_end: bool,
+        mariadb: bool,
     ) -> None:
         self.world = World(
             sorted(filled),
@@ -57,6 +59,7 @@ class BackfillMachine(RuleBasedStateMachine):
             whole_transactions=whole_transactions,
             physical=physical,
             open_end=open_end,
+            mariadb=mariadb,
         )
 
     # Hypothesis switches some rules off in each run, so these three are enough to get anywhere.
@@ -75,7 +78,7 @@ class BackfillMachine(RuleBasedStateMachine):
     @rule(
         table=_tables,
         which=_which,
-        stages=st.integers(1, 5),
+        stages=st.integers(1, 7),
         limit=st.integers(1, 3),
         loose=st.booleans(),
         unsure=st.booleans(),
@@ -102,7 +105,7 @@ class BackfillMachine(RuleBasedStateMachine):
     def finish_chunk(self, table: str) -> None:
         """The connector gets on while the database rests."""
         self._begun.read_log(6)
-        for _ in range(5):
+        for _ in range(7):
             self._begun.chunk(table)
 
     @rule(refresh=st.booleans(), unsure=st.booleans())
