@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
 from captures.chunk import Barrier, ChunkReader
+from captures.table_changes import Consequence
 from protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
@@ -111,6 +112,10 @@ class LogBatch:
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
             known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
             ends in. ``Source.tables`` has them as they are now.
+        read_again: Bindings some of whose values the log does not tell of: all their rows are read again, as they are
+            then, over what there is downstream. A table without a key is emptied first.
+        stored_anew: Bindings whose rows are stored in other places: a scan that goes by places begins again.
+        noted: What ``Source.identity`` says is another.
         away: Tables that cannot be captured as they are now, and why. Their log is followed all the same.
         set_aside: Tables of which the log can tell no more, and why. The stream has left them out already.
         passed: Bindings that are left out, of which there were changes.
@@ -122,6 +127,9 @@ class LogBatch:
     drained: bool = False
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
+    read_again: set[int] = field(default_factory=set)
+    stored_anew: set[int] = field(default_factory=set)
+    noted: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
     away: dict[int, SourceError] = field(default_factory=dict)
     set_aside: dict[int, SourceError] = field(default_factory=dict)
@@ -130,8 +138,18 @@ class LogBatch:
     @property
     def says_something(self) -> bool:
         """What it has counts as returned, so it must be, also when the read failed after it."""
-        found = self.changed or self.restarted or self.away or self.set_aside or self.passed
-        return bool(self.lines or self.transactions or found)
+        altered = self.changed or self.restarted or self.read_again or self.stored_anew or self.noted
+        return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
+
+    def follow(self, binding: int, consequence: Consequence) -> None:
+        """Has the engine do what follows from a change of a table. Warnings and errors are the source's own."""
+        follows = {
+            Consequence.BEGUN_AGAIN: self.stored_anew,
+            Consequence.READ_AGAIN: self.read_again,
+            Consequence.EMPTIED: self.restarted,
+        }
+        if consequence in follows:
+            follows[consequence].add(binding)
 
 
 class LogStream(Protocol):
