@@ -205,6 +205,7 @@ class OpenedTable:
         state_key: Its identity in the state.
         document_schema: The closed JSON Schema of its documents.
         identity: Changes when the table was dropped and made again, and with its key.
+        formerly: The same as earlier versions wrote it into the state; None where they wrote what is written now.
         key: Names of the key columns; empty when rows cannot be told apart.
         scan: ``key``; ``physical``, by pages; ``snapshot``, in one transaction, which to the engine is the same; or
             ``none`` when the table follows the log only.
@@ -227,6 +228,11 @@ class OpenedTable:
     estimated_bytes: int | None = None
     unfit: SourceError | None = None
     policy: str = ""
+    formerly: str | None = None
+
+    def is_still(self, identity: str | None) -> bool:
+        """Whether the state's identity is this table's."""
+        return identity == self.identity or (identity is not None and identity == self.formerly)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,7 @@ def opened(
     if (aside := opened_aside(table, stored, now)) is not None:
         backfill.aside = aside
         return backfill
-    if stored is not None and stored.get("identity") != table.identity:
+    if stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
         backfill.anew = True
         return backfill

@@ -26,6 +26,7 @@ class LoggedTable:
     Attributes:
         binding: Index of its binding.
         decoder: None when the rows' columns are not known.
+        rekeyed: The key is another, or of other types, than it was believed to be.
         unfit: Then, why the table cannot be captured as it is now, if it cannot.
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
@@ -38,6 +39,7 @@ class LoggedTable:
     origin: str
     new_schema: JsonObject | None = None
     unfit: SourceError | None = None
+    rekeyed: bool = False
     # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
     transaction: int = -1
     source: str = ""
@@ -62,6 +64,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     bound = tables.bound(logged.schema, logged.table)
     if bound is None:
         return None
+    identity = bound.identity
     unfit: SourceError | None = None
     columns = match_columns(logged, bound.columns, tables.recode)
     if columns is None or any(column is None for column in columns):
@@ -90,7 +93,9 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         bound.tinyint1_as_bool,
         tables.recode,
     )
-    return LoggedTable(bound.binding, RowDecoder(bound.binding, decoded, name), logged.named, origin, new_schema)
+    decoder = RowDecoder(bound.binding, decoded, name)
+    rekeyed = bound.identity != identity
+    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed)
 
 
 def _in_documents(column: Column, bound: BoundTable) -> Column | None:
@@ -128,7 +133,7 @@ def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: Recode
             return None
         if not all(map(fits, logged.columns, catalog)):
             return None
-        return tuple(catalog)
+        return tuple(map(_nullable_as_logged, logged.columns, catalog))
     by_name = {column.name: column for column in catalog}
     found: list[Column | None] = []
     for column in logged.columns:
@@ -138,6 +143,7 @@ def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: Recode
 
 
 def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Column:
+    column = _nullable_as_logged(logged, column)
     changed: dict[str, object] = {}
     if logged.unsigned is not None and logged.type != table_map.YEAR and logged.unsigned != column.unsigned:
         changed["unsigned"] = logged.unsigned
@@ -149,6 +155,11 @@ def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Col
     ):
         changed["labels"] = labels
     return replace(column, **changed) if changed else column  # type: ignore[arg-type]
+
+
+def _nullable_as_logged(logged: LoggedColumn, column: Column) -> Column:
+    """Rows of before a column became NOT NULL may have NULL in it."""
+    return replace(column, nullable=True) if logged.nullable and not (column.nullable or column.hidden) else column
 
 
 def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> tuple[str, ...]:
@@ -231,7 +242,7 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
         case table_map.STRING:
             if name in _FIXED:
                 return logged.size == _FIXED[name]
-            return name in ("char", "binary")
+            return name == "char" or (name == "binary" and logged.size == column.length)
         case table_map.VARCHAR | table_map.VAR_STRING | table_map.VARCHAR_COMPRESSED:
             # MariaDB's vectors of up to 65,532 bytes are in the log as varbinary.
             return name in ("varchar", "varbinary") or (name == "vector" and not logged.size % _VECTOR_ITEM)

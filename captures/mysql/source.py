@@ -16,7 +16,7 @@ from captures.interface import OpenedTable, Regained, TableAway, never
 from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
-from captures.mysql.columns import Column, Table
+from captures.mysql.columns import Column, Table, reads_as
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.history import continued, end_position, log_files, server_identity
@@ -191,6 +191,7 @@ class MysqlSource:
             self._start,
             self,
             truncation=self._config.truncation,
+            on_statement=self._config.on_statement,
             mariadb=self._session.mariadb,
             beside=lambda: self._session.descriptor,
         )
@@ -359,6 +360,14 @@ class MysqlSource:
             self._log.take_up(binding)
         return Regained(same=True)
 
+    def outdated(self, binding: int) -> BoundTable | None:
+        bound = self._bindings[binding]
+        with asking(f"reading the columns of {bound.name}"):
+            (table,) = bound_tables(self._session, [bound.resource])
+        if table is None or reads_as(table.columns, bound.table.columns):
+            return None
+        return self._bound_table(bound)
+
     def doubted(self) -> list[BoundTable]:
         found = []
         while self._doubted:
@@ -394,6 +403,7 @@ class MysqlSource:
             key=binding.key,
             as_of=self._catalog_read[binding.index],
             tinyint1_as_bool=self._config.tinyint1_as_bool,
+            by_primary_key=binding.table.key_index == "PRIMARY",
             identity=binding.identity,
             hashed=frozenset(binding.resource.hash),
             salt=binding.salt,

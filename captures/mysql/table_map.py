@@ -6,7 +6,7 @@ Format: MySQL's ``Table_map_event``, with the optional metadata of ``binlog_row_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pymysql.charset import charset_by_id
 
@@ -45,6 +45,7 @@ class LoggedColumn:
         scale: Digits after a decimal's point, or of a second.
         name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say. Labels
             are in the character set.
+        nullable: It may hold NULL.
     """
 
     type: int
@@ -55,6 +56,7 @@ class LoggedColumn:
     charset: str | None = None
     labels: tuple[bytes, ...] | None = None
     invisible: bool = False
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,15 @@ def read_table_map(body: bytes, *, mariadb: bool) -> TableMap:
     types = body[at : at + count]
     size, at = lenenc(body, at + count)
     columns = list(_columns(types, body[at : at + size]))
-    at += size + (count + 7) // 8
+    nulls = body[at + size : at + size + (count + 7) // 8]
+    at += size + len(nulls)
     found = dict(_options(body, at))
-    return TableMap(schema, table, tuple(_details(columns, found, mariadb=mariadb)))
+    described = _details(columns, found, mariadb=mariadb)
+    return TableMap(
+        schema,
+        table,
+        tuple(replace(c, nullable=bool(nulls[i >> 3] >> (i & 7) & 1)) for i, c in enumerate(described)),
+    )
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:

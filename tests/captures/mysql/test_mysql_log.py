@@ -58,6 +58,9 @@ class OneTable:
         assert columns == COLUMNS
         return BoundTable(binding, columns, frozenset(("id", "v")), ("id",), 0), None
 
+    def outdated(self, binding: int) -> BoundTable | None:
+        return None
+
     def doubted(self) -> list[BoundTable]:
         return []
 
