@@ -159,7 +159,7 @@ def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Col
 
 def _nullable_as_logged(logged: LoggedColumn, column: Column) -> Column:
     """Rows of before a column became NOT NULL may have NULL in it."""
-    return replace(column, nullable=True) if logged.nullable and not (column.nullable or column.hidden) else column
+    return column if column.hidden or logged.nullable == column.nullable else replace(column, nullable=logged.nullable)
 
 
 def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> tuple[str, ...]:

@@ -96,6 +96,7 @@ class MysqlSource:
             raise
         self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
         self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
@@ -320,6 +321,7 @@ class MysqlSource:
 
     def _bind(self, bound: MysqlBinding, table: Table, as_of: int) -> None:
         bound.table, bound.unfit = table, None
+        self._nullable[bound.index] = _nullable(table)
         self._catalog_read[bound.index] = as_of
         announced = bound.announced
         self.tables[bound.index] = bound.opened()
@@ -383,7 +385,7 @@ class MysqlSource:
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
-            bound.table = _with_columns(bound.table, columns)
+            bound.table = _with_columns(bound.table, columns, self._nullable[binding])
         announced = bound.announced
         self.tables[binding] = bound.opened()
         schema = bound.announced
@@ -411,11 +413,22 @@ class MysqlSource:
         )
 
 
-def _with_columns(table: Table, columns: tuple[Column, ...]) -> Table:
-    """The table with the log's columns, and what only the catalog knows of those that it knows too."""
+def _nullable(table: Table) -> frozenset[str]:
+    """The columns that may be NULL."""
+    return frozenset(column.name for column in table.columns if column.nullable)
+
+
+def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset[str]) -> Table:
+    """The table with the log's columns, and what only the catalog knows of those that it knows too.
+
+    Args:
+        nullable: Columns that may be NULL now, as chunks read them, whether or not they could be then.
+    """
     known = {column.name: column for column in table.columns}
     merged = []
     for column in columns:
+        if column.name in nullable and not column.nullable:
+            column = replace(column, nullable=True)
         before = known.get(column.name)
         if before is not None and column == before:
             column = before
