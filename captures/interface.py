@@ -213,6 +213,8 @@ class OpenedTable:
         estimated_rows: What the server believes, None when it does not know.
         estimated_bytes: What the table takes on the server's disk, None when it does not know.
         unfit: Why it cannot be captured. Then the rest says what the configuration does, and nothing of the table.
+        captured_otherwise: Its documents have columns that those of the last session had not, or not so: all its rows
+            are read again, over what there is. Known once ``Source.start_position`` was asked.
         policy: What the configuration says of values that cannot be captured: another text with another policy.
     """
 
@@ -229,6 +231,7 @@ class OpenedTable:
     unfit: SourceError | None = None
     policy: str = ""
     formerly: str | None = None
+    captured_otherwise: bool = False
 
     def is_still(self, identity: str | None) -> bool:
         """Whether the state's identity is this table's."""

@@ -232,6 +232,7 @@ def opened(
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
     if (aside := opened_aside(table, stored, now)) is not None:
+        aside.passed |= table.captured_otherwise
         backfill.aside = aside
         return backfill
     if stored is not None and not table.is_still(stored.get("identity")):
@@ -246,6 +247,10 @@ def opened(
         backfill.anew = stored is not None and not table.key
         return backfill
     backfill.restore(stored)
+    if table.captured_otherwise and table.scan != "none":
+        logger.info("%s is captured with other columns than before; all its rows are read again", table.name)
+        backfill.anew = not table.key
+        backfill.ranges.restart(pages_of(table))
     return backfill
 
 

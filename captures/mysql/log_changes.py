@@ -61,7 +61,6 @@ class LoggedTables:
         self._on_statement = on_statement
         self._temporary = TemporaryTables(self._place)
         self._unlogged = UnloggedAlterations(tables)
-        self._left_columns: dict[int, set[str]] = {}
         self._mariadb = mariadb
         self._names_columns = names_columns
         self._named: dict[int, bool] = {}
@@ -208,9 +207,10 @@ class LoggedTables:
     def _altered(self, bound: BoundTable, change: Change, where: StatementPlace, batch: LogBatch) -> None:
         """Columns or keys may be others, and values of which no event tells."""
         alteration, binding = change.alteration, bound.binding
-        left = self._left_columns.setdefault(binding, set())
+        left = self._tables.left_columns(binding)
         reused = alteration.reused(left)
         left |= alteration.left()
+        batch.noted |= bool(alteration.left())
         self.forget()
         self._unlogged.told(binding)
         revalued = alteration.revalued
@@ -232,6 +232,7 @@ class LoggedTables:
             return
         if reused:
             batch.follow(binding, Consequence.READ_AGAIN)
+            left.clear()
         elif revalued:
             logger.warning(
                 "%s was altered at %s: the values that it has in %s since then are in no event of the log, and rows "
@@ -301,7 +302,7 @@ class LoggedTables:
     def _empty(self, binding: int, batch: LogBatch) -> None:
         """What there is of a table downstream counts no more."""
         batch.follow(binding, Consequence.EMPTIED)
-        self._left_columns.pop(binding, None)
+        self._tables.left_columns(binding).clear()
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Nothing of a binding can be captured from here on."""

@@ -65,6 +65,9 @@ class Tables(Protocol):
     def refresh(self, binding: int) -> BoundTable | SourceError:
         """Reads the catalog again. An error when the table cannot be captured. Raises SourceError otherwise."""
 
+    def left_columns(self, binding: int) -> set[str]:
+        """Names that columns had before, which rows downstream may still have. Kept with the state: to be changed."""
+
     def outdated(self, binding: int) -> BoundTable | None:
         """The table as it is known, where the catalog has other columns. Raises SourceError."""
 

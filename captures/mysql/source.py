@@ -22,6 +22,7 @@ from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table
 from captures.mysql.history import continued, end_position, log_files, server_identity
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
+from captures.mysql.noted_tables import MEMBER, NotedTables
 from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
 from captures.mysql.prerequisites import definition_failures
 from captures.mysql.scan_target import ScanTarget
@@ -96,6 +97,7 @@ class MysqlSource:
             raise
         self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._noted = NotedTables(self._bindings)
         self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
         self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
@@ -151,7 +153,7 @@ class MysqlSource:
 
     def identity(self) -> JsonObject:
         with asking("asking the server who it is"):
-            return server_identity(self._session)
+            return {**server_identity(self._session), MEMBER: self._noted.to_state()}
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         with asking("looking for where to read the log from"):
@@ -159,6 +161,8 @@ class MysqlSource:
                 self._start = end_position(self._session)
             else:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
+                for binding in self._noted.restore(identity):
+                    self.tables[binding] = replace(self.tables[binding], captured_otherwise=True)
             self._prepare()
         return self._start.order
 
@@ -168,6 +172,7 @@ class MysqlSource:
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._snapshots.close()  # Where they stand says nothing of another log.
+        self._noted.start_over()
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
             self._prepare()
@@ -361,6 +366,9 @@ class MysqlSource:
         if self._log is not None:
             self._log.take_up(binding)
         return Regained(same=True)
+
+    def left_columns(self, binding: int) -> set[str]:
+        return self._noted.left[binding]
 
     def outdated(self, binding: int) -> BoundTable | None:
         bound = self._bindings[binding]

@@ -38,6 +38,12 @@ CHANGES = (
         Consequence.READ_AGAIN,
     ),
     TableChange(
+        "captured otherwise",
+        "a column is no longer in `exclude`, or is hashed or no longer hashed",
+        "the next start",
+        Consequence.READ_AGAIN,
+    ),
+    TableChange(
         "the key",
         "the key's columns, their exact types, or what orders them (a collation, an enum's labels)",
         f"{_STATEMENT}; where it was made while the capture was away, the next start",

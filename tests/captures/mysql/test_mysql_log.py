@@ -58,6 +58,9 @@ class OneTable:
         assert columns == COLUMNS
         return BoundTable(binding, columns, frozenset(("id", "v")), ("id",), 0), None
 
+    def left_columns(self, binding: int) -> set[str]:
+        return set()
+
     def outdated(self, binding: int) -> BoundTable | None:
         return None
 

@@ -147,6 +147,39 @@ def test_an_excluded_column_that_is_dropped(binlog_database: Database) -> None:
     assert (3,) in after.rows()
 
 
+@pytest.mark.parametrize("other", [{}, {"exclude": ["v"], "hash": ["secret"]}])
+def test_a_column_that_is_no_longer_excluded(binlog_database: Database, other: Json) -> None:
+    """Rows that were captured before have it, too, and are not emptied for it; they are read again once."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, secret INT, v INT)", "INSERT INTO t VALUES (1, 1, 1)")
+    name = f"{binlog_database.name}.t"
+    salted = {**binlog_database.config(), "hash_salt": "salt"}
+    documents = []
+    state: Json | None = None
+    for options in ({"exclude": ["secret"]}, other, other):
+        with session(salted, bindings(name, **options), state, stop=True, command=COMMAND) as capture:
+            assert capture.finish() == 0, capture.last_words()
+        state = capture.state
+        documents.append([document for _, document in capture.documents])
+    assert [len(each) for each in documents] == [1, 1, 0]
+    ((again,),) = documents[1:2]
+    assert again["_meta"]["op"] == "c" and again.keys() - {"_meta"} == {
+        "id",
+        "secret",
+        *({"v"} - {*other.get("exclude", ())}),
+    }
+    assert (again["secret"] == 1) == (not other)
+
+
+def test_a_name_that_is_used_again_in_a_later_session(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
+    bound = bindings(f"{binlog_database.name}.t")
+    first = _captured(binlog_database, bound)
+    second = _captured(binlog_database, bound, "ALTER TABLE t DROP COLUMN a", state=first.state)
+    third = _captured(binlog_database, bound, "ALTER TABLE t ADD COLUMN a INT", state=second.state)
+    third.documents[:0] = [*first.documents, *second.documents]
+    assert third.rows() == {(1,): {"id": 1, "a": None}}
+
+
 def _swap(a: str, b: str) -> str:
     return f"RENAME TABLE {a} TO middle, {b} TO {a}, middle TO {b}"
 
