@@ -61,7 +61,7 @@ def _all_rows(capture: Session) -> list[Rows]:
 
 def _captured_now(database: Database, bound: list[Json]) -> list[Rows]:
     """By a capture that begins now."""
-    with session(database.config(), bound, stop=True, command=COMMAND) as fresh:
+    with session({**database.config(), "server_id": 4711}, bound, stop=True, command=COMMAND) as fresh:
         assert fresh.finish() == 0, fresh.last_words()
         return _all_rows(fresh)
 
