@@ -386,11 +386,19 @@ class Capture:
             self._source.format_position(self._position),
             self._identity,
             ids,
-            {backfill.table.state_key: backfill.to_state() for backfill in self._backfills.tables},
+            {backfill.table.state_key: self._table_state(backfill) for backfill in self._backfills.tables},
             self._steering.handled,
             until,
         )
         self._checkpoints.end(change, self._position)
+
+    def _table_state(self, backfill: TableBackfill) -> JsonObject:
+        state = backfill.to_state()
+        if not backfill.left_out:
+            layout = self._source.layout(backfill.table.binding, self._position)
+            if layout is not None:
+                state["layout"] = layout
+        return state
 
     def _acknowledge(self) -> None:
         durable = self._checkpoints.durable()

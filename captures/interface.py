@@ -331,6 +331,13 @@ class Source(Protocol):
     def format_position(self, position: int) -> str:
         """The position as the state holds it."""
 
+    def layout(self, binding: int, position: int) -> str | None:
+        """What the rows of a table look like in the log from ``position`` on, where the log does not say it.
+
+        It is kept in the state with the position; the database that opens the next session finds it there, as the
+        member ``layout`` of the table's binding.
+        """
+
     def open_log(self, position: int) -> LogStream: ...
 
     def open_chunk_reader(self) -> ChunkReader: ...

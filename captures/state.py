@@ -21,6 +21,7 @@
                    "since": "0/1950A28",       from there on
                    "passed": true,             changes of it were passed over: it is to be read again
                    "policy": "…"},             of its values, where it is they that could not be captured
+         "layout": "…",                        what its rows look like from here on, where the log does not say it
          "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
 """
 
@@ -59,6 +60,7 @@ class _StoredBinding(BaseModel):
     failed: JsonObject | None = None
     bad: dict[str, int] | None = None
     aside: _StoredAside | None = None
+    layout: str | None = None
     scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
 
 

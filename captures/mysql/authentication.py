@@ -14,6 +14,7 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from captures.mysql.config import EndpointConfig
+from captures.mysql.wire import is_encrypted, read_packet
 from protocol.errors import SourceError
 
 _SECURE_TRANSPORT_REQUIRED = 3159
@@ -56,14 +57,14 @@ class _ClearText:
 
     def authenticate(self, packet: Any) -> Any:
         connection = self._connection
-        if not connection._secure:
+        if not is_encrypted(connection):
             # Whoever sits between could ask for it, whatever method the account has.
             raise pymysql.OperationalError(
                 CR.CR_AUTH_PLUGIN_ERR,
                 "the server asks for the password in clear text, and the connection is not encrypted",
             )
         connection.write_packet(connection.password + b"\0")
-        answer = connection._read_packet()
+        answer = read_packet(connection)
         answer.check_error()
         return answer
 

@@ -200,6 +200,40 @@ def old_time_text(data: bytes) -> str:
     return f"{sign}{packed // 10000:02d}:{packed // 100 % 100:02d}:{packed % 100:02d}"
 
 
+# MariaDB's own fractions of a second, of before 10.0 and with mysql56_temporal_format = OFF (``sql/field.cc``,
+# ``Field_datetime_hires`` and others): one integer, big endian, that counts the least digit.
+
+HIRES_DATETIME_BYTES = (5, 6, 6, 7, 7, 7, 8)
+HIRES_TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
+"""By digits of a second."""
+
+_HIRES_TIME_ZERO = 839 * 3600
+"""Seconds that are added to a TIME, which may be negative."""
+
+
+def hires_datetime_text(data: bytes, digits: int) -> str:
+    """A DATETIME: years, months of 13, days of 32, hours, minutes, seconds and the digits."""
+    clock, fraction = divmod(int.from_bytes(data, "big"), 10**digits)
+    days, seconds = divmod(clock, 86400)
+    months, day = divmod(days, 32)
+    year, month = divmod(months, 13)
+    return f"{year:04d}-{month:02d}-{day:02d} {DAY_SECONDS[seconds]}.{fraction:0{digits}d}"
+
+
+def hires_timestamp_text(data: bytes, digits: int) -> str:
+    """A TIMESTAMP: four bytes of seconds since 1970, then the digits; nothing but zeros for the zero date."""
+    days, seconds = divmod(int.from_bytes(data[:4], "big"), 86400) if any(data) else NEVER
+    return f"{ANY_EPOCH_DAYS[days]} {DAY_SECONDS[seconds]}.{int.from_bytes(data[4:], 'big'):0{digits}d}"
+
+
+def hires_time_text(data: bytes, digits: int) -> str:
+    """A TIME."""
+    count = int.from_bytes(data, "big") - _HIRES_TIME_ZERO * 10**digits
+    sign, count = ("-", -count) if count < 0 else ("", count)
+    clock, fraction = divmod(count, 10**digits)
+    return f"{sign}{clock // 3600:02d}:{clock // 60 % 60:02d}:{clock % 60:02d}.{fraction:0{digits}d}"
+
+
 def inflated(data: bytes) -> bytes:
     """A value of a column that MariaDB compressed ("Storage-Engine Independent Column Compression").
 

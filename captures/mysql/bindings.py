@@ -85,6 +85,7 @@ class MysqlBinding:
     Attributes:
         announced: The document schema that was announced last.
         unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
+        past: Columns that ``table`` had before, by name.
 
     Raises:
         SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
@@ -100,10 +101,18 @@ class MysqlBinding:
     on_bad_value: Policy = "stop"
     announced: JsonObject | None = None
     unfit: SourceError | None = None
+    past: dict[str, Column] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
             raise no_salt("TM-MY-023", self.table.name_in_full)
+
+    def take(self, table: Table) -> None:
+        """The table is this one from here on."""
+        self.past |= {column.name: column for column in self.table.columns}
+        for column in table.columns:
+            self.past.pop(column.name, None)
+        self.table = table
 
     @property
     def columns(self) -> tuple[Column, ...]:

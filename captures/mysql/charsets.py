@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from captures.bad_values import UNDECODABLE, BadValue
 from captures.mysql.session import Session, asking
 
 UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
@@ -70,6 +71,17 @@ class Charsets:
     def __init__(self, session: Callable[[], Session]) -> None:
         self._session = session
         self._known: dict[str, Recode] = {}
+        self._collations: dict[int, str] | None = None
+
+    def of_collation(self, number: int) -> str:
+        """The character set of a collation, ``collation 999`` where the server has none of this number.
+
+        Raises SourceError when the server cannot be asked.
+        """
+        if self._collations is None:
+            with asking("reading the collations"):
+                self._collations = _collations(self._session())
+        return self._collations.get(number) or f"collation {number}"
 
     def recode(self, charset: str) -> Recode | None:
         """See ``RecodeOf``. Raises SourceError when the server cannot be asked."""
@@ -81,6 +93,15 @@ class Charsets:
             with asking(f"reading the characters of {charset}"):
                 self._known[charset] = _by_table(_characters(self._session(), charset))
         return self._known[charset]
+
+
+def _collations(session: Session) -> dict[int, str]:
+    """The character set of each collation, by number. Raises pymysql.Error."""
+    # MariaDB builds a collation of UCA 14.0.0 for several sets, and lists each in the other view only.
+    several = session.mariadb and session.version >= (10, 10)
+    view = "collation_character_set_applicability" if several else "collations"
+    rows = session.rows(f"SELECT id, character_set_name FROM information_schema.{view}")
+    return {int(number): str(charset) for number, charset in rows if number is not None and charset is not None}
 
 
 def _characters(session: Session, charset: str) -> dict[str, str]:
@@ -116,6 +137,33 @@ def _by_table(characters: dict[str, str]) -> Recode:
         return text if text.isascii() else character.sub(lambda found: characters[found[0]], text)
 
     return convert
+
+
+# Sets in which a half of a surrogate pair is a character by itself: the server prints each as three bytes, which are no
+# UTF-8. The log has them as they are.
+HALVES = {"ucs2": "utf_16_be", "utf32": "utf_32_be"}
+
+
+def joined_halves(charset: str, *, digits: bool = False) -> Recode:
+    """What makes texts of a set of ``HALVES`` that the server has printed what ``built_in`` makes of the stored ones.
+
+    Args:
+        digits: A text that has none comes as the hexadecimal digits of how it is stored, instead of an error.
+    """
+    codec = HALVES[charset]
+
+    def join(text: str) -> str:
+        if "\xed" not in text:
+            return text
+        stored = text.encode("latin-1").decode("utf-8", "surrogatepass").encode(codec, "surrogatepass")
+        try:
+            return stored.decode(codec).encode().decode("latin-1")
+        except UnicodeDecodeError:
+            if digits:
+                return f"\\x{stored.hex()}"
+            raise BadValue(UNDECODABLE) from None
+
+    return join
 
 
 def _from_latin1(text: str) -> str:

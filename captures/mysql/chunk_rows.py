@@ -19,6 +19,7 @@ from captures.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
 from captures.generated_text import literal, quoted
 from captures.mysql import values
 from captures.mysql.calendar_days import CALENDAR
+from captures.mysql.charsets import HALVES, joined_halves
 from captures.mysql.columns import Column
 from captures.mysql.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from protocol.errors import SourceError
@@ -140,6 +141,11 @@ def compile_chunk_decoder(
         "repaired": repaired.row,
         "check": repaired.tails_as_they_are if keys_only else repaired.check,
         **{
+            f"join{place}": joined_halves(column.charset, digits=keys_only)
+            for place, column in enumerate(columns)
+            if column.charset in HALVES
+        },
+        **{
             f"convert{place}": column_conversion(column, of)
             for place, (column, of) in enumerate(zip(columns, forms, strict=True))
         },
@@ -214,7 +220,8 @@ def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
     if of in inline and not column.salt:
         made = inline[of].replace("%s", v)
     member = f"m{place} = f'{literal(label)}{made}'"
-    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else _taken(v)
+    join = [f"{v} = join{place}({v})"] if column.charset in HALVES else []
+    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else [*_taken(v), *join]
     if not column.nullable:
         return ["n = row[p]", *take, member]
     return [
@@ -281,7 +288,7 @@ class RepairedRows:
 
     def row(self, row: bytes, number: int, limit: int | None = None) -> tuple[str, str]:
         """The tail and the key of the row of that number. Raises SourceError ``TM-MY-030`` when it is not one."""
-        if limit is None and all(column.on_bad_value == "text" for _, column in self._columns):
+        if limit is None and all(c.on_bad_value == "text" and c.charset not in HALVES for _, c in self._columns):
             raise self._unfitting() from None
         texts = self._split(row)
         key = self._key_text(row)
@@ -314,7 +321,8 @@ class RepairedRows:
         except MISFITS as error:
             name, column = self._columns[place]
             unfit = f"a value is not written as type {column.data_type} should be"
-            settled = self._repairs.settle(name, column.on_bad_value, error, text, unfit=unfit)
+            raw = joined_halves(column.charset, digits=True)(text) if column.charset in HALVES else text
+            settled = self._repairs.settle(name, column.on_bad_value, error, raw, unfit=unfit)
         return "null" if settled is None else self._conversions[place](settled)
 
     def _shrink(self, members: list[str], limit: int) -> None:

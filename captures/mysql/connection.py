@@ -22,6 +22,7 @@ from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, Event
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition
 from captures.mysql.session import Session, asking
+from captures.mysql.wire import read_packet, send_command, socket_of
 from protocol.errors import SourceError
 
 HEARTBEAT_SECONDS = 10
@@ -108,7 +109,7 @@ class BinlogConnection:
                 self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
                 self.checksums = self._prepare(position)
                 self._dump(position)
-            self._socket: Any = self._session.connection._sock
+            self._socket: Any = socket_of(self._session.connection)
             self._socket.setblocking(False)
             self._watch = None if beside is None else HangUpWatch(beside, self._socket.fileno())
         except BaseException:
@@ -143,20 +144,22 @@ class BinlogConnection:
         connection = self._session.connection
         host = b"tidemark"
         registration = struct.pack("<IB", self._server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
-        connection._execute_command(_COM_REGISTER_SLAVE, registration)
-        connection._read_packet()
+        send_command(connection, _COM_REGISTER_SLAVE, registration)
+        read_packet(connection)
         file = position.file.encode()
         if self._session.mariadb and (position.gtids or not file):
-            connection._execute_command(_COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
+            send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
         elif position.gtids or not file:
             encoded = MysqlGtids(position.gtids).encode()
             head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
-            connection._execute_command(_COM_BINLOG_DUMP_GTID, head + encoded)
+            send_command(connection, _COM_BINLOG_DUMP_GTID, head + encoded)
         else:
-            # Beyond four gigabytes the file is read from its begin, and passed over up to there.
-            offset = position.offset if position.offset <= _MAX_OFFSET else _FIRST_EVENT
+            # From the event before, which tells whether it is the log that was read. Beyond four gigabytes the file is
+            # read from its begin, and passed over up to there.
+            start = position.last.start if position.last is not None and position.last.start else position.offset
+            offset = start if start <= _MAX_OFFSET else _FIRST_EVENT
             head = struct.pack("<IHI", offset, 0, self._server_id)
-            connection._execute_command(_COM_BINLOG_DUMP, head + file)
+            send_command(connection, _COM_BINLOG_DUMP, head + file)
 
     # Packets.
 

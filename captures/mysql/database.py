@@ -96,7 +96,12 @@ class MysqlDatabase:
         policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
         for failure in quarantine_failures("TM-MY-023", endpoint.on_bad_value, policies):
             raise failure
-        return MysqlSource(endpoint, bindings, resources, only_reads=only_reads)
+        stored = self._state.get("bindings")
+        states = stored if isinstance(stored, dict) else {}
+        layouts = {
+            key: state["layout"] for key, state in states.items() if isinstance(state, dict) and "layout" in state
+        }
+        return MysqlSource(endpoint, bindings, resources, only_reads=only_reads, layouts=layouts)
 
 
 @contextlib.contextmanager

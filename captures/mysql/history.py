@@ -6,7 +6,8 @@ something on every server of the same history: so a capture moves to another ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 
 import pymysql
 
@@ -108,17 +109,21 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
     if size is None:
         if files and stored.order > LogPosition(files[-1].name, files[-1].size).order:
             raise LostPosition("TM-MY-016", f"the binary log of {config.where} was reset: it has no {stored.file} yet")
-        if not by_gtids or session.mariadb:
+        if not by_gtids:
             raise LostPosition("TM-MY-015", f"{config.where} has purged {stored.file}, at which the capture stands")
-        _check_mysql_history(session, config, stored)  # Perhaps nothing came after it in that file.
+        # Perhaps nothing came after it in that file.
+        (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
         return stored.elsewhere()
     here = stored.offset <= size and _is_boundary(session, stored)
     if here and session.mariadb and by_gtids:
+        # All that comes after it is there, whatever the server has forgotten of what was before.
+        domains = {domain for domain, _ in _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))}
+        stored = replace(stored, gtids=_of_domains(stored.gtids, domains) or stored.gtids)
         at = _gtids_at(session, stored.file, stored.offset)
         if at is None:
-            _check_mariadb_history(session, config, stored)
+            _check_mariadb_has_read(session, config, stored, {})
         else:
-            here = _canonical(at) == _canonical(stored.gtids)
+            here = _of_domains(at, domains) == _canonical(stored.gtids)
     if not here:
         raise LostPosition(
             "TM-MY-016", f"{stored.file} of {config.where} is not the one that the capture has read: the log was reset"
@@ -144,28 +149,44 @@ def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPo
 
 
 def _check_mariadb_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
+    """That the server has what was read, and all that comes after it. Raises LostPosition."""
     files = log_files(session)
-    state = _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))
     oldest = _last_numbers((_gtids_at(session, files[0].name, _FIRST_EVENT) or "") if files else "")
-    read: dict[int, int] = {}
-    for gtid in stored.gtids.split(","):
-        domain, server, number = map(int, gtid.split("-"))
-        if state.get((domain, server), 0) < number:
-            raise LostPosition(
-                "TM-MY-016",
-                f"the binary log of {config.where} does not have transaction {gtid}, up to which the capture has read: "
-                "it is another server, was reset or restored, or a failover lost it",
-            )
-        read[domain] = number
+    _check_mariadb_has_read(session, config, stored, oldest)
+    read = {domain: number for (domain, _), number in _last_numbers(stored.gtids).items()}
     for (domain, _), number in oldest.items():
         if number > read.get(domain, 0):
             raise LostPosition("TM-MY-015", f"{config.where} has purged its binary logs beyond {stored.gtids}")
 
 
+def _check_mariadb_has_read(
+    session: Session, config: EndpointConfig, stored: LogPosition, oldest: Mapping[tuple[int, int], int]
+) -> None:
+    """That the server has executed what was read. Raises LostPosition.
+
+    Args:
+        oldest: The last numbers before the oldest file. A domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away is
+            there still.
+    """
+    state = _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))
+    for of, number in _last_numbers(stored.gtids).items():
+        if max(state.get(of, 0), oldest.get(of, 0)) < number:
+            raise LostPosition(
+                "TM-MY-016",
+                f"the binary log of {config.where} does not have transaction {of[0]}-{of[1]}-{number}, up to which the "
+                "capture has read: it is another server, was reset or restored, or a failover lost it",
+            )
+
+
 def _is_boundary(session: Session, stored: LogPosition) -> bool:
-    """Whether an event begins at the position, or the file ends there: in another file it would be by chance."""
+    """Whether an event begins at the position, or the file ends there, and the event before it begins where it did.
+
+    In another file that would be by chance, of which the log's stream tells: see ``captures.mysql.log_place``.
+    """
+    before = [] if stored.last is None or not stored.last.start else [stored.last.start]
     try:
-        session.rows(f"SHOW BINLOG EVENTS IN %s FROM {stored.offset} LIMIT 1", stored.file)
+        for offset in (*before, stored.offset):
+            session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT 1", stored.file)
     except pymysql.OperationalError as error:
         if error.args[0] != pymysql.constants.ER.ERROR_WHEN_EXECUTING_COMMAND:
             raise
@@ -180,6 +201,11 @@ def _gtids_at(session: Session, file: str, offset: int) -> str | None:
     """
     found = session.value("SELECT BINLOG_GTID_POS(%s, %s)", file, offset)
     return None if found is None else str(found)
+
+
+def _of_domains(gtids: str, domains: Container[int]) -> str:
+    """MariaDB: a position without the domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away."""
+    return _canonical(",".join(each for each in gtids.split(",") if each and int(each.partition("-")[0]) in domains))
 
 
 def _canonical(gtids: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from captures.bad_values import BadValues
 from captures.interface import LogBatch, LostPosition
@@ -20,7 +20,7 @@ from captures.mysql.log_tables import Tables
 from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.open_transaction import OpenTransaction
 from captures.mysql.position import LogPosition, PreparedPlace
-from captures.mysql.prepared import HELD_BYTES, HeldEvent, Prepared
+from captures.mysql.prepared import HELD_BYTES, Committing, HeldEvent, Prepared
 from captures.mysql.recall import Recall, not_recalled
 from captures.mysql.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.row_sink import Sink
@@ -83,12 +83,14 @@ class BinlogLog:
         self._failure: SourceError | None = None
         self.position = start.order
         self.committed_at: float | None = None
+        self._committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
         self._connection = self._connected(start)
         self._server = self._connection.server
         self._tables = LoggedTables(
             tables, names_columns=self._connection.names_columns, mariadb=mariadb, on_statement=on_statement
         )
         self._boundary = self._began = start.file, start.offset
+        self._last = start.last
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
@@ -105,7 +107,13 @@ class BinlogLog:
     def log_position(self) -> LogPosition:
         """How far whole transactions were read: what the state keeps."""
         prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
-        return LogPosition(*self._boundary, str(self._gtids), prepared)
+        last = None if self._keeps_gtids else self._last
+        return LogPosition(*self._boundary, str(self._gtids), prepared, last)
+
+    @property
+    def committing(self) -> Collection[str]:
+        """The xids whose XA COMMIT was read, and that may not be visible yet; MySQL tells by GTIDs."""
+        return () if self._committing is None else self._committing.xids
 
     def track(self, bindings: frozenset[int]) -> None:
         self._next_tracked = bindings
@@ -170,6 +178,8 @@ class BinlogLog:
 
     def _read(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         taken = 0
+        if self._committing is not None:
+            self._committing.forget()
         event = self._next_event()
         if event is None:
             self._connection.wait(wait, wakeup)
@@ -195,8 +205,12 @@ class BinlogLog:
     def _event(self, event: Event, batch: LogBatch) -> None:
         data, text, start, end, kind, timestamp, server_id, size, log_position, flags = event
         in_log = not flags & events.ARTIFICIAL and self._payload is None
-        if in_log and self._place.move(kind, size, log_position):
-            return
+        if in_log:
+            passed = self._place.move(kind, size, log_position)
+            if not self._keeps_gtids:
+                self._place.note(kind, data, start - events.HEADER, end, passed=passed)
+            if passed:
+                return
         if self._recalled is not None and self._recalled.passes_over(kind):
             return
         if kind in ROW_EVENTS:
@@ -222,6 +236,8 @@ class BinlogLog:
         if place.base + place.offset > self.position:
             self.position = place.order
             self._boundary = place.file, place.offset
+            if not self._keeps_gtids:
+                self._last = place.last
 
     def _other(self, kind: int, body: bytes, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
@@ -229,6 +245,7 @@ class BinlogLog:
             self._place.rotate(*events.read_rotate(body))
             self._maps.clear()  # A transaction maps its tables anew, by numbers that are others after each ALTER.
         elif kind == events.FORMAT_DESCRIPTION:
+            self._place.created(timestamp)
             if self._open is not None and self._recalled is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
                 self._open = None
@@ -293,13 +310,16 @@ class BinlogLog:
         finished = transaction.finished(self.position)
         if finished is not None:
             if isinstance(self._gtids, MariadbGtids):
-                finished.txn = transaction_id(transaction.gtid, self._connection.server, self.position)
+                server = self._connection.server
+                finished.txn = transaction_id(transaction.gtid, server, self.position, transaction.ends)
             batch.transactions.append(finished)
 
     def _over(self, transaction: OpenTransaction) -> None:
         if transaction.gtid and self._keeps_gtids:
             self._gtids.add(transaction.gtid)
         self._prepared.pop(transaction.ends, None)
+        if transaction.ends and self._committing is not None:
+            self._committing.add(transaction.ends)
         self._open = None
         self._boundary_here()
 
@@ -375,9 +395,11 @@ class BinlogLog:
             return
         if table.decoder is None or not table.decoder.has_key:
             counts = self._place.order if self._recalled is None else self._recalled.after.order
-            if self._tables.leaves_out(table, transaction.gtid, counts, batch):
+            if self._tables.leaves_out(table, transaction.gtid, counts, transaction.ends, batch):
                 transaction.pass_over()
                 return
+        if table.as_of and table.as_of < self._place.order:
+            table.as_of = 0
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
         try:
             transaction.rows(table, what, data, text, at, end, place, batch)
@@ -418,6 +440,8 @@ class BinlogLog:
             self._count_prepared(transaction, xid, held, timestamp, batch)
         else:
             self._prepared[xid] = held
+            if self._committing is not None:
+                self._committing.prepared(xid)
             self._over(transaction)
 
     def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
@@ -450,7 +474,7 @@ class BinlogLog:
             if table.binding in self._left_out:
                 batch.passed.add(table.binding)
                 transaction.pass_over()
-            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, batch):
+            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
                 transaction.pass_over()
             else:
                 text = rows.decode("latin-1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from captures.interface import LogBatch
@@ -16,7 +16,7 @@ from captures.mysql.statements.actions import Action, Change
 from captures.mysql.statements.changes import changes
 from captures.mysql.statements.temporary import SessionId, TemporaryTables
 from captures.mysql.statements.tokens import Name
-from captures.mysql.table_map import charset_of, read_table_map
+from captures.mysql.table_map import read_table_name
 from captures.mysql.unlogged_alterations import UnloggedAlterations
 from captures.table_changes import Consequence
 from protocol.codec import encode
@@ -91,10 +91,8 @@ class LoggedTables:
             self.set_aside(table.binding, table.unfit, batch)
             table = None
         self._known[key] = table
-        if table is None:
-            name = read_table_map(body, mariadb=self._mariadb)
-            if (left_out := self._tables.left_out(name.schema, name.table)) is not None:
-                self._left_out[key] = left_out
+        if table is None and (left_out := self._tables.left_out(*read_table_name(body))) is not None:
+            self._left_out[key] = left_out
         if table is not None:
             self._named[table.binding] = table.named
             if table.rekeyed:
@@ -194,7 +192,7 @@ class LoggedTables:
         if number is None:
             return query.text
         try:
-            recode = self._tables.recode(charset_of(number) or "utf8mb4") or str
+            recode = self._tables.recode(self._tables.charset_of(number)) or str
             return recode(query.text.decode("latin-1")).encode("latin-1")
         except (ValueError, LookupError):
             return query.text  # Bytes that are no text, perhaps in a string: the names are as good as they were.
@@ -253,7 +251,7 @@ class LoggedTables:
             # Rows of since then were read by the columns of before.
             self._replaced(bound, batch)
 
-    def leaves_out(self, table: LoggedTable, gtid: str, position: int, batch: LogBatch) -> bool:
+    def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
         """Whether the snapshot in which a table without a key is read has what a transaction does to it.
 
         Where that cannot be told the table is read again.
@@ -261,8 +259,9 @@ class LoggedTables:
         Args:
             gtid: The transaction's.
             position: In the log, where what it does counts.
+            xid: Of the prepared transaction that it commits, empty for none.
         """
-        left_out = self._tables.leaves_out(table.binding, gtid, position)
+        left_out = self._tables.leaves_out(table.binding, gtid, position, xid)
         if left_out is None:
             batch.restarted.add(table.binding)
         return left_out is not False
@@ -274,6 +273,10 @@ class LoggedTables:
     def without_prepared(self) -> set[int]:
         """See ``captures.mysql.log_tables.Tables``."""
         return self._tables.without_prepared()
+
+    def still_prepared(self) -> Collection[str]:
+        """See ``captures.mysql.log_tables.Tables``."""
+        return self._tables.still_prepared()
 
     def _read_again(self, bound: BoundTable, batch: LogBatch) -> BoundTable | None:
         """Takes the table as the catalog has it now; None where it cannot be captured so."""

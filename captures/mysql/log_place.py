@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
+from captures.interface import LostPosition
 from captures.mysql import events
-from captures.mysql.position import LogPosition, position
+from captures.mysql.events import HEADER
+from captures.mysql.position import LastEvent, LogPosition, position
 from captures.mysql.row_events import ROW_EVENTS
 from protocol.errors import SourceError
 
 _FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
 _WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
+
+
+_FIRST_EVENT = 4
+"""Where a file's first event begins, which says when it was made."""
+
+_UNCHANGING = 13
+"""Bytes of an event's header that are always the same: its place and its flags are not, as it is sent."""
 
 
 class LogPlace:
@@ -28,6 +39,19 @@ class LogPlace:
         # The server may send what lies before the place: its protocol has no room for large offsets.
         self._passed_to = start.order if start.file and not start.gtids else 0
         self._silence = (0, 0)
+        self._expected = None if start.gtids else start.last
+        self._created = 0
+        self._noted = b"", 0, 0
+
+    @property
+    def last(self) -> LastEvent:
+        """The event that was noted last."""
+        data, start, end = self._noted
+        if not data or self.event_start <= _FIRST_EVENT:
+            return LastEvent(0, 0, self._created)
+        view = memoryview(data)
+        checksum = crc32(view[start + HEADER : end], crc32(view[start : start + _UNCHANGING]))
+        return LastEvent(self.event_start, checksum, self._created)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.event_start}"
@@ -57,8 +81,32 @@ class LogPlace:
         self.event_start = self.offset - size
         return self._passed_to > self.base + self.event_start and kind not in _FILE_EVENTS
 
+    def note(self, kind: int, data: bytes, start: int, end: int, *, passed: bool) -> None:
+        """An event, with its header at ``start`` of ``data``; ``passed`` over where it lies before the place that was
+        asked for. Raises LostPosition ``TM-MY-016`` when the one before that place is not what it was.
+        """
+        self._noted = data, start, end
+        expected = self._expected
+        if expected is None or not expected.start or kind in _FILE_EVENTS or self.event_start < expected.start:
+            return
+        self._expected = None
+        if not passed or self.last[:2] != expected[:2]:
+            raise self._another()
+
+    def created(self, timestamp: int) -> None:
+        """The file was made then. Raises LostPosition ``TM-MY-016`` when it is not the one that was read."""
+        self._created = timestamp
+        expected = self._expected
+        if expected is not None and expected.created not in (0, timestamp):
+            raise self._another()
+
+    def _another(self) -> LostPosition:
+        return LostPosition("TM-MY-016", f"the log at {self} is not the one that the capture has read: it was reset")
+
     def rotate(self, file: str, offset: int) -> None:
         """The log goes on in another file."""
+        if file != self.file:
+            self._expected, self._created, self._noted = None, 0, (b"", 0, 0)
         self.file, self.offset = file, offset
         self.base = position(file, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,6 +30,7 @@ class BoundTable:
         identity: Changes with the key and with what orders its values: then a scan cannot go on.
         hashed: Names of the columns of which documents have hashes, made with ``salt``.
         policies: What is done with bad values.
+        past: Columns that the table had before, by name.
     """
 
     binding: int
@@ -42,6 +44,7 @@ class BoundTable:
     hashed: frozenset[str] = frozenset()
     salt: bytes = field(default=b"", repr=False)
     policies: Policies = STOP
+    past: Mapping[str, Column] = field(default_factory=dict)
 
 
 class Tables(Protocol):
@@ -90,8 +93,14 @@ class Tables(Protocol):
             The table with them, and the document schema when it is not the one that was announced last.
         """
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+    def still_prepared(self) -> Collection[str]:
+        """The xids of XA transactions that are prepared, or whose commit is not over. Raises SourceError."""
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
         """See ``captures.mysql.snapshot_scans.SnapshotScans``."""
 
     def recode(self, charset: str) -> Recode | None:
         """What recodes texts as this server does. Raises SourceError; see ``captures.mysql.charsets.RecodeOf``."""
+
+    def charset_of(self, collation: int) -> str:
+        """See ``captures.mysql.charsets.Charsets.of_collation``. Raises SourceError."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from backfill.keys import Key, TouchedKeys
+from captures.interface import UnfitValues
 from captures.mysql import table_map
 from captures.mysql.bindings import origin_members
 from captures.mysql.catalog import HASH_COLUMN
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
+from captures.mysql.layouts import unsaid
 from captures.mysql.log_rows import RowDecoder
 from captures.mysql.log_tables import BoundTable, Tables
 from captures.mysql.row_images import DecodedTable
-from captures.mysql.table_map import LoggedColumn, TableMap, read_table_map
+from captures.mysql.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -31,6 +33,8 @@ class LoggedTable:
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
+        as_of: Where the catalog was read from which the columns are, if the log was not read to there: rows before it
+            may be others. 0 where they cannot.
     """
 
     binding: int
@@ -40,6 +44,7 @@ class LoggedTable:
     new_schema: JsonObject | None = None
     unfit: SourceError | None = None
     rekeyed: bool = False
+    as_of: int = 0
     # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
     transaction: int = -1
     source: str = ""
@@ -48,54 +53,86 @@ class LoggedTable:
     incomplete: list[Key] = field(default_factory=list)
 
 
+_EXCLUDE = "Leave the column out with `exclude: [{}]`."
 _BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 
 
 def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable | None:
     """The captured table that a TABLE_MAP event names; None when no binding captures it.
 
-    Columns come from the event where it names them, otherwise from the catalog, which is read again when its columns
-    are not those of the event. Raises SourceError.
+    Columns come from the event where it names them, otherwise from what is known of the table, and the catalog is read
+    again when those are not the columns of the event. Raises SourceError.
     """
     try:
-        logged = read_table_map(body, mariadb=mariadb)
+        name = read_table_name(body)
+        bound = tables.bound(*name)
+        if bound is None:
+            return None
+        logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
     except (ValueError, LookupError):
         raise SourceError("TM-MY-044", "a TABLE_MAP event that is not as the format says") from None
-    bound = tables.bound(logged.schema, logged.table)
-    if bound is None:
-        return None
     identity = bound.identity
-    unfit: SourceError | None = None
-    columns = match_columns(logged, bound.columns, tables.recode)
-    if columns is None or any(column is None for column in columns):
-        fresh = tables.refresh(bound.binding)
-        if isinstance(fresh, SourceError):
-            unfit = fresh
-        else:
-            bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
-    name = f"{logged.schema}.{logged.table}"
-    origin = origin_members(logged.schema, logged.table).decode("latin-1")
-    known = None
-    if columns is not None:
-        known = tuple(c or described(logged.columns[i], tables.recode) for i, c in enumerate(columns))
-    if known is None or not set(bound.key) <= {column.name for column in known}:
-        return LoggedTable(bound.binding, None, logged.named, origin, unfit=unfit)
-    if not logged.named:
-        _check_labels(known, bound.emitted, name)
+    origin = origin_members(*name).decode("latin-1")
+    try:
+        bound, known = _columns(logged, bound, tables)
+        if known is None or not set(bound.key) <= {column.name for column in known}:
+            return LoggedTable(bound.binding, None, logged.named, origin)
+        _check_texts(known, bound, tables, ".".join(name), named=logged.named)
+    except _Unfit as unfit:
+        return LoggedTable(bound.binding, None, logged.named, origin, unfit=unfit.why)
     bound, new_schema = tables.adopt(bound.binding, known)
     names = [column.name for column in known]
     places = tuple(names.index(key) for key in bound.key)
     decoded = DecodedTable(
-        logged.columns,
+        tuple(map(_with_fraction, logged.columns, known)),
         tuple(_in_documents(column, bound) for column in known),
         places,
         tuple(known[place] for place in places),
         bound.tinyint1_as_bool,
         tables.recode,
     )
-    decoder = RowDecoder(bound.binding, decoded, name)
+    decoder = RowDecoder(bound.binding, decoded, ".".join(name))
+    as_of = bound.as_of if not logged.named or any(map(unsaid, known)) else 0
     rekeyed = bound.identity != identity
-    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed)
+    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed, as_of=as_of)
+
+
+def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:
+    """MariaDB's old fractions of a second are in the rows, and not in what the event says of them."""
+    return replace(logged, scale=column.fraction) if logged.type in _WITHOUT_FRACTION and column.fraction else logged
+
+
+class _Unfit(Exception):
+    """The table cannot be captured as it is now."""
+
+    def __init__(self, why: SourceError) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[BoundTable, tuple[Column, ...] | None]:
+    """The table, and its columns in the order of the log's rows; None when they cannot be told.
+
+    Raises SourceError when the server cannot be asked, _Unfit.
+    """
+    columns = match_columns(logged, bound.columns, tables.recode)
+    if columns is None or any(column is None for column in columns):
+        fresh = tables.refresh(bound.binding)
+        if isinstance(fresh, SourceError):
+            raise _Unfit(fresh)
+        bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
+    if columns is None:
+        return bound, None
+    known = (column or _gone(here, bound, tables) for here, column in zip(logged.columns, columns, strict=True))
+    return bound, tuple(known)
+
+
+def _gone(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column:
+    """A column that the table does not have any more."""
+    before = bound.past.get(logged.name or "")
+    if before is not None and fits(logged, before):
+        return _as_logged(logged, before, tables.recode)
+    return described(logged, tables.recode)
 
 
 def _in_documents(column: Column, bound: BoundTable) -> Column | None:
@@ -108,17 +145,24 @@ def _in_documents(column: Column, bound: BoundTable) -> Column | None:
     )
 
 
-def _check_labels(columns: Sequence[Column], emitted: Container[str], table: str) -> None:
-    """Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
+def _check_texts(columns: Sequence[Column], bound: BoundTable, tables: Tables, table: str, *, named: bool) -> None:
+    """Whether the texts of columns can be told. Raises SourceError when the server cannot be asked, _Unfit.
 
-    Raises SourceError ``TM-MY-032``.
+    Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
     """
     for column in columns:
-        beyond = column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels)
-        if beyond and column.name in emitted:
-            raise SourceError(
-                "TM-MY-032", f"column {column.name} of {table} may have labels that the catalog cannot show"
+        if column.name not in bound.emitted or column.charset is None:
+            continue
+        try:
+            tables.recode(column.charset)
+        except LookupError:
+            reason = (
+                f"column {column.name} of {table} is in {column.charset} in the log, which the server does not know"
             )
+            raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(column.name))) from None
+        if not named and column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels):
+            reason = f"column {column.name} of {table} may have labels that the catalog cannot show"
+            raise _Unfit(UnfitValues("TM-MY-032", reason))
 
 
 def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: RecodeOf) -> tuple[Column | None, ...] | None:
@@ -168,7 +212,8 @@ def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> t
         texts = (recode(label.decode("latin-1")) for label in logged.labels or ())
         return tuple(text.encode("latin-1").decode() for text in texts)
     except (ValueError, LookupError):
-        raise SourceError("TM-MY-031", f"column {logged.name}: its labels are not texts in {charset}") from None
+        reason = f"column {logged.name}: its labels are not texts in {charset}"
+        raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(logged.name))) from None
 
 
 def _same_charset(one: str, other: str) -> bool:
@@ -196,6 +241,7 @@ _PLAIN = {
     table_map.VECTOR: "vector",
 }
 _FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
+_WITHOUT_FRACTION = frozenset((table_map.TIME, table_map.DATETIME, table_map.TIMESTAMP))
 _FIXED = {"uuid": 16, "inet6": 16, "inet4": 4}
 _VECTOR_ITEM = 4
 """Bytes of a vector's number."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from captures.mysql import binary_values, table_map
-from captures.mysql.binary_values import decimal_bytes, fraction_bytes
+from captures.mysql.binary_values import HIRES_DATETIME_BYTES, HIRES_TIME_BYTES, decimal_bytes, fraction_bytes
 from captures.mysql.calendar_days import CALENDAR
 from captures.mysql.charsets import RecodeOf
 from captures.mysql.columns import Column
@@ -42,6 +42,9 @@ NAMES: dict[str, object] = {
     "time_text": binary_values.time_text,
     "old_datetime_text": binary_values.old_datetime_text,
     "old_time_text": binary_values.old_time_text,
+    "hires_datetime_text": binary_values.hires_datetime_text,
+    "hires_timestamp_text": binary_values.hires_timestamp_text,
+    "hires_time_text": binary_values.hires_time_text,
     "inflated": binary_values.inflated,
     "uuid_text": binary_values.uuid_text,
     "inet4_text": binary_values.inet4_text,
@@ -140,7 +143,7 @@ def _skipped(logged: LoggedColumn, place: str) -> ValueReader:
         table_map.TIMESTAMP: ("I", 4),
         table_map.DATETIME: ("Q", 8),
     }
-    if kind in fixed:
+    if kind in fixed and not logged.scale:
         codes, size = fixed[kind]
         return ValueReader(codes, [v], size)
     if kind == table_map.ENUM:
@@ -156,11 +159,15 @@ def _bytes(logged: LoggedColumn) -> int:
             return decimal_bytes(logged.size, logged.scale)
         case table_map.BIT:
             return (logged.size + 7) // 8
-        case table_map.DATE | table_map.NEWDATE | table_map.TIME:
+        case table_map.DATE | table_map.NEWDATE:
             return 3
+        case table_map.TIME:
+            return HIRES_TIME_BYTES[logged.scale]
+        case table_map.DATETIME:
+            return HIRES_DATETIME_BYTES[logged.scale]
         case table_map.SET:
             return logged.size
-        case table_map.TIMESTAMP2:
+        case table_map.TIMESTAMP | table_map.TIMESTAMP2:
             return 4 + fraction_bytes(logged.scale)
         case table_map.DATETIME2:
             return 5 + fraction_bytes(logged.scale)
@@ -276,6 +283,9 @@ class _Describer:
         read_datetime(self._reader, self._place, self._logged.scale, days=f"{self._any}DAYS")
 
     def _timestamp(self) -> None:
+        if self._logged.type == table_map.TIMESTAMP and self._logged.scale:
+            self._moment(f"hires_timestamp_text({self._v}, {self._logged.scale})", "Z")
+            return
         big = self._logged.type == table_map.TIMESTAMP2
         days = f"{self._any}EPOCH_DAYS"
         read_timestamp(self._reader, self._place, self._logged.scale, big=big, days=days)
@@ -286,14 +296,21 @@ class _Describer:
         self._quoted(f"{{t{self._place}}}")
 
     def _old_datetime(self) -> None:
-        self._prepare(f"{self._v} = old_datetime_text({self._v})")
-        day = f"{self._v}[:10]"
-        self._quoted(f"{{{day if self._any else f'CALENDAR[{day}]'}}}T{{{self._v}[11:]}}")
-        self._reader.key = f"{{{self._v}}}"
+        scale = self._logged.scale
+        self._moment(f"hires_datetime_text({self._v}, {scale})" if scale else f"old_datetime_text({self._v})", "")
 
     def _old_time(self) -> None:
-        self._prepare(f"{self._v} = old_time_text({self._v})")
+        scale = self._logged.scale
+        text = f"hires_time_text({self._v}, {scale})" if scale else f"old_time_text({self._v})"
+        self._prepare(f"{self._v} = {text}")
         self._quoted(f"{{{self._v}}}")
+
+    def _moment(self, text: str, zone: str) -> None:
+        """A day and a clock, from the source of their text."""
+        self._prepare(f"{self._v} = {text}")
+        day = f"{self._v}[:10]"
+        self._quoted(f"{{{day if self._any else f'CALENDAR[{day}]'}}}T{{{self._v}[11:]}}{zone}")
+        self._reader.key = f"{{{self._v}}}"
 
     _METHODS: ClassVar[dict[int, str]] = {
         table_map.YEAR: "_year",

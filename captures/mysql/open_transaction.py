@@ -13,6 +13,7 @@ from captures.mysql.prepared import Prepared
 from captures.mysql.row_sink import Sink
 from captures.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
@@ -64,19 +65,35 @@ class OpenTransaction:
         if table.transaction != self._number:
             self._enter(table)
         if table.decoder is None:
-            # What these rows say cannot be told: the table is read again, and nothing that was read before counts.
-            batch.restarted.add(table.binding)
-            if table.touched is not None:
-                table.touched.truncate()
+            self._unknown(table, batch)
             return
         sink = Sink([] if returned else batch.lines, table.touched, table.incomplete)
         row = self.row
-        after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
+        lines = len(sink.lines)
+        try:
+            after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
+            if table.as_of:
+                b"".join(sink.lines[lines:]).decode()
+        except (SourceError, UnicodeDecodeError):
+            if not table.as_of:
+                raise
+            # They are not as the catalog says, which is of a later place in the log.
+            del sink.lines[lines:]
+            table.decoder.repairs.counts.clear()
+            self._unknown(table, batch)
+            return
         if bad := table.decoder.repairs.counts:
             batch.bad.setdefault(table.binding, Counter()).update(bad)
             bad.clear()
         if row is not None:
             self.row = after
+
+    @staticmethod
+    def _unknown(table: LoggedTable, batch: LogBatch) -> None:
+        """What rows say cannot be told: the table is read again, and nothing that was read before counts."""
+        batch.restarted.add(table.binding)
+        if table.touched is not None:
+            table.touched.truncate()
 
     def pass_over(self) -> None:
         """An event's rows, of a table that is not captured.

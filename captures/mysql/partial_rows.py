@@ -62,13 +62,14 @@ class PartialRows:
             changed = {p for i, p in enumerate(self._json) if data[at + (i >> 3)] >> (i & 7) & 1}
             at += (len(self._json) + 7) // 8
         new, new_parts, at = self._after.parts(data, text, at)
-        self._print_json(old, new, changed)
-        self._update(old, old_parts, new, new_parts, place, documents, sink)
+        known = self._print_json(old, new, changed)
+        self._update(old, old_parts, new, new_parts, place, documents, sink, all_known=known)
         return at
 
-    def _print_json(self, old: Members, new: Members, changed: set[int]) -> None:
-        """Turns stored values and changes into members."""
+    def _print_json(self, old: Members, new: Members, changed: set[int]) -> bool:
+        """Turns stored values and changes into members; False when one changed and the log does not have it."""
         table = self._decoder.table
+        known = True
         for place in self._decoder.emitted:
             if table.logged[place].type != JSON:
                 continue
@@ -82,11 +83,12 @@ class PartialRows:
                     tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
                     new[place] = label + self._json_member(place, print_tree(tree))
                 else:
-                    new[place] = None  # changes to a value that the log does not have
+                    new[place], known = None, False  # changes to a value that the log does not have
             if was is not None and was.startswith(RAW):
                 old[place] = label + self._json_member(place, json_text(was[len(RAW) :].encode("latin-1")))
             if new[place] is None and place in changed:
                 old[place] = None  # not what the row has now
+        return known
 
     def _json_member(self, place: int, text: str) -> str:
         column = self._decoder.table.columns[place]
@@ -101,7 +103,10 @@ class PartialRows:
         place: str,
         documents: list[str],
         sink: Sink,
+        *,
+        all_known: bool = True,
     ) -> None:
+        """Writes an update. Unless all that changed is known, what a consumer has of the row is no help."""
         old_key = self._key(old_parts)
         key = self._key([now if now is not None else was for was, now in zip(old_parts, new_parts, strict=True)])
         members = [now if now is not None else was for was, now in zip(old, new, strict=True)]
@@ -114,7 +119,7 @@ class PartialRows:
             documents.append(self._line("c", next_place(place), members, ""))
             sink.split = True
             self._touch(sink, old_key, partial=False, inserted=False)
-        self._touch(sink, key, partial=partial, inserted=key != old_key)
+        self._touch(sink, key, partial=partial, inserted=key != old_key or not all_known)
 
     def _key(self, parts: Members) -> Key:
         known = [part for part in parts if part is not None]
@@ -126,7 +131,7 @@ class PartialRows:
         if sink.touched is not None:
             sink.touched.add(key, partial, inserted)
         elif partial and inserted:
-            # Nobody downstream has the missing columns under this key: the row must be read again.
+            # Nobody downstream has the missing columns of this row: it must be read again.
             sink.incomplete.append(key)
 
     def _missing(self, members: Members) -> str:

@@ -12,7 +12,7 @@ OFFSET_BITS = 40
 """An offset's share of a position as an integer: files of up to a terabyte."""
 
 _NUMBERED = re.compile(r".*\.(\d+)")
-_TEXT = re.compile(r"([^;]*):(\d+);([^;]*)(?:;(.*))?")
+_TEXT = re.compile(r"([^;]*):(\d+);([^;]*)(?:;([^;]*))?(?:;(\d+)-(\d+)-(\d+))?")
 _PREPARED = re.compile(r"(x'[0-9a-f]*',x'[0-9a-f]*',-?\d+)@([^;@]*):(\d+)@([^ @]*)@([^ @]*)")
 
 
@@ -32,6 +32,20 @@ class PreparedPlace(NamedTuple):
     before: str = ""
 
 
+class LastEvent(NamedTuple):
+    """What tells, without GTIDs, whether a log is the one that was read.
+
+    Attributes:
+        start: Where the event before a place begins in its file; 0 where there is none.
+        checksum: CRC32 of its header up to its size, and of its body.
+        created: When the server made the file, in seconds since 1970; 0 when it was not read from its begin.
+    """
+
+    start: int
+    checksum: int
+    created: int
+
+
 @dataclass(frozen=True, slots=True)
 class LogPosition:
     """A place between two transactions.
@@ -42,12 +56,14 @@ class LogPosition:
         gtids: The set of every transaction before (MySQL), the last one of each domain (MariaDB); empty without GTIDs.
         prepared: Where the XA transactions begin that were prepared before this place and not ended: their rows come
             before it, and are documents only after it.
+        last: The event before it; None with GTIDs, or when it is not known.
     """
 
     file: str
     offset: int
     gtids: str = ""
     prepared: dict[str, PreparedPlace] = field(default_factory=dict)
+    last: LastEvent | None = None
 
     @property
     def order(self) -> int:
@@ -64,6 +80,8 @@ class LogPosition:
         prepared = " ".join(
             f"{xid}@{file}:{offset}@{gtid}@{before}" for xid, (file, offset, gtid, before) in self.prepared.items()
         )
+        if self.last is not None:
+            return f"{text};{prepared};{'-'.join(map(str, self.last))}"
         return f"{text};{prepared}" if prepared else text
 
 
@@ -82,9 +100,10 @@ def parse_position(text: str) -> LogPosition:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position in a binary log")
-    file, offset, gtids, prepared = match.groups()
+    file, offset, gtids, prepared, *event = match.groups()
     found = _PREPARED.findall(prepared or "")
     if prepared and len(found) != prepared.count(" ") + 1:
         raise SourceError("TM-MY-055", f"{text[:80]!r} is not a position in a binary log")
     places = {xid: PreparedPlace(at, int(place), gtid, before) for xid, at, place, gtid, before in found}
-    return LogPosition(file, int(offset), gtids, places)
+    last = None if event[0] is None else LastEvent(*map(int, event))
+    return LogPosition(file, int(offset), gtids, places, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 
 from captures.mysql.logged_tables import LoggedTable
@@ -9,6 +10,9 @@ from captures.mysql.position import PreparedPlace
 
 HELD_BYTES = 64 * 1024 * 1024
 """Rows of prepared transactions that are held in memory, over all of them. The log is read again for the others."""
+
+REMEMBERED = 1_000
+"""Commits of prepared transactions after which it is asked which of them are not over."""
 
 _EVENT_BYTES = 128
 """What an event takes in memory besides its rows."""
@@ -50,3 +54,35 @@ class Prepared:
             return
         self.events.append(event)
         self.size += size
+
+
+class Committing:
+    """Xids whose XA COMMIT was read from the log, and that snapshots may not show yet.
+
+    Args:
+        prepared: Those that were prepared before the place where the log is begun, and did not end before it.
+        still_prepared: Asks which xids are prepared, or not over: what is not among them is visible. Those that are,
+            and that ``prepared`` does not have, may have been committed before that place.
+
+    Attributes:
+        xids: All of them, and others that are over.
+    """
+
+    def __init__(self, prepared: Container[str], still_prepared: Callable[[], Collection[str]]) -> None:
+        self._still_prepared = still_prepared
+        self._limit = REMEMBERED
+        self.xids = {xid for xid in still_prepared() if xid not in prepared}
+
+    def add(self, xid: str) -> None:
+        """The log has the XA COMMIT."""
+        self.xids.add(xid)
+
+    def prepared(self, xid: str) -> None:
+        """The log has the XA PREPARE of another transaction, so the one that had this xid is over."""
+        self.xids.discard(xid)
+
+    def forget(self) -> None:
+        """Forgets those that are over, once there are many. Raises what ``still_prepared`` does."""
+        if len(self.xids) > self._limit:
+            self.xids.intersection_update(self._still_prepared())
+            self._limit = REMEMBERED + 2 * len(self.xids)

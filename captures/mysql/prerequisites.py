@@ -25,8 +25,6 @@ from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
-OLDEST_MYSQL = (5, 7, 0)
-OLDEST_MARIADB = (10, 5, 0)
 MINIMUM_RETENTION_HOURS = 24
 RECOMMENDED_RETENTION_HOURS = 72
 
@@ -51,7 +49,6 @@ def unmet(
     return Unmet(
         source=[
             *quarantine_failures("TM-MY-023", config.on_bad_value, policies),
-            *_server(session),
             *_log(session, resources),
             *_retention(session),
             *_replication(session, config, resources),
@@ -61,13 +58,6 @@ def unmet(
             for resource, table in zip(resources, tables, strict=True)
         ],
     )
-
-
-def _server(session: Session) -> Iterator[SourceError]:
-    product, oldest = ("MariaDB", OLDEST_MARIADB) if session.mariadb else ("MySQL", OLDEST_MYSQL)
-    if session.version < oldest:
-        present, needed = (".".join(map(str, version[:2])) for version in (session.version, oldest))
-        yield SourceError("TM-MY-004", f"the server is {product} {present}, needed is {needed} or later")
 
 
 def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:

@@ -14,6 +14,8 @@ from pymysql.connections import Connection
 from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
+from captures.mysql.wire import incoming, send_command
+
 READ_BYTES = 256 * 1024
 _HEADER = 4
 _LONGEST = 0xFFFFFF
@@ -34,7 +36,7 @@ def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
         pymysql.Error: The server refuses or breaks off the query; what was yielded before are rows of it.
         OSError: The connection broke.
     """
-    connection._execute_command(COMMAND.COM_QUERY, query)
+    send_command(connection, COMMAND.COM_QUERY, query)
     packets = _packets(connection)
     rows: list[bytes] = []
     head = 2  # EOF packets that come before the rows: of the columns, then of the rows
@@ -63,8 +65,7 @@ def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
 
 def _packets(connection: Connection[Any]) -> Iterator[list[bytes]]:
     """Payloads of all packets, in blocks; those that were cut at 16 MB are whole again. Ends never."""
-    file = connection._rfile
-    assert file is not None
+    file = incoming(connection)
     data = b""
     parts: list[bytes] = []
     while True:

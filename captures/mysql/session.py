@@ -15,10 +15,14 @@ from pymysql.connections import Connection
 from captures.interface import TableAway
 from captures.mysql.authentication import PLUGINS, expired, refusal
 from captures.mysql.config import EndpointConfig
+from captures.mysql.wire import WireConnection, break_off, socket_of, unverified
 from protocol.errors import SourceError
 
 CONNECT_TIMEOUT_SECONDS = 15
 PROGRAM_NAME = "tidemark"
+
+OLDEST_MYSQL = (5, 7, 0)
+OLDEST_MARIADB = (10, 5, 0)
 
 LOCK_SECONDS = 10
 """How long a statement waits for a table that somebody locks."""
@@ -78,7 +82,7 @@ def connection_parameters(config: EndpointConfig) -> dict[str, Any]:
 def _tls(config: EndpointConfig) -> ssl.SSLContext:
     try:
         if config.ssl_mode == "REQUIRED":
-            context = _unverified()
+            context = unverified()
         else:
             context = ssl.create_default_context(cafile=config.ssl_ca)
             # The certificates that the servers make for themselves lack what the strict rules of RFC 5280 ask for.
@@ -91,29 +95,15 @@ def _tls(config: EndpointConfig) -> ssl.SSLContext:
     return context
 
 
-def _unverified() -> ssl.SSLContext:
-    """Encrypts, whoever the server is."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-class _Connection(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """PyMySQL's. For ``PREFERRED`` that reads the system's authorities, 30 ms long, and then asks none of them."""
-
-    def _create_ssl_ctx(self, parameters: ssl.SSLContext | dict[str, object]) -> ssl.SSLContext:
-        return parameters if isinstance(parameters, ssl.SSLContext) else _unverified()
-
-
 def connect(config: EndpointConfig) -> Session:
     """A session in autocommit mode.
 
     Raises:
-        SourceError: ``TM-MY-001`` no connection, ``TM-MY-002`` refused credentials, ``TM-MY-003`` no encryption.
+        SourceError: ``TM-MY-001`` no connection, ``TM-MY-002`` refused credentials, ``TM-MY-003`` no encryption,
+            ``TM-MY-004`` a server of a version that is too old.
     """
     try:
-        connection = _Connection(**connection_parameters(config))
+        connection = WireConnection(**connection_parameters(config))
     except (pymysql.Error, OSError, RuntimeError) as error:
         raise connection_failure(config, error) from None
     keep_alive(connection)
@@ -131,7 +121,7 @@ def keep_alive(connection: Connection[Any]) -> None:
     if connection.unix_socket is None:
         for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, option):  # not all of them everywhere
-                connection._sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
+                socket_of(connection).setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
 
 
 def connection_failure(config: EndpointConfig, error: Exception) -> SourceError:
@@ -209,7 +199,7 @@ class Session:
         self.folds_names = False
 
     def prepare(self) -> None:
-        """Sets what every session of ours has. Raises SourceError."""
+        """Sets what every session of ours has. Raises SourceError, ``TM-MY-004`` for a server that is too old."""
         with asking("preparing the session"):
             text, folding = map(str, self.rows("SELECT @@version, @@lower_case_table_names")[0])
             self.folds_names = folding != "0"
@@ -217,9 +207,16 @@ class Session:
             # Some builds put a made-up version in front for the sake of old clients: 5.5.5-10.11.6-MariaDB.
             numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
             self.version = tuple(map(int, numbers.groups())) if numbers else (0, 0, 0)
+            self._check_version()
             unlimited = "max_statement_time = 0" if self.mariadb else "max_execution_time = 0"
             self.rows(f"SET SESSION {', '.join((*_SETTINGS, unlimited))}")
             self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+    def _check_version(self) -> None:
+        product, oldest = ("MariaDB", OLDEST_MARIADB) if self.mariadb else ("MySQL", OLDEST_MYSQL)
+        if self.version < oldest:
+            present, needed = (".".join(map(str, version[:2])) for version in (self.version, oldest))
+            raise SourceError("TM-MY-004", f"the server is {product} {present}, needed is {needed} or later")
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query; none for a statement that has no result. Raises PyMySQL's errors: see ``asking``."""
@@ -246,7 +243,7 @@ class Session:
     @property
     def descriptor(self) -> int:
         """Of the connection's socket. Raises SourceError when it is closed."""
-        socket: Any = self.connection._sock
+        socket = socket_of(self.connection)
         if socket is None:
             raise SourceError("TM-MY-020", "the session with the server is closed")
         return int(socket.fileno())
@@ -257,4 +254,4 @@ class Session:
             try:
                 self.connection.close()
             except (pymysql.Error, OSError):
-                self.connection._force_close()
+                break_off(self.connection)

@@ -22,6 +22,7 @@ from captures.mysql.fence import NothingCertain, ServerFence, fence_taker
 from captures.mysql.result_rows import stream
 from captures.mysql.scan_target import ScanTarget
 from captures.mysql.session import Session, asking, connect, query_failure
+from captures.mysql.wire import break_off
 from captures.packed import Packed
 
 WRITE_SECONDS = 31_536_000
@@ -123,7 +124,7 @@ class SnapshotScan:
         self._tails = iter(())
         self._fence = None
         if self._session is not None:
-            self._session.connection._force_close()  # There may be rows that nobody takes.
+            break_off(self._session.connection)  # There may be rows that nobody takes.
             self._session = None
 
 

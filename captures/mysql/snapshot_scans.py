@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from captures.chunk import Chunk, ChunkRequest
@@ -69,8 +69,10 @@ class SnapshotScans:
 
     # The log's thread.
 
-    def begin(self, binding: int, position: LogPosition) -> None:
+    def begin(self, binding: int, position: LogPosition, committing: Collection[str] = ()) -> None:
         """Opens the table's snapshot, now that the table was emptied downstream while the log stands at ``position``.
+
+        ``committing`` are the xids whose XA COMMIT the log has shown, and that may not be visible yet.
 
         Without a process there is none: the first chunk makes it, and has the table emptied again. Then also all
         transactions are over that had written to the table before the log was read, and were to be waited for.
@@ -84,7 +86,7 @@ class SnapshotScans:
             scan.tried = True
             fence = scan.process.read(ChunkRequest(binding, None, False, (), 0)).fence
             assert isinstance(fence, ServerFence)
-            scan.open = shows_all(fence, position)
+            scan.open = shows_all(fence, position, committing)
             if scan.open:
                 scan.fence = fence
         except SourceError as error:
@@ -95,11 +97,11 @@ class SnapshotScans:
         finally:
             scan.lock.release()
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str = "") -> bool | None:
         """Whether the table's snapshot has what a transaction did; see ``in_snapshot``. False without a snapshot."""
         scan = self._scans.get(binding)
         fence = None if scan is None else scan.fence
-        return False if fence is None else in_snapshot(fence, gtid, position)
+        return False if fence is None else in_snapshot(fence, gtid, position, xid)
 
     def place(self, binding: int, position: int) -> int:
         """Where the rows of the table's chunks stand in the log; ``position`` is where they are emitted."""
@@ -151,22 +153,27 @@ class SnapshotScans:
         return begin_again(request, started)
 
 
-def in_snapshot(fence: ServerFence, gtid: str, position: int) -> bool | None:
+def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> bool | None:
     """Whether a snapshot shows a transaction; None when nobody can say.
 
     Args:
         gtid: The transaction's, empty without.
         position: In the log, of something that it did: after its begin, and not after its end.
+        xid: Of the prepared transaction that it commits.
     """
     if position > fence.high:
         return False
     # What was logged before GTIDs were switched on has none.
-    shown = gtid != "" and gtid in fence.executed if isinstance(fence, GtidFence) else position <= fence.visible
+    shown = gtid != "" and gtid in fence.executed if isinstance(fence, GtidFence) else fence.shows(position, xid)
     return True if shown else None
 
 
-def shows_all(fence: ServerFence, position: LogPosition) -> bool:
-    """Whether the snapshot shows every transaction of the log up to there: what was emitted of it was taken back."""
+def shows_all(fence: ServerFence, position: LogPosition, committing: Collection[str] = ()) -> bool:
+    """Whether the snapshot shows every transaction of the log up to there: what was emitted of it was taken back.
+
+    Args:
+        committing: As of ``SnapshotScans.begin``.
+    """
     if isinstance(fence, GtidFence):
         return fence.executed.contains_all(MysqlGtids(position.gtids))
-    return fence.visible >= position.order
+    return fence.visible >= position.order and fence.prepared.isdisjoint(committing)

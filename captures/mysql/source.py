@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from captures.mysql.columns import Column, Table, reads_as
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.history import continued, end_position, log_files, server_identity
+from captures.mysql.layouts import Layout, layout, read_layout
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
 from captures.mysql.noted_tables import MEMBER, NotedTables
@@ -30,7 +31,7 @@ from captures.mysql.session import asking, connect
 from captures.mysql.snapshot_scan import SnapshotScan
 from captures.mysql.snapshot_scans import SnapshotScans
 from captures.mysql.split import split
-from captures.mysql.xa import XA, may_see_prepared, prepared_transactions
+from captures.mysql.xa import XA, may_see_prepared, prepared_transactions, prepared_xids
 from captures.reader_process import ReaderProcess
 from captures.truncation import Truncation
 from protocol.errors import SourceError
@@ -70,6 +71,9 @@ class _ChunkReader(ReaderProcess):
 class MysqlSource:
     """See ``captures.interface.Source``.
 
+    Args:
+        layouts: What ``layout`` said of tables in an earlier session, by their state keys.
+
     Raises:
         SourceError: No connection, or none of the bound tables can be captured.
     """
@@ -81,6 +85,7 @@ class MysqlSource:
         resources: Sequence[ResourceConfig],
         *,
         only_reads: bool = False,
+        layouts: Mapping[str, str] | None = None,
     ) -> None:
         self._config = config
         self._only_reads = only_reads
@@ -92,6 +97,7 @@ class MysqlSource:
                 self._base = str(server_identity(self._session)["base"])
                 self._as_of = end_of_log(self._session)
                 self._bindings = self._bound(bindings, resources)
+                self._named = self._session.variable("binlog_row_metadata") == "FULL"
         except BaseException:
             self._session.close()
             raise
@@ -99,6 +105,11 @@ class MysqlSource:
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
         self._noted = NotedTables(self._bindings)
         self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
+        self._differing: set[int] = set()
+        self._layouts: dict[int, tuple[tuple[Column, ...], int, int, str]] = {}
+        for binding in self._bindings:
+            if binding.unfit is None and (text := (layouts or {}).get(binding.state_key)):
+                self._go_on_with(binding, read_layout(text))
         self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
@@ -136,6 +147,18 @@ class MysqlSource:
             raise failures[0]
         return bound
 
+    def _go_on_with(self, bound: MysqlBinding, layout: Layout) -> None:
+        """The rows that come next in the log are as they were when the last session ended."""
+        now = bound.table
+        names = {column.name for column in layout.columns}
+        if layout.complete and set(bound.key) <= names:
+            bound.table = _with_columns(now, layout.columns, frozenset())
+            self._catalog_read[bound.index] = layout.as_of
+            if bound.table.columns != now.columns:
+                self._differing.add(bound.index)
+        present = {column.name for column in now.columns}
+        bound.past = {column.name: column for column in layout.columns if column.name not in present}
+
     def _folded(self, schema: str, table: str) -> tuple[str, str]:
         return folded((schema, table), folds=self._session.folds_names)
 
@@ -163,6 +186,9 @@ class MysqlSource:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
                 for binding in self._noted.restore(identity):
                     self.tables[binding] = replace(self.tables[binding], captured_otherwise=True)
+            if not self._start.file:
+                # What was read of the catalog before is of a position of another server.
+                self._catalog_read = {index: at and self._as_of for index, at in self._catalog_read.items()}
             self._prepare()
         return self._start.order
 
@@ -176,7 +202,20 @@ class MysqlSource:
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
             self._prepare()
+        for bound in self._bindings:
+            if bound.unfit is None and bound.index not in self._left_out:
+                self.refresh(bound.index)  # What the last session knew is of a place that the log does not have.
         return self._start.order
+
+    def layout(self, binding: int, position: int) -> str:
+        bound = self._bindings[binding]
+        as_of = self._catalog_read[binding]
+        of = bound.table.columns, len(bound.past), as_of if as_of > position else 0
+        known = self._layouts.get(binding)
+        if known is None or known[0] is not of[0] or known[1:3] != of[1:]:
+            text = layout(of[0], bound.past, complete=not self._named, as_of=of[2])
+            known = self._layouts[binding] = *of, text
+        return known[3]
 
     def format_position(self, position: int) -> str:
         log = self._log
@@ -257,7 +296,7 @@ class MysqlSource:
     def truncation(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
         if bound.scan == "snapshot" and self._log is not None:
-            self._snapshots.begin(binding, self._log.log_position)
+            self._snapshots.begin(binding, self._log.log_position, self._log.committing)
         return bound.truncation(f"{self._document_cursor(position)}0")
 
     def _document_cursor(self, position: int) -> str:
@@ -325,8 +364,10 @@ class MysqlSource:
         return table
 
     def _bind(self, bound: MysqlBinding, table: Table, as_of: int) -> None:
-        bound.table, bound.unfit = table, None
+        bound.take(table)
+        bound.unfit = None
         self._nullable[bound.index] = _nullable(table)
+        self._differing.discard(bound.index)
         self._catalog_read[bound.index] = as_of
         announced = bound.announced
         self.tables[bound.index] = bound.opened()
@@ -380,6 +421,9 @@ class MysqlSource:
 
     def doubted(self) -> list[BoundTable]:
         found = []
+        if self._log is not None and self._log.position >= self._as_of:
+            self._doubted |= self._differing  # No statement of the log has made them what they are.
+            self._differing = set()
         while self._doubted:
             if (binding := self._doubted.pop()) not in self._left_out:
                 found.append(self._bound_table(self._bindings[binding]))
@@ -393,17 +437,24 @@ class MysqlSource:
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
-            bound.table = _with_columns(bound.table, columns, self._nullable[binding])
+            bound.take(_with_columns(bound.table, columns, self._nullable[binding]))
         announced = bound.announced
         self.tables[binding] = bound.opened()
         schema = bound.announced
         return self._bound_table(bound), schema if schema != announced else None
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
-        return self._snapshots.leaves_out(binding, gtid, position)
+    def still_prepared(self) -> frozenset[str]:
+        with asking("looking for prepared transactions"):
+            return prepared_xids(self._session)
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
+        return self._snapshots.leaves_out(binding, gtid, position, xid)
 
     def recode(self, charset: str) -> Recode | None:
         return self._charsets.recode(charset)
+
+    def charset_of(self, collation: int) -> str:
+        return self._charsets.of_collation(collation)
 
     def _bound_table(self, binding: MysqlBinding) -> BoundTable:
         return BoundTable(
@@ -418,6 +469,7 @@ class MysqlSource:
             hashed=frozenset(binding.resource.hash),
             salt=binding.salt,
             policies=binding.policies,
+            past=binding.past,
         )
 
 

@@ -5,10 +5,8 @@ Format: MySQL's ``Table_map_event``, with the optional metadata of ``binlog_row_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-
-from pymysql.charset import charset_by_id
 
 from captures.mysql.events import lenenc
 
@@ -19,15 +17,19 @@ VECTOR = 242
 JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = range(245, 256)
 
 _NUMERIC = frozenset((TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR))
-_TEXTS = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
-_MARIADB_TEXTS = _TEXTS | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}
-"""MariaDB tells the character set of more types than MySQL does."""
+_STRINGS = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
+_TEXTS = _STRINGS | {VECTOR}
+_MARIADB_TEXTS = _STRINGS | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}
+"""Types of which the event tells the character set, also where it is binary: those of each product."""
 
 _LABELLED = frozenset((ENUM, SET))
 _ONE_BYTE = frozenset(
     (FLOAT, DOUBLE, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, JSON, GEOMETRY, VECTOR, BLOB_COMPRESSED)
 ) | {TIMESTAMP2, DATETIME2, TIME2}
 _TWO_BYTES = frozenset((VARCHAR, VAR_STRING, VARCHAR_COMPRESSED))
+
+_NAMES_AT = 8
+"""Where the names begin: after the table's number and the flags."""
 
 # Optional metadata, by its type.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = range(1, 7)
@@ -73,10 +75,19 @@ class TableMap:
         return bool(self.columns) and all(column.name is not None for column in self.columns)
 
 
-def read_table_map(body: bytes, *, mariadb: bool) -> TableMap:
-    """The event's body. Raises ValueError or IndexError when it is not one."""
-    at = 8  # after the table's number and the flags
-    schema, at = _name(body, at)
+CharsetOf = Callable[[int], str]
+"""The character set of a collation, by the number that the server has for it."""
+
+
+def read_table_name(body: bytes) -> tuple[str, str]:
+    """Schema and table of the event's body. Raises ValueError or IndexError when it is not one."""
+    schema, at = _name(body, _NAMES_AT)
+    return schema, _name(body, at)[0]
+
+
+def read_table_map(body: bytes, charset_of: CharsetOf, *, mariadb: bool) -> TableMap:
+    """The event's body. Raises ValueError or IndexError when it is not one, and what ``charset_of`` does."""
+    schema, at = _name(body, _NAMES_AT)
     table, at = _name(body, at)
     count, at = lenenc(body, at)
     types = body[at : at + count]
@@ -85,7 +96,7 @@ def read_table_map(body: bytes, *, mariadb: bool) -> TableMap:
     nulls = body[at + size : at + size + (count + 7) // 8]
     at += size + len(nulls)
     found = dict(_options(body, at))
-    described = _details(columns, found, mariadb=mariadb)
+    described = _details(columns, found, charset_of, mariadb=mariadb)
     return TableMap(
         schema,
         table,
@@ -147,18 +158,19 @@ def _options(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _details(
-    columns: list[tuple[int, int, int]], options: dict[int, bytes], *, mariadb: bool
+    columns: list[tuple[int, int, int]], options: dict[int, bytes], charset_of: CharsetOf, *, mariadb: bool
 ) -> Iterator[LoggedColumn]:
     texts = _MARIADB_TEXTS if mariadb else _TEXTS
     unsigned = _bits(options.get(_SIGNEDNESS))
-    charsets = _charsets(
+    collations = _collations(
         options.get(_COLUMN_CHARSET), options.get(_DEFAULT_CHARSET), sum(kind in texts for kind, _, _ in columns)
     )
-    label_charsets = _charsets(
+    label_collations = _collations(
         options.get(_LABELS_CHARSET),
         options.get(_LABELS_DEFAULT_CHARSET),
         sum(kind in _LABELLED for kind, _, _ in columns),
     )
+    charsets, label_charsets = map(charset_of, collations), map(charset_of, label_collations)
     names = _strings(options.get(_NAMES))
     labels = {SET: _label_lists(options.get(_SET_LABELS)), ENUM: _label_lists(options.get(_ENUM_LABELS))}
     visible = _bits(options.get(_VISIBILITY))
@@ -209,30 +221,12 @@ def _label_lists(data: bytes | None) -> Iterator[tuple[bytes, ...]]:
         yield tuple(labels)
 
 
-def _charsets(each: bytes | None, default: bytes | None, count: int) -> Iterator[str]:
-    """The character set of each of ``count`` columns, by the numbers of their collations: all, or where they differ."""
+def _collations(each: bytes | None, default: bytes | None, count: int) -> Iterator[int]:
+    """The collation of each of ``count`` columns, by number: all of them, or one and those that are others."""
     if each is not None:
-        yield from map(charset_of, _numbers(each))
+        yield from _numbers(each)
     elif default is not None:
         numbers = list(_numbers(default))
         others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
         for place in range(count):
-            yield charset_of(others.get(place, numbers[0]))
-
-
-_UCA1400 = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
-
-
-def charset_of(collation: int) -> str:
-    """The character set that a collation is of; empty for one that is not known.
-
-    MariaDB numbers its collations without padding by 1024 more than those with it, and builds the numbers of the UCA
-    14.0.0 ones (from 2048 on) with the character set in the third hexadecimal digit from the right.
-    """
-    if collation >= 2048:
-        place = (collation - 2048) >> 8
-        return _UCA1400[place] if place < len(_UCA1400) else ""
-    try:
-        return str(charset_by_id(collation % 1024).name)
-    except KeyError:
-        return ""
+            yield others.get(place, numbers[0])

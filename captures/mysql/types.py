@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from captures.hashes import hashed
 from captures.mysql import values
+from captures.mysql.charsets import HALVES, joined_halves
 from captures.mysql.columns import Column
 from captures.mysql.geometry import geometry
 from captures.mysql.values import Convert
@@ -78,6 +79,10 @@ _PRINTED = frozenset((Form.FLOAT, Form.DOUBLE))
 def column_conversion(column: Column, of: Form) -> Convert:
     """How texts of a column of this form become JSON."""
     convert = CONVERSIONS[of]
+    if column.charset in HALVES:
+        join = joined_halves(column.charset)
+        made = hashed(column.salt) if column.salt else convert
+        return lambda text: made(join(text))
     if not column.salt:
         return ANY.get(of, convert) if column.on_bad_value == "text" else convert
     of_text = hashed(column.salt)

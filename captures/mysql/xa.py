@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pymysql
 from pymysql.constants import ER
 
+from captures.mysql.events import xa_id
 from captures.mysql.session import Session
 
 logger = logging.getLogger(__name__)
@@ -29,25 +29,38 @@ def prepared_transactions(session: Session) -> list[str]:
     Raises:
         pymysql.Error: The server refuses otherwise, or the connection is lost.
     """
-    rows = _recoverable(session)
-    if rows is None:
+    found = _recoverable(session)
+    if found is None:
         logger.warning(
             "the user may not see XA transactions (GRANT XA_RECOVER_ADMIN): when one that is prepared now is committed "
             "later, every table is read again"
         )
         return []
-    names = []
-    for form, global_length, _, data in rows:
-        name = data if isinstance(data, bytes) else str(data).encode()
-        names.append(f"{XA}{form}:{global_length}:{name.hex()}")
-    return names
+    return [f"{XA}{form}:{len(first)}:{(first + second).hex()}" for first, second, form in found]
 
 
-def _recoverable(session: Session) -> list[tuple[Any, ...]] | None:
-    """None where the user may not see them."""
+def prepared_xids(session: Session) -> frozenset[str]:
+    """Those at this moment, and those whose commit is not over, as ``captures.mysql.events.xa_id`` writes them.
+
+    Raises pymysql.Error.
+    """
+    return frozenset(xa_id(*parts) for parts in _listed(session))
+
+
+def _recoverable(session: Session) -> list[tuple[bytes, bytes, int]] | None:
+    """As ``_listed``; None where the user may not see them."""
     try:
-        return session.rows("XA RECOVER")
+        return _listed(session)
     except pymysql.Error as error:
         if error.args[0] not in _REFUSED:
             raise
         return None
+
+
+def _listed(session: Session) -> list[tuple[bytes, bytes, int]]:
+    """Transaction, branch and format of each."""
+    found = []
+    for form, length, _, data in session.rows("XA RECOVER"):
+        name = data if isinstance(data, bytes) else str(data).encode()
+        found.append((name[: int(length)], name[int(length) :], int(form)))
+    return found

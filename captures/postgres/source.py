@@ -381,6 +381,9 @@ class PostgresSource:
 
     # Reading.
 
+    def layout(self, binding: int, position: int) -> None:
+        return None  # The log describes each table before its first row of a session.
+
     def open_log(self, position: int) -> PgoutputLog:
         self._stream = PgoutputLog(self._start_stream, position, self.followed, truncation=self._config.truncation)
         self._undo.clear()

@@ -85,6 +85,7 @@ class Wish(NamedTuple):
 class Transaction(NamedTuple):
     xid: int
     events: list[Event]
+    two_phase: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Snapshot:
         next_xid: No transaction from here on had begun.
         lowest_high: The end of the last transaction in the log that it sees.
         truncates: TRUNCATEs it sees, per table.
+        position: MariaDB's of the snapshot: every one-phase transaction up to there is visible, and no other.
     """
 
     tables: dict[str, dict[int, Row]]
@@ -106,11 +108,19 @@ class Snapshot:
     next_xid: int
     lowest_high: int
     truncates: dict[str, int]
+    position: int
 
 
 @dataclass
 class Database:
-    """Rows are locked from a transaction's events until it becomes visible, as in every database."""
+    """Rows are locked from a transaction's events until it becomes visible, as in every database.
+
+    Attributes:
+        ordered: Transactions become visible in the order of the log, as in MariaDB, but for two-phase ones, which do
+            some time after those before them.
+    """
+
+    ordered: bool = False
 
     log: list[Transaction] = field(default_factory=list)
     states: list[dict[str, dict[int, Row]]] = field(default_factory=list)
@@ -153,7 +163,7 @@ class Database:
         """PREPARE TRANSACTION: the first phase of two."""
         events = self._work(wishes)
         if events:
-            self.prepared.append(Transaction(self._next_xid(), events))
+            self.prepared.append(Transaction(self._next_xid(), events, two_phase=True))
 
     def commit_prepared(self, choice: int) -> None:
         """COMMIT PREPARED: it enters the log, with the xid that it has had all along."""
@@ -161,10 +171,12 @@ class Database:
             self._enter_log(*self.prepared.pop(choice % len(self.prepared)))
 
     def reveal(self, choice: int) -> None:
-        """One of the transactions that are in the log becomes visible, in any order."""
-        if not self.invisible:
+        """One of the transactions that are in the log becomes visible, in any order that there may be."""
+        able = self._revealable()
+        if not able:
             return
-        index = self.invisible.pop(choice % len(self.invisible))
+        index = able[choice % len(able)]
+        self.invisible.remove(index)
         for event in self.log[index].events:
             apply(event, self.visible[event.table])
             if isinstance(event, Truncate):
@@ -173,6 +185,17 @@ class Database:
                 self.files[event.table] += 1
                 self.pages[event.table] = 0
             self._extend(event)
+
+    def _revealable(self) -> list[int]:
+        if not self.ordered:
+            return self.invisible
+        first = next((index for index in self.invisible if not self.log[index].two_phase), len(self.log))
+        return [index for index in self.invisible if index <= first]
+
+    def listed(self) -> frozenset[int]:
+        """XA RECOVER: what is prepared, and what is being committed and not visible yet."""
+        committing = (self.log[index] for index in self.invisible)
+        return frozenset(each.xid for each in [*self.prepared, *committing] if each.two_phase)
 
     def rewrite(self, table: str) -> None:
         """VACUUM FULL: the rows lie elsewhere, in another file; the log says nothing of it. Waits for every lock."""
@@ -191,6 +214,7 @@ class Database:
         last = len(self.log)
         while last - 1 in self.invisible:
             last -= 1
+        hidden = (index for index in self.invisible if not self.log[index].two_phase)
         return Snapshot(
             tables={table: dict(rows) for table, rows in self.visible.items()},
             unfinished=frozenset(unfinished),
@@ -198,6 +222,7 @@ class Database:
             next_xid=self._xid,
             lowest_high=last,
             truncates=dict(self.truncates),
+            position=min(hidden, default=len(self.log)),
         )
 
     def select(self, snapshot: Snapshot, table: str) -> dict[int, Row] | None:
@@ -225,7 +250,7 @@ class Database:
             events += fulfilled
         return events
 
-    def _enter_log(self, xid: int, events: list[Event]) -> None:
+    def _enter_log(self, xid: int, events: list[Event], two_phase: bool = False) -> None:
         index = len(self.log)
         events = [
             event._replace(row=event.row._replace(writer=index)) if isinstance(event, Put) else event
@@ -235,7 +260,7 @@ class Database:
         for event in events:
             apply(event, tables[event.table])
         self.invisible.append(index)
-        self.log.append(Transaction(xid, events))
+        self.log.append(Transaction(xid, events, two_phase))
         self.states.append(tables)
 
     def _fulfil(self, wish: Wish, rows: dict[int, Row], locked: set[tuple[str, int | None]]) -> list[Event]:

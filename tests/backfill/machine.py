@@ -39,6 +39,7 @@ class BackfillMachine(RuleBasedStateMachine):
         whole_transactions=st.booleans(),
         physical=st.sets(st.sampled_from(KEYED)),
         open_end=st.booleans(),
+        mariadb=st.booleans(),
     )
     def begin_capture(
         self,
@@ -48,6 +49,7 @@ class BackfillMachine(RuleBasedStateMachine):
         whole_transactions: bool,
         physical: set[str],
         open_end: bool,
+        mariadb: bool,
     ) -> None:
         self.world = World(
             sorted(filled),
@@ -56,6 +58,7 @@ class BackfillMachine(RuleBasedStateMachine):
             whole_transactions=whole_transactions,
             physical=physical,
             open_end=open_end,
+            mariadb=mariadb,
         )
 
     # Hypothesis switches some rules off in each run, so these three are enough to get anywhere.
@@ -74,7 +77,7 @@ class BackfillMachine(RuleBasedStateMachine):
     @rule(
         table=_tables,
         which=_which,
-        stages=st.integers(1, 5),
+        stages=st.integers(1, 7),
         limit=st.integers(1, 3),
         loose=st.booleans(),
         unsure=st.booleans(),
@@ -101,7 +104,7 @@ class BackfillMachine(RuleBasedStateMachine):
     def finish_chunk(self, table: str) -> None:
         """The connector gets on while the database rests."""
         self._begun.read_log(6)
-        for _ in range(5):
+        for _ in range(7):
             self._begun.chunk(table)
 
     @rule(refresh=st.booleans(), unsure=st.booleans())

@@ -15,7 +15,9 @@ from backfill.range_scan import Range, RangeScan
 from backfill.ranges import TableRanges
 from backfill.rereads import RereadList
 from backfill.window import Window
+from captures.mysql.fence import PositionFence
 from tests.backfill import scripts
+from tests.backfill.reader import Questions
 
 
 def _nothing(*_: object) -> None:
@@ -207,6 +209,28 @@ def _split_without_keys(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableRanges, "_may_split", always)
 
 
+def _show_what_is_listed(patch: pytest.MonkeyPatch) -> None:
+    def settled(self: PositionFence, end: int, xid: str) -> bool:
+        return end > self.settled
+
+    patch.setattr(PositionFence, "_in_doubt", settled)
+
+
+def _show_what_is_committed_later(patch: pytest.MonkeyPatch) -> None:
+    def listed(self: PositionFence, end: int, xid: str) -> bool:
+        return xid in self.prepared
+
+    patch.setattr(PositionFence, "_in_doubt", listed)
+
+
+def _list_before_the_position(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Questions, "ORDER", ("prepared", "position", "snapshot"))
+
+
+def _list_after_the_snapshot(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Questions, "ORDER", ("position", "snapshot", "prepared"))
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A rule switched off.
@@ -374,5 +398,27 @@ MUTANTS = (
         "rows without keys are split under a chunk in flight",
         _split_without_keys,
         scripts.split_in_flight_without_keys,
+    ),
+    Mutant(
+        "two-phase transactions that are being committed are visible",
+        _show_what_is_listed,
+        scripts.prepared_and_in_the_log_before_it_is_visible,
+    ),
+    Mutant(
+        "two-phase transactions that are committed after the listing are visible",
+        _show_what_is_committed_later,
+        scripts.committed_after_the_listing,
+        walks=False,
+    ),
+    Mutant(
+        "it is asked what is prepared before the position is",
+        _list_before_the_position,
+        scripts.committed_between_the_first_two_questions,
+        walks=False,
+    ),
+    Mutant(
+        "it is asked what is prepared after the snapshot is opened",
+        _list_after_the_snapshot,
+        scripts.over_between_the_last_two_questions,
     ),
 )

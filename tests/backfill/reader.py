@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from backfill.fence import TransactionId
 from backfill.keys import Key, join_key, key_texts
 from backfill.range_scan import ChunkPlan
-from tests.backfill.database import Row, Snapshot
+from captures.mysql.fence import PositionFence, transaction_id
+from tests.backfill.database import Database, Row, Snapshot, Transaction
 
 WHERE: Mapping[str | None, int] = {None: 0, "odd": 1, "even": 2}
 """Conditions: rows whose version is so."""
@@ -58,3 +60,47 @@ class SnapshotFence:
         if self.conservative:
             return txn >= self.snapshot.horizon
         return txn >= self.snapshot.next_xid or txn in self.snapshot.unfinished
+
+
+class Questions:
+    """What MariaDB is asked for a fence, one question after another; the database goes on between them."""
+
+    ORDER: ClassVar[Sequence[str]] = ("position", "prepared", "snapshot")
+    """The end of the log, XA RECOVER, and what the snapshot says of itself when it is open."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._left = list(self.ORDER)
+        self._position = 0
+        self._prepared: frozenset[str] = frozenset()
+        self._snapshot: Snapshot | None = None
+
+    def ask(self) -> Snapshot | None:
+        """Asks the next one; after the last one the snapshot."""
+        match self._left.pop(0):
+            case "position":
+                self._position = len(self._database.log)
+            case "prepared":
+                self._prepared = frozenset(map(_xid, self._database.listed()))
+            case _:
+                self._snapshot = self._database.snapshot()
+        return None if self._left else self._snapshot
+
+    def fence(self) -> PositionFence:
+        """Of that snapshot."""
+        assert self._snapshot is not None
+        visible = self._snapshot.position
+        return PositionFence(visible, visible, _SERVER, None, self._position, self._prepared)
+
+
+_SERVER = "1:here:3306"
+
+
+def mariadb_id(transaction: Transaction, end: int) -> str:
+    """What the log calls a transaction that ends there."""
+    xid = _xid(transaction.xid) if transaction.two_phase else ""
+    return transaction_id(f"0-1-{end}", _SERVER, end, xid)
+
+
+def _xid(number: int) -> str:
+    return f"x'{number:x}',x'',1"

@@ -291,3 +291,55 @@ def split_in_flight_without_keys() -> None:
     world.split(KEYLESS, 0, [1])
     _steps(world, 1, KEYLESS)
     world.quiesce()
+
+
+# MariaDB: a chunk is started, asks for the log's end, for what is prepared, opens its snapshot, takes the fence, reads,
+# and is emitted: seven steps.
+
+
+def _prepare(world: World, key: int) -> None:
+    world.database.prepare([Wish("a", Change.WRITE, key)])
+
+
+def prepared_and_in_the_log_before_it_is_visible() -> None:
+    """Its commit is in the log before the chunk asks for the log's end."""
+    world = World([1], mariadb=True)
+    _prepare(world, 1)
+    world.database.commit_prepared(0)
+    world.read_log(1)
+    _steps(world, 7)
+    world.quiesce()
+
+
+def committed_after_the_listing() -> None:
+    """The fence of a chunk of ``b`` is asked for around it; a chunk of ``a`` then needs to know that it is hidden."""
+    world = World([1], mariadb=True)
+    _steps(world, 3, "b")
+    _prepare(world, 1)
+    world.database.commit_prepared(0)
+    world.read_log(1)
+    _steps(world, 2, "b")
+    _steps(world, 7)
+    world.quiesce()
+
+
+def committed_between_the_first_two_questions() -> None:
+    world = World([1], mariadb=True)
+    _steps(world, 2, "b")
+    _prepare(world, 1)
+    world.database.commit_prepared(0)
+    world.read_log(1)
+    _steps(world, 3, "b")
+    _steps(world, 7)
+    world.quiesce()
+
+
+def over_between_the_last_two_questions() -> None:
+    world = World([1], mariadb=True)
+    _prepare(world, 1)
+    world.database.commit_prepared(0)
+    world.read_log(1)
+    _steps(world, 3)
+    world.database.reveal(0)
+    _steps(world, 4)
+    world.quiesce()

@@ -28,6 +28,7 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
+        self.mariadb = random.random() < 0.3
         self.unsure = random.random() < 0.3
         self.truncates = random.choice((0.0, 0.05))
         self.pages = range(random.choice((3, len(PAGES) + 2)))
@@ -47,14 +48,16 @@ class Walk:
             whole_transactions=random.random() < 0.5,
             physical=[table for table in KEYED if random.random() < 0.4],
             open_end=random.random() < 0.5,
+            mariadb=self.mariadb,
         )
         database, world = self.world.database, self.world
         steering = random.choice((0, 2))
+        two_phases = 6 if self.mariadb else 2
         self.steps = (
             (20, self.commit),
             (3, database.begin),
-            (2, lambda: database.prepare([self.wish()])),
-            (2, lambda: database.commit_prepared(random.randrange(3))),
+            (two_phases, lambda: database.prepare([self.wish()])),
+            (two_phases, lambda: database.commit_prepared(random.randrange(3))),
             (13, lambda: database.reveal(random.randrange(5))),
             (20, self.read_log),
             (34, self.chunk),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from backfill.fence import TransactionId
+from backfill.fence import Fence, TransactionId
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
 from backfill.range_scan import ChunkPlan, Range, RangeScan
@@ -19,8 +19,17 @@ from backfill.ranges import Limits, Pages, TableRanges
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
-from tests.backfill.database import KEYLESS, TABLES, Database, Event, Put, Row, Snapshot, Truncate
-from tests.backfill.reader import SnapshotFence, key_of, number_of, place, rows_by_key, rows_by_page
+from tests.backfill.database import KEYLESS, TABLES, Database, Event, Put, Row, Snapshot, Transaction, Truncate
+from tests.backfill.reader import (
+    Questions,
+    SnapshotFence,
+    key_of,
+    mariadb_id,
+    number_of,
+    place,
+    rows_by_key,
+    rows_by_page,
+)
 
 SMALL = Limits(window=4, reread_bytes=8, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2)
 """Small enough to be exceeded. A key takes eight bytes of the reread list, a range some 130."""
@@ -35,6 +44,7 @@ class Chunk:
 
     table: str
     plan: ChunkPlan
+    questions: Questions | None = None
     snapshot: Snapshot | None = None
     fenced: bool = False
     rows: list[tuple[int, Row]] | None = None
@@ -65,6 +75,7 @@ class World:
             event by event.
         physical: The tables that are scanned by pages, besides the one without a key.
         open_end: Such a scan goes to the last page that there is when it comes there, not when it was set up.
+        mariadb: The database orders its transactions and tells of its snapshots as MariaDB does.
     """
 
     def __init__(
@@ -76,6 +87,7 @@ class World:
         whole_transactions: bool = False,
         physical: Iterable[str] = (),
         open_end: bool = False,
+        mariadb: bool = False,
     ) -> None:
         self.position: int
         self.event: int  # Of the transaction at this position, the next event to emit.
@@ -87,7 +99,8 @@ class World:
         self.whole_transactions = whole_transactions
         self.physical = frozenset({KEYLESS, *physical})
         self.open_end = open_end
-        self.database = Database()
+        self.mariadb = mariadb
+        self.database = Database(ordered=mariadb)
         self.database.fill(filled)
         self.trusted_from = dict.fromkeys(TABLES, 0)
         self._restore(Checkpoint(0, [], {table: "{}" for table in TABLES}, 0, Consumer()))
@@ -109,7 +122,7 @@ class World:
             self._emit(transaction.events[self.event])
             self.event += 1
             if self.event == len(transaction.events):
-                self._end_transaction(transaction.xid)
+                self._end_transaction(transaction)
 
     def _emit(self, event: Event) -> None:
         self.consumer.log(event)
@@ -133,7 +146,7 @@ class World:
         if not self.whole_transactions:
             ranges.observe(key, partial, inserted)
 
-    def _end_transaction(self, xid: int) -> None:
+    def _end_transaction(self, transaction: Transaction) -> None:
         if self.whole_transactions:
             for table, ranges in self.ranges.items():
                 if table not in self.tracked:
@@ -142,7 +155,8 @@ class World:
                     ranges.observe_all(self.touched[table])
         for table, key in self.incomplete:
             self.ranges[table].request_reread(key)
-        self.hidden.add(xid, self.touched, self.tracked)
+        txn = mariadb_id(transaction, self.position + 1) if self.mariadb else transaction.xid
+        self.hidden.add(txn, self.touched, self.tracked)
         self.position += 1
         self.event = 0
         self.check()
@@ -170,7 +184,7 @@ class World:
         if chunk is None:
             return self._start(table, scan)
         if chunk.snapshot is None:
-            chunk.snapshot = self.database.snapshot()
+            chunk.snapshot = self.database.snapshot() if chunk.questions is None else chunk.questions.ask()
             return True
         if not chunk.fenced:
             self._fence(scan, chunk, chunk.snapshot, conservative, tight)
@@ -182,7 +196,8 @@ class World:
     def _start(self, table: str, scan: RangeScan) -> bool:
         if table == KEYLESS and any(index < self.given_from for index in self.database.invisible):
             return False
-        self.chunks[scan] = Chunk(table, scan.start(self.position, self.hidden))
+        questions = Questions(self.database) if self.mariadb else None
+        self.chunks[scan] = Chunk(table, scan.start(self.position, self.hidden), questions)
         if self.event and not self.whole_transactions:
             if table in self.tracked:
                 self.ranges[table].observe_all(self.touched.get(table, TouchedKeys()))
@@ -191,7 +206,11 @@ class World:
         return True
 
     def _fence(self, scan: RangeScan, chunk: Chunk, snapshot: Snapshot, conservative: bool, tight: bool) -> None:
-        fence = SnapshotFence(snapshot, snapshot.lowest_high if tight else len(self.database.log), conservative)
+        fence: Fence
+        if chunk.questions is not None:
+            fence = chunk.questions.fence()
+        else:
+            fence = SnapshotFence(snapshot, snapshot.lowest_high if tight else len(self.database.log), conservative)
         self.hidden.purge(fence)
         chunk.fenced = scan.fenced(fence)
         if not chunk.fenced:
@@ -300,7 +319,13 @@ class World:
 
     def refresh(self, *, conservative: bool = False) -> None:
         """A query of what is visible, before a checkpoint."""
-        self.hidden.purge(SnapshotFence(self.database.snapshot(), 0, conservative))
+        if not self.mariadb:
+            self.hidden.purge(SnapshotFence(self.database.snapshot(), 0, conservative))
+            return
+        questions = Questions(self.database)
+        while questions.ask() is None:
+            pass
+        self.hidden.purge(questions.fence())
 
     # Checkpoints and crashes:
 

@@ -66,7 +66,8 @@ class BinlogServer:
         settings: The SET statements.
     """
 
-    def __init__(self, packets: Sequence[bytes], error: bytes = b"") -> None:
+    def __init__(self, packets: Sequence[bytes], error: bytes = b"", version: str = "") -> None:
+        self._answers = _ANSWERS | ({"@@version,": [version, "0"]} if version else {})
         self._packets = packets
         self._error = error
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -111,7 +112,7 @@ class BinlogServer:
             self.settings.append(text)
             self._send(connection, 1, _OK)
             return
-        row = next((row for part, row in _ANSWERS.items() if part in text), None)
+        row = next((row for part, row in self._answers.items() if part in text), None)
         if row is None:
             self._send(connection, 1, _OK)
             return
@@ -173,8 +174,9 @@ def _greeting() -> bytes:
 
 
 @contextmanager
-def binlog_server(packets: Sequence[bytes], error: bytes = b"") -> Iterator[BinlogServer]:
-    server = BinlogServer(packets, error)
+def binlog_server(packets: Sequence[bytes], error: bytes = b"", version: str = "") -> Iterator[BinlogServer]:
+    """Serves ``packets`` and then ``error``, as a server of this version."""
+    server = BinlogServer(packets, error, version)
     try:
         yield server
     finally:

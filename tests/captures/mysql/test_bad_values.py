@@ -23,6 +23,7 @@ from captures.mysql.table_map import LoggedColumn
 from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import documents, run, table_chunks
+from tests.captures.mysql.test_log import global_setting
 from tests.servers.mariadb import Database
 
 PARTS = st.tuples(st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
@@ -178,3 +179,77 @@ def test_a_row_that_no_line_can_hold(binlog_database: Database, policy: str) -> 
         run(binlog_database, f"INSERT INTO t VALUES (3, 'x', repeat(x'01', {12 * 1024 * 1024}))")
         (document,) = log.read()
     assert (document["id"], document["less"], document["most"]) == (3, "x", None)
+
+
+@pytest.mark.parametrize("text", ["[1.]", r'"it\'s"', r'"\x"', r'"\v"', "[1.e5]", "-0."])
+def test_json_that_mariadbs_check_lets_in(mariadb_database: Database, text: str) -> None:
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)")
+    with mariadb_database.connect() as connection, connection.cursor() as cursor:
+        for policy, expected in (("null", None), ("text", text)):
+            cursor.execute("DELETE FROM t")
+            with captured_log(mariadb_database, "t", on_bad_value={"j": policy}) as log:
+                cursor.execute("INSERT INTO t VALUES (1, %s)", [text])
+                assert log.read()[-1]["j"] == expected
+            with table_chunks(mariadb_database, "t", on_bad_value={"j": policy}) as chunks:
+                assert documents(chunks.read().rows) == [{"id": 1, "j": expected}]
+        cursor.execute("DELETE FROM t")
+        with captured_log(mariadb_database, "t") as log:
+            cursor.execute("INSERT INTO t VALUES (1, %s)", [text])
+            log.read()
+            assert log.set_aside[0].code == "TM-CAP-020" and not log.lines
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_texts_that_were_no_json_before_the_column_was(mariadb_database: Database, metadata: str) -> None:
+    """They are read by what the column is now: the table is read again, rather than set aside for its values."""
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, j LONGTEXT CHARACTER SET utf8mb4)")
+    with (
+        global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"),
+        captured_log(mariadb_database, "t") as log,
+    ):
+        run(
+            mariadb_database,
+            "ALTER TABLE t ADD x INT",
+            "INSERT INTO t VALUES (1, 'no JSON', 1)",
+            "UPDATE t SET j = '[]'",
+            "ALTER TABLE t MODIFY j JSON",
+            "INSERT INTO t VALUES (2, '{}', 2)",
+        )
+        assert log.read()[-1]["j"] == {}
+        assert log.restarted == {0} and not log.set_aside
+
+
+@pytest.mark.parametrize(
+    ("charset", "stored"),
+    [
+        ("ucs2", "d83dde00"),  # a pair is one character
+        ("ucs2", "0041d83ddc00d83dde000042"),
+        ("ucs2", "d83d"),
+        ("ucs2", "de00d83d"),
+        ("ucs2", "0041de00"),
+        ("ucs2", "d7ffe000ffff"),
+        ("utf32", "0000d83d0000de00"),  # MariaDB lets them in
+    ],
+)
+def test_halves_of_surrogate_pairs_are_the_same_from_chunks_and_log(
+    binlog_database: Database, charset: str, stored: str
+) -> None:
+    if binlog_database.is_mysql and charset == "utf32":
+        pytest.skip("MySQL refuses them")
+    run(
+        binlog_database,
+        f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET {charset})",
+        f"INSERT INTO t VALUES (1, _{charset} x'{stored}')",
+    )
+    for policy in ("text", "null", "quarantine", "stop"):
+        with captured_log(binlog_database, "t", on_bad_value=policy) as log:
+            run(binlog_database, "DELETE FROM t", f"INSERT INTO t VALUES (1, _{charset} x'{stored}')")
+            logged = log.read()
+            aside = log.set_aside.get(0)
+        with table_chunks(binlog_database, "t", on_bad_value=policy) as chunks:
+            try:
+                (read,) = documents(chunks.read().rows)
+            except BadValues as error:
+                assert isinstance(aside, BadValues) and error.columns == aside.columns
+                continue
+        assert aside is None and logged[-1]["v"] == read["v"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -136,6 +137,37 @@ def _purged(session: Session, latest: str) -> bool:
     session.rows("FLUSH BINARY LOGS")
     session.rows("PURGE BINARY LOGS TO %s", str(session.rows("SHOW MASTER STATUS")[0][0]))
     return all(str(row[0]) > latest for row in session.rows("SHOW BINARY LOGS"))
+
+
+def test_a_position_at_the_end_of_what_was_purged_is_gone_on_with(primary: Session) -> None:
+    write(primary)
+    stored = end_position(primary)
+    latest = stored.file
+    wait_until(lambda: _purged(primary, latest), 20, "the server lets go of its files")
+    assert go_on(primary, stored) == LogPosition("", 0, stored.gtids)
+    write(primary)
+    assert go_on(primary, stored) == LogPosition("", 0, stored.gtids)
+
+
+def test_a_domain_that_the_server_forgets_is_not_missed(primary: Session) -> None:
+    primary.rows("SET SESSION gtid_domain_id = 7")
+    write(primary)
+    primary.rows("SET SESSION gtid_domain_id = 0")
+    write(primary)
+    with_domain = end_position(primary)
+    assert "7-" in with_domain.gtids
+    latest = with_domain.file
+    wait_until(lambda: _purged(primary, latest), 20, "the server lets go of its files")
+    primary.rows("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+    write(primary)
+    end = end_position(primary)
+    assert "7-" not in end.gtids
+    # A capture that has read up to here still knows of the domain.
+    number = end.gtids.rpartition("-")[2]
+    reading = replace(end, gtids=re.sub(r"(0-\d+)-\d+", rf"\1-{number}", with_domain.gtids))
+    assert "7-" in reading.gtids and go_on(primary, reading) == end
+    other = replace(reading, gtids=reading.gtids.replace(f"-{number}", f"-{int(number) - 1}"))
+    lost(primary, other, "TM-MY-016")
 
 
 def test_without_gtids_only_the_file_counts(primary: Session) -> None:

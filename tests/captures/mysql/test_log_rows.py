@@ -141,13 +141,17 @@ def test_partial_updates_of_json() -> None:
     assert not found.touched.partial(b"1")
 
 
-def test_changes_to_a_value_that_the_log_does_not_have_leave_it_unchanged() -> None:
+def test_a_row_whose_value_changed_and_is_not_in_the_log_is_read_again() -> None:
     columns = [ID, JSON]
     before = row(columns[:1], number(1))
     after = b"\x01\x01" + row(columns[1:], long_value(json_change(0, "$.a", "new")))
     found = Decoded(columns, PARTIAL_UPDATE, b"\x02" + bitmap(2, 1) + bitmap(2, 2) + before + after)
     assert found.documents == [{"id": 1}]
-    assert found.metas[0]["unchanged"] == ["j"] and found.touched.partial(b"1")
+    assert found.metas[0]["unchanged"] == ["j"] and found.touched.incomplete() == [b"1"]
+    unchanged = row(columns[:1], number(1)) + b"\x00" + row([])
+    found = Decoded(columns, PARTIAL_UPDATE, b"\x02" + bitmap(2, 1) + bitmap(2, 0) + unchanged)
+    assert found.metas[0]["unchanged"] == ["j"] and found.touched.partials() == [b"1"]
+    assert not found.touched.incomplete()
 
 
 def test_a_change_of_the_key_is_a_delete_and_a_create() -> None:

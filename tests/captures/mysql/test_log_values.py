@@ -138,3 +138,28 @@ def test_keys_are_those_of_chunks(binlog_database: Database, of: str, value: str
         run(binlog_database, "SET time_zone = '+00:00'", f"INSERT INTO t VALUES ({value}, 1), ({value}, 2)")
         log.read()
         agree(log, "t")
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_mariadbs_old_fractions_of_a_second(mariadb_database: Database, metadata: str) -> None:
+    """Of tables made before 10.0, or with ``mysql56_temporal_format = OFF``: the log does not say how many digits."""
+    values = {
+        "DATETIME": ("1000-01-01 00:00:00.987654", "9999-12-31 23:59:59.999999", "2024-02-29 12:00:00"),
+        "TIMESTAMP": ("1970-01-01 00:00:01.000001", "2038-01-19 03:14:07.999999", "2024-02-29 12:00:00.5"),
+        "TIME": ("-838:59:59.999999", "838:59:59.999999", "-00:00:00.5"),
+    }
+    types = [(kind, digits) for kind in values for digits in range(7)]
+    columns = ", ".join(f"c{place} {kind}({digits}) NULL" for place, (kind, digits) in enumerate(types))
+    with global_setting(mariadb_database, "mysql56_temporal_format", "OFF"):
+        run(mariadb_database, f"CREATE TABLE t (id DATETIME(3), {columns}, last INT, PRIMARY KEY (id))")
+    with captured_log(mariadb_database, "t", exclude=["c3"]) as log:
+        log.log.track(frozenset((0,)))
+        with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
+            rows = [
+                f"('2024-01-15 14:30:00.{row}5', {', '.join(repr(values[kind][row]) for kind, _ in types)}, 7)"
+                for row in range(3)
+            ]
+            empty = f"('2024-01-15', {'NULL, ' * len(types)}8)"
+            run(mariadb_database, "SET time_zone = '+00:00'", f"INSERT INTO t VALUES {', '.join([*rows, empty])}")
+        log.read()
+        agree(log, "t", exclude=["c3"])

@@ -6,13 +6,14 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
-from captures.interface import LogBatch, Transaction
+from captures.interface import LogBatch, LostPosition, Transaction
 from captures.mysql import events
 from captures.mysql.charsets import Recode, built_in
 from captures.mysql.columns import Column
@@ -73,11 +74,17 @@ class OneTable:
     def without_prepared(self) -> set[int]:
         return set()
 
-    def leaves_out(self, binding: int, gtid: str, position: int) -> bool | None:
+    def still_prepared(self) -> set[str]:
+        return set()
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
         return False
 
     def recode(self, charset: str) -> Recode | None:
         return built_in(charset)
+
+    def charset_of(self, collation: int) -> str:
+        return {8: "latin1", 63: "binary", 255: "utf8mb4"}[collation]
 
 
 def rows(*ids: int, text: bytes = b"x") -> bytes:
@@ -271,7 +278,21 @@ def test_a_position_without_gtids_beyond_what_the_protocol_has_room_for() -> Non
     with binlog_server(log.packets) as server, reading(server, LogPosition("binlog.000001", offset)) as reader:
         assert [document["id"] for document in reader.read(log.offset)] == [3]
         assert server.dumps == [b"\x12" + struct.pack("<IHI", 4, 0, 99) + b"binlog.000001"]
-        assert reader.log.log_position == LogPosition("binlog.000001", log.offset)
+        at = reader.log.log_position
+        assert (at.file, at.offset, at.gtids) == ("binlog.000001", log.offset, "")
+    insert(log, 14, 4)
+    # It goes on from the event before, which must be what it was, in a file that was made when it was.
+    with binlog_server(log.packets) as server, reading(server, at) as reader:
+        assert [document["id"] for document in reader.read(log.offset)] == [4]
+    assert at.last is not None
+    for other in ({"checksum": 1}, {"created": 1_700_000_001}, {"start": at.last.start - 1}):
+        another = replace(at, last=at.last._replace(**other))
+        with (
+            binlog_server(log.packets) as server,
+            reading(server, another) as reader,
+            pytest.raises(LostPosition, match="TM-MY-016"),
+        ):
+            reader.read()
 
 
 def test_a_transaction_that_the_server_did_not_finish_is_replaced_by_a_backfill() -> None:

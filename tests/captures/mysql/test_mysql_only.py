@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from captures.interface import LostPosition
+from captures.mysql.fence import create_watermark_table
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import parse_position
 from captures.mysql.session import Session
@@ -93,14 +94,43 @@ def test_updates_of_a_part_of_a_json(mysql_database: Database) -> None:
             assert (change, logged) == (change, read)
 
 
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_a_part_of_a_json_of_which_the_log_does_not_have_the_rest(mysql_database: Database, image: str) -> None:
+    """The row is read again, also when its backfill is over: the change cannot be applied to anything."""
+    needs(mysql_database, 8, 0, 3)
+    run(
+        mysql_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, j JSON, v INT)",
+        f"""INSERT INTO t VALUES (1, '{{"a": 1, "b": "{"x" * 200}"}}', 0), (2, '[]', 0)""",
+    )
+    with session(mysql_database.config(), bindings(f"{mysql_database.name}.t"), command=COMMAND) as capture:
+        capture.until(lambda s: s.done())
+        run(
+            mysql_database,
+            f"SET binlog_row_value_options = PARTIAL_JSON, binlog_row_image = {image}",
+            "UPDATE t SET j = JSON_SET(j, '$.a', 2), v = 1 WHERE id = 1",
+            "UPDATE t SET v = 1 WHERE id = 2",
+        )
+        capture.until(lambda s: (s.rows()[1,]["j"]["a"], s.rows()[2,]["v"]) == (2, 1) and s.done())
+        assert capture.rows()[1,]["v"] == 1 and capture.rows()[2,]["j"] == []
+        (change,) = (doc for _, doc in capture.documents if doc["_meta"]["op"] == "u" and doc["id"] == 1)
+        # With NOBLOB the server logs the old value, too.
+        assert change["_meta"].get("unchanged") == (["j"] if image == "MINIMAL" else None)
+
+
 def test_vectors(mysql_database: Database) -> None:
     needs(mysql_database, 9, 0)
-    run(mysql_database, "CREATE TABLE t (id INT PRIMARY KEY, v VECTOR(3), w VECTOR)")
+    run(
+        mysql_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, v VECTOR(3), w VECTOR, x TEXT CHARSET latin1, y TEXT CHARSET utf8mb4)",
+    )
+    expected = {"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0], "x": "ä", "y": "ö"}
     with captured_log(mysql_database, "t") as log:
-        run(mysql_database, "INSERT INTO t VALUES (1, STRING_TO_VECTOR('[0.1, -2, 3e30]'), STRING_TO_VECTOR('[7]'))")
-        assert plain(log.read()) == [("c", {"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0]})]
+        vectors = "STRING_TO_VECTOR('[0.1, -2, 3e30]'), STRING_TO_VECTOR('[7]')"
+        run(mysql_database, f"INSERT INTO t VALUES (1, {vectors}, 'ä', 'ö')")
+        assert plain(log.read()) == [("c", expected)]
     with table_chunks(mysql_database, "t") as chunks:
-        assert chunks.scan(10)[1] == [{"id": 1, "v": [0.1, -2.0, 3e30], "w": [7.0]}]
+        assert chunks.scan(10)[1] == [expected]
 
 
 def test_keys_that_the_server_adds(mysql_database: Database) -> None:
@@ -181,6 +211,30 @@ def test_a_server_without_gtids(without_gtids: Database) -> None:
     ):
         pass
     assert caught.value.code == "TM-MY-016"
+
+
+def test_a_log_without_gtids_that_was_reset_and_has_the_same_places(without_gtids: Database) -> None:
+    """Transactions of the same sizes: the position is one of the new log, too."""
+    database = without_gtids
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY)", create_watermark_table(("shop", "marks")))
+    marks = {"watermark_table": "shop.marks"}
+    with session_on(database) as at:
+        reset_log(at)
+        with captured_log(database, "t", **marks) as log:
+            run(database, "INSERT INTO t VALUES (1)")
+            log.read()
+            state, identity = str(log.log.log_position), log.source.identity()
+        run(database, "INSERT INTO t VALUES (2)")
+        with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+            assert [document["id"] for document in log.read()] == [2]
+        reset_log(at)
+        run(database, "INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (4)")
+        places = [int(row[1]) for row in at.rows("SHOW BINLOG EVENTS")]
+    assert parse_position(state).offset in places, "its place alone does not tell"
+    with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+        with pytest.raises(LostPosition) as caught:
+            log.read()
+        assert caught.value.code == "TM-MY-016" and not log.lines
 
 
 def test_a_log_that_was_reset_is_found(mysql_database: Database) -> None:

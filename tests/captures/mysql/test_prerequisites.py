@@ -17,6 +17,7 @@ from captures.mysql.prerequisites import unmet
 from captures.mysql.session import Session, asking, connect
 from protocol.errors import SourceError
 from protocol.messages import Binding
+from tests.captures.mysql.binlog_server import binlog_server
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.mysql.test_log import global_setting
@@ -267,3 +268,20 @@ def test_refusals_have_codes_and_no_values(binlog_database: Database) -> None:
             other.rows(f"KILL {session.connection.thread_id()}")
         lost = refused(session, "SELECT 1")
         assert lost.code == "TM-MY-020" and lost.entry.policy == "retry"
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("5.6.51-log", "the server is MySQL 5.6, needed is 5.7 or later"),
+        ("5.5.5-10.4.34-MariaDB", "the server is MariaDB 10.4, needed is 10.5 or later"),
+    ],
+)
+def test_a_server_that_is_too_old_is_told_so(version: str, said: str) -> None:
+    """Before anything that it does not know is asked of it, as ``max_execution_time``."""
+    with binlog_server([], version=version) as server:
+        config = parse_endpoint({"host": "127.0.0.1", "port": server.port, "user": "cdc"})
+        with pytest.raises(SourceError) as caught:
+            connect(config)
+        assert (caught.value.code, caught.value.message) == ("TM-MY-004", said)
+        assert not any("max_execution_time" in setting for setting in server.settings)
