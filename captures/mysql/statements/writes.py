@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from captures.mysql.statements.actions import Action, Change
 from captures.mysql.statements.tokens import END, Name, Token, Tokens
 
-_NAMES = 10_000
-"""Names of a statement that are looked at."""
+_TOKENS = 10_000
+"""Of a statement that are looked at for names: what it changes comes first, and long lists of values come last."""
 
 
 def _insert(statement: Tokens) -> list[Change]:
@@ -90,7 +90,9 @@ def _written(targets: list[Name], rest: Tokens) -> list[Change]:
 def _names(statement: Tokens) -> list[Name]:
     """Everything that could be a table: with its schema, and without."""
     found: dict[Name, None] = {}
-    while (token := statement.take()) is not END and len(found) < _NAMES:
+    for _ in range(_TOKENS):
+        if (token := statement.take()) is END:
+            break
         if not token.is_name or token.text.isdigit():
             continue
         found[statement.schema, token.text] = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.mysql.statements.actions import Action, Alteration
+from captures.mysql.statements.actions import Action, Alteration, Change
 from captures.mysql.statements.changes import changes
 
 ALTERED, CREATED, DROPPED = Action.ALTERED, Action.CREATED, Action.DROPPED
@@ -128,6 +128,13 @@ def test_statements_of_administrators_change_no_rows(statement: str) -> None:
 def test_clauses(clauses: str, expected: Alteration) -> None:
     (change,) = changes(f"ALTER TABLE t {clauses}".encode(), "d")
     assert change.alteration == expected
+
+
+def test_long_lists_of_values_are_not_read_to_their_end() -> None:
+    found = changes(b"INSERT INTO t VALUES (a)" + b", (DEFAULT(b), 'text', 12345)" * 30_000, "d")
+    assert found[0] == Change(WRITTEN, ("d", "t")) and {change.name for change in found} >= {("d", "b"), ("d", "")}
+    found = changes(b"INSERT INTO t VALUES (a)" + b", (12345)" * 30_000 + b", (late)", "d")
+    assert ("d", "late") not in {change.name for change in found}
 
 
 def test_names_that_are_used_again() -> None:
