@@ -18,7 +18,7 @@ from zlib import crc32
 
 from captures.hang_up import HangUpWatch
 from captures.interface import LostPosition
-from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, Event
+from captures.mysql.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, TRANSACTION_PAYLOAD, Event
 from captures.mysql.gtid import MysqlGtids
 from captures.mysql.position import LogPosition
 from captures.mysql.session import Session, asking
@@ -47,6 +47,8 @@ _MAX_OFFSET = (1 << 32) - 1
 
 _WHOLE = 0xFFFFFF
 """The length of a packet that goes on in the next one."""
+
+_WHOLE_BYTES = _WHOLE.to_bytes(3, "little")
 
 _OK, _ERROR = 0x00, 0xFF
 _FRAME_BYTES = 5
@@ -95,7 +97,7 @@ class BinlogConnection:
     ) -> None:
         self._server_id = server_id
         self._buffer = b""
-        self._buffer_text = ""
+        self._buffer_text: str | None = ""  # None until it is wanted: a large event would be there twice.
         self._at = 0
         self._arrived: list[bytes] = []
         self._held = 0
@@ -170,8 +172,9 @@ class BinlogConnection:
             SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` an event is damaged.
         """
         while True:
-            data, text, at = self._buffer, self._buffer_text, self._at
+            data, at = self._buffer, self._at
             last = len(data)
+            text = self._text(data, at)
             while at + _FRAME_BYTES + HEADER <= last:
                 word, status, timestamp, kind, server_id, size, log_position, flags = _EVENT(data, at)
                 length = word & _WHOLE
@@ -187,51 +190,59 @@ class BinlogConnection:
                     end -= CHECKSUM
                 yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             self._at = at
-            event = self._unusual()
-            if event is not None:
-                yield event
+            del data, text  # A large event is nowhere but with whom it is given to.
+            found = self._unusual()
+            if found:
+                yield found.pop()
             elif not self.fill():
                 yield None
+
+    def _text(self, data: bytes, at: int) -> str:
+        """``data`` as Latin-1; empty where an event that has to be put together first begins at ``at``."""
+        if self._buffer_text is None and data[at : at + 3] != _WHOLE_BYTES:
+            self._buffer_text = data.decode("latin-1")
+        return self._buffer_text or ""
 
     def _describe(self, data: bytes, end: int) -> None:
         """A format description has room for a checksum in any case, and says before it whether its file has them."""
         self.checksums = data[end - CHECKSUM - 1] == _CRC32
 
-    def _unusual(self) -> Event | None:
-        """The next packet where it is not an event in one piece: None when it has not arrived."""
+    def _unusual(self) -> list[Event]:
+        """The next packet where it is not an event in one piece: none when it has not arrived."""
         at = self._at
         available = len(self._buffer) - at
         self._needed = _FRAME_BYTES
         if available < _FRAME_BYTES:
-            return None
+            return []
         word, status = _FRAME(self._buffer, at)
         size = word & _WHOLE
         if size == _WHOLE:
             return self._divided()
         self._needed = size + 4
         if available < self._needed:
-            return None
+            return []
         if status != _OK:
             raise self._ended(self._buffer[at + 4 : at + 4 + size])
         raise _damaged()
 
-    def _divided(self) -> Event | None:
+    def _divided(self) -> list[Event]:
         """The next event, of 16 MB or more: in several packets, the last of which is shorter than that."""
         at, pieces = self._at, []
         while True:
             if len(self._buffer) - at < 4:
                 self._needed = at + 4 - self._at
-                return None
+                return []
             size = int.from_bytes(self._buffer[at : at + 3], "little")
             if len(self._buffer) - at < size + 4:
                 self._needed = at + size + 4 - self._at
-                return None
+                return []
             pieces.append(memoryview(self._buffer)[at + 4 : at + 4 + size])
             at += 4 + size
             if size < _WHOLE:
                 break
-        self._at = at
         data = b"".join(pieces)
+        pieces.clear()
+        self._buffer, self._buffer_text, self._at = self._buffer[at:], None, 0
         end = len(data)
         if self.checksums:
             if crc32(memoryview(data)[1:]) != _UNDAMAGED:
@@ -239,7 +250,9 @@ class BinlogConnection:
             end -= CHECKSUM
         _, _, *header = _EVENT(b"\0\0\0\0" + data[: 1 + HEADER])
         timestamp, kind, server_id, size, log_position, flags = header
-        return data, data.decode("latin-1"), 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags
+        # The events of a compressed transaction have texts of their own.
+        text = "" if kind == TRANSACTION_PAYLOAD else data.decode("latin-1")
+        return [(data, text, 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags)]
 
     def fill(self) -> bool:
         """Takes in what has arrived on the socket, without waiting; whether that was anything."""
@@ -264,7 +277,7 @@ class BinlogConnection:
         rest = len(self._buffer) - self._at
         if rest + self._held >= self._needed:
             self._buffer = b"".join((memoryview(self._buffer)[self._at :], *self._arrived))
-            self._buffer_text = self._buffer.decode("latin-1")
+            self._buffer_text = None
             self._arrived.clear()
             self._at = self._held = 0
         return True

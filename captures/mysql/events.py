@@ -142,7 +142,7 @@ class Gtid(NamedTuple):
     prepares: bool = False
 
 
-def lenenc(body: bytes, at: int) -> tuple[int, int]:
+def lenenc(body: bytes | memoryview, at: int) -> tuple[int, int]:
     """A length-encoded integer, and where it ends."""
     first = body[at]
     if first < 0xFB:

@@ -226,6 +226,10 @@ class BinlogLog:
             self._begin(events.read_gtid(data[start:end]), timestamp, batch)
         elif kind == events.QUERY:
             self._query(events.read_query(data[start:end]), timestamp, server_id, flags, batch)
+        elif kind == events.TRANSACTION_PAYLOAD:
+            if self._open is not None:
+                self._open.row = 0
+            self._payload = payload_events(memoryview(data)[start:end])
         else:
             self._other(kind, data[start:end], timestamp, server_id, flags, batch)
         if self._open is None and self._recalled is None:
@@ -257,10 +261,6 @@ class BinlogLog:
             self._query(events.read_compressed_query(body), timestamp, server_id, flags, batch)
         elif kind == events.XA_PREPARE:
             self._xa_prepare(*events.read_xa_prepare(body), timestamp, batch)
-        elif kind == events.TRANSACTION_PAYLOAD:
-            if self._open is not None:
-                self._open.row = 0
-            self._payload = payload_events(body)
         elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
             if kind == events.HEARTBEAT_V2:
                 self._place.sent_up_to(*events.read_heartbeat_v2(body))

@@ -224,6 +224,14 @@ class Session:
             cursor.execute(query, parameters or None)
             return list(cursor.fetchall())
 
+    def rows_of_bytes(self, query: str) -> list[tuple[Any, ...]]:
+        """The same, where texts need not be texts: they come as the bytes that they are."""
+        before, self.connection.use_unicode = self.connection.use_unicode, False
+        try:
+            return self.rows(query)
+        finally:
+            self.connection.use_unicode = before
+
     def value(self, query: str, *parameters: object) -> Any:
         """The first column of the first row, None when there is none."""
         rows = self.rows(query, *parameters)

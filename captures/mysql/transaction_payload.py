@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from captures.mysql.events import HEADER, Event, lenenc
 from protocol.errors import SourceError
@@ -19,7 +19,7 @@ _PIECE = 256 * 1024
 _HEADER = struct.Struct("<IBIIIH").unpack_from
 
 
-def payload_events(body: bytes) -> Iterator[Event]:
+def payload_events(body: bytes | memoryview) -> Iterator[Event]:
     """The events of a payload, which have no checksums.
 
     Raises SourceError ``TM-MY-044`` for a compression that is not known,
@@ -35,48 +35,62 @@ def payload_events(body: bytes) -> Iterator[Event]:
         at += 1
     except (LookupError, ValueError):
         raise SourceError("TM-MY-049", "a compressed transaction without a begin") from None
+    payload = memoryview(body)[at:]
+    pieces = (payload[start : start + _PIECE] for start in range(0, len(payload), _PIECE))
     if compression == _NONE:
-        pieces: Iterator[bytes] = iter((body[at:],))
-    elif compression == _ZSTD:
-        pieces = _decompressed(body[at:])
-    else:
-        raise SourceError("TM-MY-044", f"a transaction that is compressed by method {compression}")
-    return _events(pieces)
+        return _events(map(bytes, pieces))
+    if compression == _ZSTD:
+        return _events(_decompressed(pieces))
+    raise SourceError("TM-MY-044", f"a transaction that is compressed by method {compression}")
 
 
-def _decompressed(payload: bytes) -> Iterator[bytes]:
+def _decompressed(payload: Iterable[memoryview]) -> Iterator[bytes]:
+    """What comes of a payload, handed over a piece at a time: a decompressor copies what it does not use yet."""
     # Only compressed transactions need it: a server without them is read without it.
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-    while payload:
-        frame = zstd.ZstdDecompressor()
-        try:
-            yield frame.decompress(payload, _PIECE)
-            while not frame.eof:
-                piece = frame.decompress(b"", _PIECE)
-                if not piece and frame.needs_input:
-                    raise SourceError("TM-MY-049", "a compressed transaction ends in the middle")
-                yield piece
-        except zstd.ZstdError:
-            raise SourceError("TM-MY-049", "a compressed transaction does not decompress") from None
-        payload = frame.unused_data
+    frame = zstd.ZstdDecompressor()
+    begun = False
+    try:
+        for piece in payload:
+            rest: bytes | memoryview = piece
+            while rest:
+                if frame.eof:
+                    frame = zstd.ZstdDecompressor()
+                begun = True
+                yield frame.decompress(rest, _PIECE)
+                while not frame.eof and not frame.needs_input:
+                    yield frame.decompress(b"", _PIECE)
+                rest = frame.unused_data if frame.eof else b""
+    except zstd.ZstdError:
+        raise SourceError("TM-MY-049", "a compressed transaction does not decompress") from None
+    if begun and not frame.eof:
+        raise SourceError("TM-MY-049", "a compressed transaction ends in the middle")
 
 
 def _events(pieces: Iterator[bytes]) -> Iterator[Event]:
-    rest = b""
+    data, held, needed = b"", 0, HEADER
+    waiting: list[bytes] = []
     for piece in pieces:
-        data = rest + piece
+        waiting.append(piece)
+        held += len(piece)
+        if len(data) + held < needed:
+            continue  # An event may be as large as a row: it is put together once.
+        data = b"".join((data, *waiting))
+        waiting.clear()
+        held = 0
         text = data.decode("latin-1")
-        at = 0
+        at, needed = 0, HEADER
         while len(data) - at >= HEADER:
             timestamp, kind, server_id, size, log_position, flags = _HEADER(data, at)
             end = at + size
             if end > len(data):
+                needed = size
                 break
             yield data, text, at + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             at = end
-        rest = data[at:]
-    if rest:
+        data = data[at:]
+    if data or waiting:
         raise SourceError("TM-MY-049", "a compressed transaction ends in the middle of an event")

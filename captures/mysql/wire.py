@@ -1,8 +1,7 @@
 """PyMySQL below its public interface: its socket, its packets, and commands that it has no methods for.
 
-Nothing else of ours touches a private member of it. A version that lacks one fails
-``tests/captures/mysql/test_wire.py``; ``pyproject.toml`` bounds the version from above, since such members may go at any
-time.
+Nothing else of ours touches a private member of it. A version that lacks one fails ``test_wire.py`` of the tests, and
+``pyproject.toml`` bounds the version from above, since such members may go at any time.
 """
 
 from __future__ import annotations

@@ -59,8 +59,6 @@ def _recoverable(session: Session) -> list[tuple[bytes, bytes, int]] | None:
 
 def _listed(session: Session) -> list[tuple[bytes, bytes, int]]:
     """Transaction, branch and format of each."""
-    found = []
-    for form, length, _, data in session.rows("XA RECOVER"):
-        name = data if isinstance(data, bytes) else str(data).encode()
-        found.append((name[: int(length)], name[int(length) :], int(form)))
-    return found
+    # Most transaction managers make xids of any bytes, and MariaDB calls them texts.
+    rows = session.rows_of_bytes("XA RECOVER")
+    return [(data[: int(length)], data[int(length) :], int(form)) for form, length, _, data in rows]

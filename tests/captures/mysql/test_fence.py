@@ -23,7 +23,8 @@ from captures.mysql.fence import (
 )
 from captures.mysql.gtid import MariadbGtids, MysqlGtids
 from captures.mysql.session import Session, connect
-from captures.mysql.xa import prepared_transactions
+from captures.mysql.xa import prepared_transactions, prepared_xids
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.servers.deadline import wait_until
@@ -145,3 +146,19 @@ def test_what_is_prepared_is_waited_for(binlog_database: Database) -> None:
         assert name == "xa:1:7:" + b"one two".hex()
         cursor.execute("XA COMMIT 'one two'")
         wait_until(lambda: not prepared_transactions(session), 10, "it is over")
+
+
+def test_xids_are_any_bytes(binlog_database: Database) -> None:
+    """As transaction managers make them."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    xid = "X'ff00c3',X'62',17"
+    with captured_log(binlog_database, "t") as log, session_on(binlog_database) as session:
+        with binlog_database.connect() as writer, writer.cursor() as cursor:
+            for statement in (f"XA START {xid}", "INSERT INTO t VALUES (1)", f"XA END {xid}", f"XA PREPARE {xid}"):
+                cursor.execute(statement)
+            log.read()
+            assert prepared_xids(session) == frozenset(log.log.log_position.prepared) == {xid.lower()}
+            assert prepared_transactions(session) == ["xa:17:3:ff00c362"]
+            assert session.value("SELECT 'ä'") == "ä"
+            cursor.execute(f"XA COMMIT {xid}")
+        assert [document["id"] for document in log.read()] == [1]
