@@ -159,6 +159,11 @@ class TableRanges:
         return all(scan.finished for scan in self._scans)
 
     @property
+    def by_pages(self) -> bool:
+        """Whether some scan goes by where rows are stored, and is not over."""
+        return any(scan.physical and not scan.finished for scan in self._scans)
+
+    @property
     def rows(self) -> int:
         """Rows that scans have covered, emitted or given by the log."""
         return self._rows + sum(scan.rows for scan in self._scans)
@@ -328,7 +333,7 @@ class TableRanges:
 
         So every partial event during a physical scan asks for its row to be read again.
         """
-        return not self._keyless and any(scan.physical and not scan.finished for scan in self._scans)
+        return not self._keyless and self.by_pages
 
     def _may_split(self, scan: RangeScan) -> bool:
         """Rows without keys must not be given twice, as those of a chunk that reaches beyond a bound may be."""

@@ -76,7 +76,7 @@ def stays_aside(table: OpenedTable, stored: JsonObject | None) -> bool:
     aside = (stored or {}).get("aside")
     if stored is None or aside is None:
         return False
-    return bool(aside.get("passed")) or "policy" in aside or stored.get("identity") != table.identity
+    return bool(aside.get("passed")) or "policy" in aside or not table.is_still(stored.get("identity"))
 
 
 def opened_aside(table: OpenedTable, stored: JsonObject | None, now: float) -> Aside | None:

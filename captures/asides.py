@@ -165,7 +165,7 @@ class Asides:
             return False
         fresh = self._source.tables[binding]
         same = not aside.passed and aside.policy is None and regained.same
-        same = same and aside.kept.get("identity") == fresh.identity
+        same = same and fresh.is_still(aside.kept.get("identity"))
         if not same and fresh.scan == "none":
             logger.warning("%s is captured from its log only: what changed meanwhile is lost", fresh.name)
             same = True

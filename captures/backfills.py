@@ -49,6 +49,8 @@ class Backfills:
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
+        to_read_again: Bindings all of whose rows are to be read again, over what there is.
+        stored_anew: Bindings whose rows are in other places than scans by places believe.
         unfit: Tables that chunks found not to be as they can be captured.
     """
 
@@ -71,6 +73,8 @@ class Backfills:
         ]
         self.unfit: dict[int, SourceError] = {}
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
+        self.to_read_again: set[int] = set()
+        self.stored_anew: set[int] = set()
         if not self.done:
             readers.ahead()
 
@@ -305,6 +309,19 @@ class Backfills:
         """Reads a whole table again: what there is downstream is overwritten row by row."""
         backfill.put_off_all(0.0)
         backfill.ranges.restart(pages_of(backfill.table))
+
+    def read_altered_again(self) -> None:
+        """Begins what ``to_read_again`` and ``stored_anew`` ask for. Tables that are left out are read when they are
+        back, and of those that are captured from their log only, nothing can be read.
+        """
+        by_pages = {binding for binding in self.stored_anew if self.tables[binding].ranges.by_pages}
+        for binding in sorted((self.to_read_again | by_pages) - self.emptied):
+            backfill = self.tables[binding]
+            if not backfill.left_out and backfill.table.scan != "none":
+                backfill.take_up()
+                self._rewritten(backfill)
+        self.to_read_again.clear()
+        self.stored_anew.clear()
 
     def _rewritten(self, backfill: TableBackfill) -> None:
         logger.info("%s cannot be read on from where its scan stood; its backfill begins again", backfill.table.name)

@@ -81,6 +81,7 @@ class Capture:
         self._checkpoints = Checkpoints(output, requests, source.heartbeat_seconds, clock)
         self._outages = Outages(clock)
         self._identity: JsonObject = {}
+        self._identity_changed = False
         self._position = 0
         self._durable: int | None = None
         self._lost: LostPosition | None = None
@@ -151,6 +152,7 @@ class Capture:
         self._backfills.collect()
         if log.between_transactions:
             self._look_after_tables()
+            self._read_tables_again()
             self._empty_tables()
             self._backfills.consult()
             if self._backfills.emit_ready(self._position, self._write_rows):
@@ -170,6 +172,9 @@ class Capture:
         self._position = self._log.position
         self._backfills.observe(batch)
         self._backfills.emptied |= batch.restarted
+        self._backfills.to_read_again |= batch.read_again
+        self._backfills.stored_anew |= batch.stored_anew
+        self._identity_changed |= batch.noted
         if batch.away or batch.set_aside or batch.passed:
             since = self._source.format_position(self._position)
             self._asides.away(batch.away, since)
@@ -230,6 +235,20 @@ class Capture:
     def _write_message(self, message: Message) -> None:
         line = encode(message)
         self._checkpoints.write([line], len(line))
+
+    def _read_tables_again(self) -> None:
+        """Has tables read again of which the log does not tell all; those that have to be emptied for it, are."""
+        backfills = self._backfills
+        follows = backfills.to_read_again | backfills.stored_anew
+        if follows:
+            # What the state says of the tables now, it says together with what follows from it.
+            self._identity_changed = True
+            self._asides.withheld(follows)
+            backfills.read_altered_again()
+        if self._identity_changed:
+            self._identity = self._source.identity()
+            self._identity_changed = False
+            self._checkpoints.changed = True
 
     def _empty_tables(self) -> None:
         """Empties tables downstream whose backfills begin anew, and begins them."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
 from captures.chunk import Barrier, ChunkReader
+from captures.table_changes import Consequence
 from protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
@@ -111,6 +112,10 @@ class LogBatch:
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
             known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
             ends in. ``Source.tables`` has them as they are now.
+        read_again: Bindings some of whose values the log does not tell of: all their rows are read again, as they are
+            then, over what there is downstream. A table without a key is emptied first.
+        stored_anew: Bindings whose rows are stored in other places: a scan that goes by places begins again.
+        noted: What ``Source.identity`` says is another.
         away: Tables that cannot be captured as they are now, and why. Their log is followed all the same.
         set_aside: Tables of which the log can tell no more, and why. The stream has left them out already.
         passed: Bindings that are left out, of which there were changes.
@@ -122,6 +127,9 @@ class LogBatch:
     drained: bool = False
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
+    read_again: set[int] = field(default_factory=set)
+    stored_anew: set[int] = field(default_factory=set)
+    noted: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
     away: dict[int, SourceError] = field(default_factory=dict)
     set_aside: dict[int, SourceError] = field(default_factory=dict)
@@ -130,8 +138,18 @@ class LogBatch:
     @property
     def says_something(self) -> bool:
         """What it has counts as returned, so it must be, also when the read failed after it."""
-        found = self.changed or self.restarted or self.away or self.set_aside or self.passed
-        return bool(self.lines or self.transactions or found)
+        altered = self.changed or self.restarted or self.read_again or self.stored_anew or self.noted
+        return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
+
+    def follow(self, binding: int, consequence: Consequence) -> None:
+        """Has the engine do what follows from a change of a table. Warnings and errors are the source's own."""
+        follows = {
+            Consequence.BEGUN_AGAIN: self.stored_anew,
+            Consequence.READ_AGAIN: self.read_again,
+            Consequence.EMPTIED: self.restarted,
+        }
+        if consequence in follows:
+            follows[consequence].add(binding)
 
 
 class LogStream(Protocol):
@@ -187,6 +205,7 @@ class OpenedTable:
         state_key: Its identity in the state.
         document_schema: The closed JSON Schema of its documents.
         identity: Changes when the table was dropped and made again, and with its key.
+        formerly: The same as earlier versions wrote it into the state; None where they wrote what is written now.
         key: Names of the key columns; empty when rows cannot be told apart.
         scan: ``key``; ``physical``, by pages; ``snapshot``, in one transaction, which to the engine is the same; or
             ``none`` when the table follows the log only.
@@ -194,6 +213,8 @@ class OpenedTable:
         estimated_rows: What the server believes, None when it does not know.
         estimated_bytes: What the table takes on the server's disk, None when it does not know.
         unfit: Why it cannot be captured. Then the rest says what the configuration does, and nothing of the table.
+        captured_otherwise: Its documents have columns that those of the last session had not, or not so: all its rows
+            are read again, over what there is. Known once ``Source.start_position`` was asked.
         policy: What the configuration says of values that cannot be captured: another text with another policy.
     """
 
@@ -209,6 +230,12 @@ class OpenedTable:
     estimated_bytes: int | None = None
     unfit: SourceError | None = None
     policy: str = ""
+    formerly: str | None = None
+    captured_otherwise: bool = False
+
+    def is_still(self, identity: str | None) -> bool:
+        """Whether the state's identity is this table's."""
+        return identity == self.identity or (identity is not None and identity == self.formerly)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from protocol.errors import SourceError, codes_of
 from protocol.logs import log_failure
 
 logger = logging.getLogger(__name__)
+
+
+_ALIKE = 0.7
+"""Of two names, as ``difflib`` has it, so that one is probably the other misspelt."""
+
+
+def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
+    """Names that no column has, and that some column which is not named resembles.
+
+    What they should leave out, or hide, would be captured. A name that resembles none is of a column that was dropped.
+    """
+    wanted = set(names)
+    others = {column.casefold() for column in columns if column not in wanted}
+    return sorted(
+        name
+        for name in wanted.difference(columns)
+        if difflib.get_close_matches(name.casefold(), others, n=1, cutoff=_ALIKE)
+    )
+
+
+def warn_of_dropped(table: str, option: str, names: Iterable[str], columns: Collection[str]) -> None:
+    """Warns of names in a table's option that no column has. ``misspelt`` ones are an error, and not looked for."""
+    if gone := sorted(set(names).difference(columns)):
+        logger.warning("%s: %s names columns that are not there: %s", table, option, ", ".join(gone))
 
 
 @dataclass(frozen=True, slots=True)

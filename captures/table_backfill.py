@@ -232,9 +232,10 @@ def opened(
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
     if (aside := opened_aside(table, stored, now)) is not None:
+        aside.passed |= table.captured_otherwise
         backfill.aside = aside
         return backfill
-    if stored is not None and stored.get("identity") != table.identity:
+    if stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
         backfill.anew = True
         return backfill
@@ -246,6 +247,10 @@ def opened(
         backfill.anew = stored is not None and not table.key
         return backfill
     backfill.restore(stored)
+    if table.captured_otherwise and table.scan != "none":
+        logger.info("%s is captured with other columns than before; all its rows are read again", table.name)
+        backfill.anew = not table.key
+        backfill.ranges.restart(pages_of(table))
     return backfill
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -20,6 +21,8 @@ from captures.mysql.session import Session
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
+
+_BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def captured_columns(
@@ -39,7 +42,8 @@ def captured_columns(
             on_bad_value=policies.column(column.name, in_key=column.name in key),
         )
         for column in columns
-        if not column.hidden and column.name not in exclude
+        # A column that had the name of what we add, and has it no more, is still in older rows of the log.
+        if not column.hidden and column.name not in exclude and column.name != "_meta"
     )
 
 
@@ -150,13 +154,22 @@ class MysqlBinding:
 
     @property
     def identity(self) -> str:
-        """The key, and what gives its order: a scan cannot go on in another one.
+        """The key, its types and what gives its order: a scan cannot go on in another one, and the texts of keys, which
+        tell rows apart downstream, depend on their types.
 
         A table that was dropped and made again is known by the log, which tells of both: the server has no id of a
         table that an ALTER TABLE leaves as it is.
         """
+        return self._key_text(lambda column: [column.name, column.type_text, _order(column)])
+
+    @property
+    def identity_without_types(self) -> str:
+        """``identity`` as it was before it had the types."""
+        return self._key_text(lambda column: [column.name, _order(column)])
+
+    def _key_text(self, parts: Callable[[Column], list[str]]) -> str:
         by_name = {column.name: column for column in self.table.columns}
-        return " ".join(filter(None, (part for name in self.key for part in (name, _order(by_name[name])))))
+        return " ".join(part for name in self.key for part in parts(by_name[name]) if part)
 
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
@@ -169,6 +182,7 @@ class MysqlBinding:
             state_key=self.state_key,
             document_schema=self.announced,
             identity=self.identity,
+            formerly=self.identity_without_types,
             key=self.key,
             scan=self.scan,
             priority=self.resource.priority,
@@ -209,5 +223,7 @@ class MysqlBinding:
 def _order(column: Column) -> str:
     """What the server orders a column's values by, where that can change and leave its type the same."""
     if column.labels:
-        return f"{zlib.crc32(repr(column.labels).encode()):08x}"
+        # The catalog has a question mark in the place of what the log may have.
+        labels = tuple(_BEYOND_BASIC_PLANE.sub("?", label) for label in column.labels)
+        return f"{zlib.crc32(repr(labels).encode()):08x}"
     return column.collation or ""

@@ -14,6 +14,7 @@ from captures.bad_values import BadCounts, Repairs
 from captures.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
 from captures.mysql.catalog import read_tables
 from captures.mysql.chunk_rows import ChunkDecoder, compile_chunk_decoder
+from captures.mysql.columns import reads_as
 from captures.mysql.config import EndpointConfig
 from captures.mysql.fence import NothingCertain, end_of_log, fence_taker
 from captures.mysql.result_rows import stream
@@ -213,5 +214,5 @@ def check_shape(session: Session, target: ScanTarget) -> None:
         pymysql.Error: The server refuses.
     """
     found = read_tables(session, [target.table.path])
-    if not found or found[0].columns != target.table.columns:
+    if not found or not reads_as(found[0].columns, target.table.columns):
         raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")

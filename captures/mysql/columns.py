@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from captures.bad_values import Policy
 
@@ -56,6 +57,21 @@ class Column:
     collation: str | None = field(default=None, compare=False)
     description: str = field(default="", compare=False)
 
+    @property
+    def type_text(self) -> str:
+        """The type, with all that says which values it has and how they are written."""
+        if self.data_type == "decimal":
+            size = f"({self.precision},{self.scale or 0})"
+        elif self.data_type in ("float", "double") and self.scale is not None:
+            size = f"({self.precision},{self.scale})"
+        elif self.fraction:
+            size = f"({self.fraction})"
+        elif self.length is None or (self.data_type == "tinyint" and self.length != 1):
+            size = ""  # The width of a tinyint means something only where it is 1.
+        else:
+            size = f"({self.length})"
+        return f"{self.data_type}{size}{' unsigned' if self.unsigned else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -95,3 +111,14 @@ class Table:
     def name_in_full(self) -> str:
         """``schema.table``, for people."""
         return f"{self.schema}.{self.name}"
+
+
+def reads_as(columns: Sequence[Column], known: Sequence[Column]) -> bool:
+    """Whether rows with these columns are read as those with the known ones are.
+
+    Where the known ones are of an older moment of the log they may take NULL that the table has no more.
+    """
+    return len(columns) == len(known) and all(
+        column == other or (other.nullable and replace(column, nullable=True) == other)
+        for column, other in zip(columns, known, strict=True)
+    )

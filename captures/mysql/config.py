@@ -28,6 +28,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+OnStatement = Literal["set_aside", "warn"]
+"""What is done where the log has a statement instead of the rows that it changed."""
+
+
 class EndpointConfig(Strict):
     """The connector's configuration."""
 
@@ -62,6 +66,10 @@ class EndpointConfig(Strict):
         EndpointPolicy,
         Field(description="What to do with a value that has no place in a document: a zero date, broken JSON, …"),
     ] = "stop"
+    on_statement: Annotated[
+        OnStatement,
+        Field(description="What to do with captured tables that a statement in the log may have changed without rows"),
+    ] = "set_aside"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
         10.0

@@ -68,6 +68,9 @@ IGNORED = frozenset(
 )
 """Nothing that a document shows depends on these."""
 
+THREAD_SPECIFIC = 0x4
+"""Header flag: what a statement does depends on its session, which has temporary tables, perhaps."""
+
 ARTIFICIAL = 0x20
 """Header flag: the server made the event for this reader, it is not in the log."""
 
@@ -98,6 +101,8 @@ _FIXED = {0: 4, 1: 8, 3: 4}
 _NAMES = {2: 1, 6: 0}
 """A length and a text, and what ends it."""
 _GTID = struct.Struct("<B16sq")
+_CREATED = 2 + 50
+"""Where a FORMAT_DESCRIPTION event has its time: after the log's version and the server's. 0 for later files."""
 _MARIADB_GTID = struct.Struct("<QIB")
 _XID = struct.Struct("<iII")
 
@@ -112,11 +117,13 @@ class Query(NamedTuple):
         schema: The default database of its session.
         text: In the character set of its client.
         variables: Of its session; see ``client_collation``.
+        session: The number of its session on the server that carried it out first.
     """
 
     schema: str
     text: bytes
     variables: bytes = b""
+    session: int = 0
 
 
 class Gtid(NamedTuple):
@@ -147,6 +154,11 @@ def lenenc(body: bytes | memoryview, at: int) -> tuple[int, int]:
 def read_rotate(body: bytes) -> tuple[str, int]:
     """The file that the log goes on in, and the offset there."""
     return body[8:].rstrip(b"\0").decode(), int(_ROTATE.unpack_from(body)[0])
+
+
+def server_started(body: bytes) -> bool:
+    """Whether a FORMAT_DESCRIPTION event is the first one since the server was started: its sessions have all ended."""
+    return any(body[_CREATED : _CREATED + 4])
 
 
 def read_gtid(body: bytes) -> Gtid:
@@ -218,10 +230,10 @@ def read_mariadb_gtid(body: bytes, server_id: int) -> Gtid:
 
 def read_query(body: bytes) -> Query:
     """A statement."""
-    _, _, schema, _, variables = _QUERY.unpack_from(body)
+    session, _, schema, _, variables = _QUERY.unpack_from(body)
     start = _QUERY.size + variables
     name = body[start : start + schema].decode("utf-8", "replace")
-    return Query(name, body[start + schema + 1 :], body[_QUERY.size : start])
+    return Query(name, body[start + schema + 1 :], body[_QUERY.size : start], session)
 
 
 def client_collation(variables: bytes) -> int | None:

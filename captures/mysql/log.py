@@ -8,12 +8,14 @@ from captures.bad_values import BadValues
 from captures.interface import LogBatch, LostPosition
 from captures.mysql import events
 from captures.mysql.bindings import origin_members
+from captures.mysql.config import OnStatement
 from captures.mysql.connection import BinlogConnection
 from captures.mysql.events import Event
 from captures.mysql.fence import transaction_id
 from captures.mysql.gtid import Gtids, MariadbGtids, MysqlGtids
-from captures.mysql.log_changes import LoggedTables
+from captures.mysql.log_changes import LoggedTables, StatementPlace
 from captures.mysql.log_place import LogPlace
+from captures.mysql.log_rows import LacksKey
 from captures.mysql.log_tables import Tables
 from captures.mysql.logged_tables import LoggedTable
 from captures.mysql.open_transaction import OpenTransaction
@@ -41,6 +43,7 @@ class BinlogLog:
         start: Where to begin.
         tables: The captured tables.
         truncation: What a TRUNCATE becomes.
+        on_statement: What is done where the log has a statement instead of rows.
         mariadb: The server is MariaDB: its GTIDs are others.
         beside: The descriptor of a session with the server, asked for anew each time: see ``BinlogConnection``.
 
@@ -57,6 +60,7 @@ class BinlogLog:
         *,
         truncation: Truncation,
         mariadb: bool,
+        on_statement: OnStatement = "set_aside",
         beside: Callable[[], int] | None = None,
     ) -> None:
         self._open_session = open_session
@@ -82,7 +86,9 @@ class BinlogLog:
         self._committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
         self._connection = self._connected(start)
         self._server = self._connection.server
-        self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
+        self._tables = LoggedTables(
+            tables, names_columns=self._connection.names_columns, mariadb=mariadb, on_statement=on_statement
+        )
         self._boundary = self._began = start.file, start.offset
         self._last = start.last
 
@@ -186,7 +192,7 @@ class BinlogLog:
             event = self._next_event()
         batch.drained = True
         if self._open is None:
-            self._tables.doubted(batch)
+            self._tables.doubted(self.position, batch)
 
     def _next_event(self) -> Event | None:
         if self._payload is not None:
@@ -219,13 +225,13 @@ class BinlogLog:
         elif kind in (events.GTID, events.ANONYMOUS_GTID):
             self._begin(events.read_gtid(data[start:end]), timestamp, batch)
         elif kind == events.QUERY:
-            self._query(events.read_query(data[start:end]), timestamp, batch)
+            self._query(events.read_query(data[start:end]), timestamp, server_id, flags, batch)
         elif kind == events.TRANSACTION_PAYLOAD:
             if self._open is not None:
                 self._open.row = 0
             self._payload = payload_events(memoryview(data)[start:end])
         else:
-            self._other(kind, data[start:end], timestamp, flags, batch)
+            self._other(kind, data[start:end], timestamp, server_id, flags, batch)
         if self._open is None and self._recalled is None:
             self._boundary_here()
 
@@ -237,7 +243,7 @@ class BinlogLog:
             if not self._keeps_gtids:
                 self._last = place.last
 
-    def _other(self, kind: int, body: bytes, timestamp: int, flags: int, batch: LogBatch) -> None:
+    def _other(self, kind: int, body: bytes, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
         if kind == events.ROTATE:
             self._place.rotate(*events.read_rotate(body))
@@ -247,10 +253,12 @@ class BinlogLog:
             if self._open is not None and self._recalled is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
                 self._open = None
+            if events.server_started(body):
+                self._tables.sessions_ended()
         elif kind == events.GTID_TAGGED:
             self._begin(events.read_tagged_gtid(body), timestamp, batch)
         elif kind == events.QUERY_COMPRESSED:
-            self._query(events.read_compressed_query(body), timestamp, batch)
+            self._query(events.read_compressed_query(body), timestamp, server_id, flags, batch)
         elif kind == events.XA_PREPARE:
             self._xa_prepare(*events.read_xa_prepare(body), timestamp, batch)
         elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
@@ -260,7 +268,7 @@ class BinlogLog:
         elif kind == events.INCIDENT:
             raise LostPosition("TM-MY-048", f"the log says at {self._place} that events were lost")
         elif kind == events.EXECUTE_LOAD_QUERY:
-            self._query(events.read_load_query(body), timestamp, batch)
+            self._query(events.read_load_query(body), timestamp, server_id, flags, batch)
         elif kind not in events.IGNORED and not flags & events.IGNORABLE_FLAG:
             raise SourceError("TM-MY-044", f"the log has an event of type {kind} at {self._place}")
 
@@ -323,7 +331,7 @@ class BinlogLog:
                 batch.restarted |= self._open.held.bindings
                 self._open.held.events = []
 
-    def _query(self, query: events.Query, timestamp: int, batch: LogBatch) -> None:
+    def _query(self, query: events.Query, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         if self._recalled is not None:
             return
         # Without GTIDs a transaction begins with its first statement.
@@ -332,8 +340,12 @@ class BinlogLog:
         if statement is not None:
             self._control(transaction, statement, timestamp, batch)
             return
-        emptied = self._tables.statement(query, self._place.order, str(self._place), batch)
-        self._left_out |= batch.set_aside.keys()
+        where = StatementPlace(
+            self._place.order, str(self._place), (server_id, query.session), bool(flags & events.THREAD_SPECIFIC)
+        )
+        emptied = self._tables.statement(query, where, batch)
+        for binding in batch.set_aside:
+            self.leave_out(binding)
         for name, binding in emptied:
             table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
             transaction.truncation(table, f"{self._place}:", batch, self._truncation, ".".join(name))
@@ -394,8 +406,10 @@ class BinlogLog:
         except BadValues as error:
             self._set_aside(table.binding, error, batch)
             self._unfit[number] = table
+        except LacksKey as error:
+            self._set_aside(table.binding, error, batch)
 
-    def _set_aside(self, binding: int, error: BadValues, batch: LogBatch) -> None:
+    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         self._tables.set_aside(binding, error, batch)
         self.leave_out(binding)
 
@@ -466,7 +480,7 @@ class BinlogLog:
                 text = rows.decode("latin-1")
                 try:
                     transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
-                except BadValues as error:
+                except (BadValues, LacksKey) as error:
                     self._set_aside(table.binding, error, batch)
 
     def _recall(self, recall: Recall) -> None:

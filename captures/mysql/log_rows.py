@@ -23,6 +23,10 @@ _GROWTH = 6
 """Bytes of JSON that one of a row may become, as U+0000 to U+001F do."""
 
 
+class LacksKey(SourceError):
+    """``TM-MY-047``: which row of a table an event is about cannot be told."""
+
+
 class RowDecoder:
     """Decodes the row events that follow one TABLE_MAP.
 
@@ -72,7 +76,8 @@ class RowDecoder:
 
         Raises:
             BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
-            SourceError: ``TM-MY-030`` the rows do not have the table's columns, ``TM-MY-047`` a row lacks its key.
+            SourceError: ``TM-MY-030`` the rows do not have the table's columns.
+            LacksKey: A row lacks its key.
         """
         rows = at + self._head_bytes[kind]
         head = kind, data[at:rows]
@@ -188,9 +193,9 @@ class RowDecoder:
     def _unfitting(self) -> SourceError:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the columns that the table has")
 
-    def lacks_key(self) -> SourceError:
+    def lacks_key(self) -> LacksKey:
         """The error for a row image without the key."""
-        return SourceError("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
+        return LacksKey("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
 
     @property
     def opening(self) -> dict[str, str]:

@@ -26,6 +26,7 @@ class BoundTable:
         as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
             the table was already part of what the catalog said.
         tinyint1_as_bool: As ``captures.mysql.types.form`` takes it.
+        by_primary_key: The key is the primary key.
         identity: Changes with the key and with what orders its values: then a scan cannot go on.
         hashed: Names of the columns of which documents have hashes, made with ``salt``.
         policies: What is done with bad values.
@@ -38,6 +39,7 @@ class BoundTable:
     key: tuple[str, ...]
     as_of: int
     tinyint1_as_bool: bool = False
+    by_primary_key: bool = True
     identity: str = ""
     hashed: frozenset[str] = frozenset()
     salt: bytes = field(default=b"", repr=False)
@@ -65,6 +67,12 @@ class Tables(Protocol):
 
     def refresh(self, binding: int) -> BoundTable | SourceError:
         """Reads the catalog again. An error when the table cannot be captured. Raises SourceError otherwise."""
+
+    def left_columns(self, binding: int) -> set[str]:
+        """Names that columns had before, which rows downstream may still have. Kept with the state: to be changed."""
+
+    def outdated(self, binding: int) -> BoundTable | None:
+        """The table as it is known, where the catalog has other columns. Raises SourceError."""
 
     def doubted(self) -> list[BoundTable]:
         """Those in which chunks found other columns since this was asked last."""

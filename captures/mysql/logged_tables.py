@@ -28,6 +28,7 @@ class LoggedTable:
     Attributes:
         binding: Index of its binding.
         decoder: None when the rows' columns are not known.
+        rekeyed: The key is another, or of other types, than it was believed to be.
         unfit: Then, why the table cannot be captured as it is now, if it cannot.
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
@@ -42,6 +43,7 @@ class LoggedTable:
     origin: str
     new_schema: JsonObject | None = None
     unfit: SourceError | None = None
+    rekeyed: bool = False
     as_of: int = 0
     # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
     transaction: int = -1
@@ -69,6 +71,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
     except (ValueError, LookupError):
         raise SourceError("TM-MY-044", "a TABLE_MAP event that is not as the format says") from None
+    identity = bound.identity
     origin = origin_members(*name).decode("latin-1")
     try:
         bound, known = _columns(logged, bound, tables)
@@ -90,7 +93,8 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
     as_of = bound.as_of if not logged.named or any(map(unsaid, known)) else 0
-    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, as_of=as_of)
+    rekeyed = bound.identity != identity
+    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed, as_of=as_of)
 
 
 def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:
@@ -173,7 +177,7 @@ def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: Recode
             return None
         if not all(map(fits, logged.columns, catalog)):
             return None
-        return tuple(catalog)
+        return tuple(map(_nullable_as_logged, logged.columns, catalog))
     by_name = {column.name: column for column in catalog}
     found: list[Column | None] = []
     for column in logged.columns:
@@ -183,6 +187,7 @@ def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: Recode
 
 
 def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Column:
+    column = _nullable_as_logged(logged, column)
     changed: dict[str, object] = {}
     if logged.unsigned is not None and logged.type != table_map.YEAR and logged.unsigned != column.unsigned:
         changed["unsigned"] = logged.unsigned
@@ -194,6 +199,11 @@ def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Col
     ):
         changed["labels"] = labels
     return replace(column, **changed) if changed else column  # type: ignore[arg-type]
+
+
+def _nullable_as_logged(logged: LoggedColumn, column: Column) -> Column:
+    """Rows of before a column became NOT NULL may have NULL in it."""
+    return column if column.hidden or logged.nullable == column.nullable else replace(column, nullable=logged.nullable)
 
 
 def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> tuple[str, ...]:
@@ -278,7 +288,7 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
         case table_map.STRING:
             if name in _FIXED:
                 return logged.size == _FIXED[name]
-            return name in ("char", "binary")
+            return name == "char" or (name == "binary" and logged.size == column.length)
         case table_map.VARCHAR | table_map.VAR_STRING | table_map.VARCHAR_COMPRESSED:
             # MariaDB's vectors of up to 65,532 bytes are in the log as varbinary.
             return name in ("varchar", "varbinary") or (name == "vector" and not logged.size % _VECTOR_ITEM)

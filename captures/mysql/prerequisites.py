@@ -19,7 +19,7 @@ from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import has_gtids
 from captures.mysql.session import Session, error_of
 from captures.mysql.types import clampable, form, hashable, key_form
-from captures.prerequisites import Unmet
+from captures.prerequisites import Unmet, misspelt, warn_of_dropped
 from captures.truncation import Truncation
 from protocol.errors import SourceError
 
@@ -213,6 +213,10 @@ def table_failures(
     for failure in definition_failures(session, config, resource, table):
         unreadable |= failure.code == "TM-MY-008"
         yield failure
+    if table is not None:
+        names = [column.name for column in table.columns]
+        for option, listed in (("exclude", resource.exclude), ("hash", resource.hash)):
+            warn_of_dropped(table.name_in_full, option, listed, names)
     if table is not None and not unreadable:
         _warn_of_cascades(session, table, table.name_in_full)
 
@@ -237,7 +241,7 @@ def definition_failures(
     columns = {column.name: column for column in table.columns}
     if "_meta" in columns.keys() - set(resource.exclude):
         yield SourceError("TM-MY-017", f"{name} has a column named _meta")
-    if unknown := sorted(set(resource.exclude) - columns.keys()):
+    if unknown := misspelt(resource.exclude, columns):
         yield SourceError("TM-MY-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
     captured = captured_columns(table.columns, resource.exclude)
     if not captured:
@@ -277,7 +281,7 @@ def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
 
 def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
     columns = {column.name: column for column in table.columns}
-    if unknown := sorted(set(resource.hash) - columns.keys()):
+    if unknown := misspelt(resource.hash, columns):
         yield SourceError("TM-MY-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
     if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
         yield SourceError(

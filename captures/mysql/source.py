@@ -16,13 +16,14 @@ from captures.interface import OpenedTable, Regained, TableAway, never
 from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.charsets import Charsets, Recode
 from captures.mysql.chunks import SelectChunkReader
-from captures.mysql.columns import Column, Table
+from captures.mysql.columns import Column, Table, reads_as
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.history import continued, end_position, log_files, server_identity
 from captures.mysql.layouts import Layout, layout, read_layout
 from captures.mysql.log import BinlogLog
 from captures.mysql.log_tables import BoundTable
+from captures.mysql.noted_tables import MEMBER, NotedTables
 from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
 from captures.mysql.prerequisites import definition_failures
 from captures.mysql.scan_target import ScanTarget
@@ -102,6 +103,8 @@ class MysqlSource:
             raise
         self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
         self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._noted = NotedTables(self._bindings)
+        self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
         self._differing: set[int] = set()
         self._layouts: dict[int, tuple[tuple[Column, ...], int, int, str]] = {}
         for binding in self._bindings:
@@ -149,7 +152,7 @@ class MysqlSource:
         now = bound.table
         names = {column.name for column in layout.columns}
         if layout.complete and set(bound.key) <= names:
-            bound.table = _with_columns(now, layout.columns)
+            bound.table = _with_columns(now, layout.columns, frozenset())
             self._catalog_read[bound.index] = layout.as_of
             if bound.table.columns != now.columns:
                 self._differing.add(bound.index)
@@ -173,7 +176,7 @@ class MysqlSource:
 
     def identity(self) -> JsonObject:
         with asking("asking the server who it is"):
-            return server_identity(self._session)
+            return {**server_identity(self._session), MEMBER: self._noted.to_state()}
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         with asking("looking for where to read the log from"):
@@ -181,6 +184,8 @@ class MysqlSource:
                 self._start = end_position(self._session)
             else:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
+                for binding in self._noted.restore(identity):
+                    self.tables[binding] = replace(self.tables[binding], captured_otherwise=True)
             if not self._start.file:
                 # What was read of the catalog before is of a position of another server.
                 self._catalog_read = {index: at and self._as_of for index, at in self._catalog_read.items()}
@@ -193,6 +198,7 @@ class MysqlSource:
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
         self._snapshots.close()  # Where they stand says nothing of another log.
+        self._noted.start_over()
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
             self._prepare()
@@ -230,6 +236,7 @@ class MysqlSource:
             self._start,
             self,
             truncation=self._config.truncation,
+            on_statement=self._config.on_statement,
             mariadb=self._session.mariadb,
             beside=lambda: self._session.descriptor,
         )
@@ -359,6 +366,7 @@ class MysqlSource:
     def _bind(self, bound: MysqlBinding, table: Table, as_of: int) -> None:
         bound.take(table)
         bound.unfit = None
+        self._nullable[bound.index] = _nullable(table)
         self._differing.discard(bound.index)
         self._catalog_read[bound.index] = as_of
         announced = bound.announced
@@ -400,6 +408,17 @@ class MysqlSource:
             self._log.take_up(binding)
         return Regained(same=True)
 
+    def left_columns(self, binding: int) -> set[str]:
+        return self._noted.left[binding]
+
+    def outdated(self, binding: int) -> BoundTable | None:
+        bound = self._bindings[binding]
+        with asking(f"reading the columns of {bound.name}"):
+            (table,) = bound_tables(self._session, [bound.resource])
+        if table is None or reads_as(table.columns, bound.table.columns):
+            return None
+        return self._bound_table(bound)
+
     def doubted(self) -> list[BoundTable]:
         found = []
         if self._log is not None and self._log.position >= self._as_of:
@@ -418,7 +437,7 @@ class MysqlSource:
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
-            bound.take(_with_columns(bound.table, columns))
+            bound.take(_with_columns(bound.table, columns, self._nullable[binding]))
         announced = bound.announced
         self.tables[binding] = bound.opened()
         schema = bound.announced
@@ -445,6 +464,7 @@ class MysqlSource:
             key=binding.key,
             as_of=self._catalog_read[binding.index],
             tinyint1_as_bool=self._config.tinyint1_as_bool,
+            by_primary_key=binding.table.key_index == "PRIMARY",
             identity=binding.identity,
             hashed=frozenset(binding.resource.hash),
             salt=binding.salt,
@@ -453,11 +473,22 @@ class MysqlSource:
         )
 
 
-def _with_columns(table: Table, columns: tuple[Column, ...]) -> Table:
-    """The table with the log's columns, and what only the catalog knows of those that it knows too."""
+def _nullable(table: Table) -> frozenset[str]:
+    """The columns that may be NULL."""
+    return frozenset(column.name for column in table.columns if column.nullable)
+
+
+def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset[str]) -> Table:
+    """The table with the log's columns, and what only the catalog knows of those that it knows too.
+
+    Args:
+        nullable: Columns that may be NULL now, as chunks read them, whether or not they could be then.
+    """
     known = {column.name: column for column in table.columns}
     merged = []
     for column in columns:
+        if column.name in nullable and not column.nullable:
+            column = replace(column, nullable=True)
         before = known.get(column.name)
         if before is not None and column == before:
             column = before

@@ -6,7 +6,7 @@ Format: MySQL's ``Table_map_event``, with the optional metadata of ``binlog_row_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from captures.mysql.events import lenenc
 
@@ -47,6 +47,7 @@ class LoggedColumn:
         scale: Digits after a decimal's point, or of a second.
         name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say. Labels
             are in the character set.
+        nullable: It may hold NULL.
     """
 
     type: int
@@ -57,6 +58,7 @@ class LoggedColumn:
     charset: str | None = None
     labels: tuple[bytes, ...] | None = None
     invisible: bool = False
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,15 @@ def read_table_map(body: bytes, charset_of: CharsetOf, *, mariadb: bool) -> Tabl
     types = body[at : at + count]
     size, at = lenenc(body, at + count)
     columns = list(_columns(types, body[at : at + size]))
-    at += size + (count + 7) // 8
+    nulls = body[at + size : at + size + (count + 7) // 8]
+    at += size + len(nulls)
     found = dict(_options(body, at))
-    return TableMap(schema, table, tuple(_details(columns, found, charset_of, mariadb=mariadb)))
+    described = _details(columns, found, charset_of, mariadb=mariadb)
+    return TableMap(
+        schema,
+        table,
+        tuple(replace(c, nullable=bool(nulls[i >> 3] >> (i & 7) & 1)) for i, c in enumerate(described)),
+    )
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:

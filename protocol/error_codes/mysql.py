@@ -167,13 +167,13 @@ CODES = (
         "TM-MY-045",
         "A captured table was changed in statement format",
         Policy.MANUAL,
-        "Run SET GLOBAL binlog_format = ROW; see to it that no session sets another one; then capture the table into a new change log or backfill it again, since the log does not have the rows that this statement changed.",
+        "Nothing needs to be done for the table: it is emptied and read again. So that it does not happen again, run SET GLOBAL binlog_format = ROW; and let no session set another one. Where such statements change no captured rows, `on_statement: warn` in connector.config only says that there was one; then `tidemark backfill` a table of which it did.",
     ),
     ErrorCode(
         "TM-MY-047",
         "A row in the log lacks the table's key",
         Policy.MANUAL,
-        "Run SET GLOBAL binlog_row_image = FULL; see to it that no session sets another one; then backfill the table again.",
+        "Nothing needs to be done for the table: it is emptied and read again. So that it does not happen again, run SET GLOBAL binlog_row_image = FULL; and let no session set another one.",
     ),
     ErrorCode(
         "TM-MY-048",

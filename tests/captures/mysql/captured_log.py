@@ -28,7 +28,7 @@ class CapturedLog:
         lines: Captured lines, as they came.
         schemas: Bindings whose schema was announced, in order.
         transactions: Those that changed captured tables.
-        restarted, changed, set_aside, passed: As ``LogBatch`` has them, over everything read.
+        restarted, to_read_again, changed, set_aside, away, passed: As ``LogBatch`` has them, over everything read.
         read_sizes: Bytes of output of each read.
     """
 
@@ -41,10 +41,13 @@ class CapturedLog:
         exclude: Sequence[str] = (),
         hash: Sequence[str] = (),
         on_bad_value: str | dict[str, str] = "stop",
+        key: Sequence[str] | None = None,
         **config: Any,
     ) -> None:
         self.database = database
-        options = {"exclude": list(exclude), "hash": list(hash), "on_bad_value": on_bad_value}
+        options: dict[str, Any] = {"exclude": list(exclude), "hash": list(hash), "on_bad_value": on_bad_value}
+        if key is not None:
+            options["key"] = list(key)
         resources = [{"schema": database.name, "table": table, **options} for table in tables]
         bindings = [
             Binding.model_validate(
@@ -67,7 +70,9 @@ class CapturedLog:
         self.schemas: list[int] = []
         self.transactions: list[Transaction] = []
         self.restarted: set[int] = set()
+        self.to_read_again: set[int] = set()
         self.changed: set[int] = set()
+        self.away: dict[int, SourceError] = {}
         self.set_aside: dict[int, SourceError] = {}
         self.passed: set[int] = set()
         self.read_sizes: list[int] = []
@@ -82,7 +87,9 @@ class CapturedLog:
                 self.lines.append(line)
         self.transactions += batch.transactions
         self.restarted |= batch.restarted
+        self.to_read_again |= batch.read_again
         self.changed |= batch.changed
+        self.away |= batch.away
         self.set_aside |= batch.set_aside
         self.passed |= batch.passed
         self.read_sizes.append(batch.size)

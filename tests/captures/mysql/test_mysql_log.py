@@ -31,7 +31,7 @@ from tests.captures.mysql.test_events import SERVER, payload, tagged_gtid
 from tests.captures.mysql.test_table_map import option, strings, table_map_body
 from tests.servers.deadline import wait_until
 
-COLUMNS = (Column("id", "int", nullable=False), Column("v", "varchar", charset="utf8mb4", length=4))
+COLUMNS = (Column("id", "int"), Column("v", "varchar", charset="utf8mb4", length=4))
 TABLE_MAP = table_map_body(
     [(3, b""), (15, b"\x10\x00")], option(1, b"\x00") + option(2, b"\xfc\xff\x00") + option(4, strings("id", "v"))
 )
@@ -58,6 +58,12 @@ class OneTable:
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS
         return BoundTable(binding, columns, frozenset(("id", "v")), ("id",), 0), None
+
+    def left_columns(self, binding: int) -> set[str]:
+        return set()
+
+    def outdated(self, binding: int) -> BoundTable | None:
+        return None
 
     def doubted(self) -> list[BoundTable]:
         return []

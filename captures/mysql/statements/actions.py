@@ -1,0 +1,90 @@
+"""What a statement does to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import StrEnum
+
+from captures.mysql.statements.tokens import Name
+
+
+class Action(StrEnum):
+    """What is done to a table."""
+
+    CREATED = "created"
+    ENSURED = "ensured"
+    """Created, unless it was there: MySQL logs the statement in both cases."""
+    DROPPED = "dropped"
+    ALTERED = "altered"
+    """Its columns or keys may be others: see ``Alteration``."""
+    EMPTIED = "emptied"
+    REFILLED = "refilled"
+    """It lost or got rows that the log does not have."""
+    RENAMED = "renamed"
+    WRITTEN = "written"
+    """Its rows are changed by a statement that the log has instead of them."""
+    NAMED = "named"
+    """Such a statement names it, perhaps: rows of it may be changed by functions, triggers and views."""
+    SHADOWED = "shadowed"
+    """A temporary table hides it from the session, from here on."""
+    UNCOVERED = "uncovered"
+    """The temporary table is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What an ALTER TABLE does to columns and keys, as far as the catalog does not show it afterwards.
+
+    Attributes:
+        renamed: Names of columns, the old one and the new one.
+        added: Names of new columns.
+        dropped: Names of columns that are gone.
+        revalued: Names of columns that have values in rows that were there before, made or converted by the statement.
+        primary: The primary key may be another.
+        unique: A unique index may be another, which is the key where there is no primary key.
+    """
+
+    renamed: tuple[tuple[str, str], ...] = ()
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    revalued: tuple[str, ...] = ()
+    primary: bool = False
+    unique: bool = False
+
+    def left(self) -> set[str]:
+        """Names that no column has after it, or another one than before."""
+        return {*self.dropped, *(old for old, _ in self.renamed)}
+
+    def reused(self, left_before: Container[str]) -> set[str]:
+        """Names under which rows that were captured before have values of another column, or none.
+
+        Args:
+            left_before: Names that columns had before earlier statements.
+        """
+        again = {name for name in self.added if name in self.left() or name in left_before}
+        return again | {new for _, new in self.renamed}
+
+
+NOTHING = Alteration()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change.
+
+    Attributes:
+        name: The table; an empty table name stands for the schema.
+        new_name: For ``RENAMED``, what it is called now.
+        alteration: For ``ALTERED``.
+    """
+
+    action: Action
+    name: Name
+    new_name: Name = ("", "")
+    alteration: Alteration = NOTHING
+
+
+def single(action: Action, name: Name | None) -> list[Change]:
+    """A change of the table that is named, if one is."""
+    return [Change(action, name)] if name is not None else []

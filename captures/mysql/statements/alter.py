@@ -1,0 +1,192 @@
+"""ALTER TABLE, clause by clause. Types of columns are never parsed: the catalog knows them.
+
+Which columns get other names or values is parsed, because nothing else tells: rows that were captured before have the
+old ones, and no event comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from captures.mysql.statements.actions import Action, Alteration, Change, single
+from captures.mysql.statements.tokens import Name, Token, Tokens
+
+_NO_COLUMN = (
+    "PRIMARY",
+    "UNIQUE",
+    "CONSTRAINT",
+    "INDEX",
+    "KEY",
+    "FULLTEXT",
+    "SPATIAL",
+    "VECTOR",
+    "FOREIGN",
+    "CHECK",
+    "PARTITION",
+    "PERIOD",
+    "SYSTEM",
+)
+"""What comes after ADD or DROP where no column does. All but VECTOR are reserved or followed by another word."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the clauses so far do."""
+
+    table: Name
+    tables: list[Change] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    revalued: list[str] = field(default_factory=list)
+    primary: bool = False
+    unique: bool = False
+
+    def key(self, token: Token) -> None:
+        """Notes what may be the key, or part of it."""
+        self.primary |= token.upper == "PRIMARY"
+        self.unique |= token.upper == "UNIQUE"
+
+    def refilled(self) -> None:
+        self.tables.append(Change(Action.REFILLED, self.table))
+
+    def alteration(self) -> Alteration:
+        return Alteration(
+            tuple(self.renamed),
+            tuple(self.added),
+            tuple(self.dropped),
+            tuple(self.revalued),
+            self.primary,
+            self.unique,
+        )
+
+
+def alter(statement: Tokens) -> list[Change]:
+    """What ALTER TABLE changes, after the verb."""
+    ignores = False
+    while (word := statement.peek().upper) in ("ONLINE", "OFFLINE", "IGNORE"):
+        ignores |= word == "IGNORE"
+        statement.take()
+    if not statement.accept("TABLE"):
+        return []
+    statement.exists_clause()
+    name = statement.name()
+    if name is None:
+        return []
+    if statement.accept("WAIT"):
+        statement.take()
+    statement.accept("NOWAIT")
+    found = _Found(name)
+    if ignores:
+        found.refilled()  # Rows that a new unique index, or a new partitioning, has no place for are gone.
+    for clause in statement.clauses():
+        _clause(clause, found)
+    return [Change(Action.ALTERED, name, alteration=found.alteration()), *found.tables]
+
+
+def _clause(clause: Tokens, found: _Found) -> None:
+    match clause.take().upper:
+        case "RENAME":
+            _rename(clause, found)
+        case "CHANGE":
+            clause.accept("COLUMN")
+            clause.exists_clause()
+            old, new = clause.word(), clause.word()
+            if new != old:
+                found.renamed.append((old, new))
+            _column(new, clause, found, converted=True)
+        case "MODIFY":
+            clause.accept("COLUMN")
+            clause.exists_clause()
+            _column(clause.word(), clause, found, converted=True)
+        case "ADD":
+            _add(clause, found)
+        case "DROP":
+            _drop(clause, found)
+        case "EXCHANGE":
+            found.refilled()
+            for token in clause.rest():
+                if token.upper == "TABLE":
+                    found.tables += single(Action.REFILLED, clause.name())
+        case "CONVERT":
+            _convert(clause, found)
+        case "TRUNCATE" | "DISCARD" | "IMPORT" | "REPAIR" if clause.peek().upper in ("PARTITION", "TABLESPACE"):
+            found.refilled()
+
+
+def _rename(clause: Tokens, found: _Found) -> None:
+    if clause.accept("INDEX", "KEY"):
+        found.unique = True  # Without a primary key it is the first unique index by name that is the key.
+    elif clause.accept("COLUMN"):
+        clause.exists_clause()
+        old = clause.word()
+        clause.accept("TO")
+        found.renamed.append((old, clause.word()))
+    else:
+        clause.accept("TO", "AS", "=")
+        if (new := clause.name()) is not None:
+            found.tables.append(Change(Action.RENAMED, found.table, new))
+
+
+def _add(clause: Tokens, found: _Found) -> None:
+    named = clause.accept("COLUMN")
+    clause.exists_clause()
+    if clause.accept("("):
+        for definition in clause.clauses():  # What closes the parentheses is left in the last of them.
+            _added(definition, found, named=named)
+    else:
+        _added(clause, found, named=named)
+
+
+def _added(definition: Tokens, found: _Found, *, named: bool) -> None:
+    first = definition.peek()
+    if not named and first.upper in _NO_COLUMN:
+        for token in definition.rest():
+            found.key(token)
+        return
+    name = definition.word()
+    found.added.append(name)
+    _column(name, definition, found, converted=False)
+
+
+def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) -> None:
+    """The rest of a column's definition, after its name.
+
+    Args:
+        converted: Rows have values in it already.
+    """
+    valued, previous = converted, ""
+    for token in definition.rest():
+        word = token.upper
+        given = previous == "DEFAULT" and word != "NULL"
+        valued |= given or (previous == "NOT" and word == "NULL") or word in ("AS", "AUTO_INCREMENT")
+        found.key(token)
+        previous = word
+    if valued and name:
+        found.revalued.append(name)
+
+
+def _drop(clause: Tokens, found: _Found) -> None:
+    first = clause.peek()
+    if first.upper == "PARTITION":
+        found.refilled()
+    elif first.upper == "PRIMARY":
+        found.primary = True
+    elif first.upper in ("INDEX", "KEY", "CONSTRAINT"):
+        found.unique = True
+    elif first.upper not in _NO_COLUMN:
+        clause.accept("COLUMN")
+        clause.exists_clause()
+        found.dropped.append(clause.word())
+
+
+def _convert(clause: Tokens, found: _Found) -> None:
+    """MariaDB: a partition becomes a table, or a table a partition."""
+    if clause.accept("TABLE"):
+        found.refilled()
+        found.tables += single(Action.DROPPED, clause.name())
+    elif clause.accept("PARTITION"):
+        found.refilled()
+        for token in clause.rest():
+            if token.upper == "TABLE":
+                found.tables += single(Action.CREATED, clause.name())

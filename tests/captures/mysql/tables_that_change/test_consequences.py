@@ -1,0 +1,172 @@
+"""The list of docs/mysql.md: what follows from each change of a table, on both servers, with and without names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.mysql.table_changes import CHANGES
+from captures.table_changes import Consequence, TableChange, markdown
+from tests.captures.mysql.captured_log import CapturedLog, captured_log
+from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.test_log import global_setting
+from tests.servers.mariadb import Database
+
+TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, u INT NOT NULL, secret INT)"
+PARTITIONED = (
+    f"{TABLE} PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (99))"
+)
+SWAP = ["CREATE TABLE other LIKE t", "RENAME TABLE t TO old, other TO t"]
+
+EXAMPLES: dict[str, list[list[str]]] = {
+    "columns come and go": [
+        ["ALTER TABLE t ADD COLUMN c INT"],
+        ["ALTER TABLE t DROP COLUMN a"],
+        ["ALTER TABLE t MODIFY b BIGINT FIRST"],
+        ["ALTER TABLE t ADD (c TEXT, d INT DEFAULT NULL)"],
+    ],
+    "nothing of a row": [
+        ["CREATE INDEX i ON t (a)", "ALTER TABLE t ADD INDEX j (b), COMMENT 'ADD c INT', FORCE", "DROP INDEX i ON t"],
+        [PARTITIONED, "ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (200))"],
+    ],
+    "an excluded column is dropped": [["ALTER TABLE t DROP COLUMN secret"]],
+    "values are given": [
+        ["ALTER TABLE t ADD COLUMN c INT DEFAULT 7"],
+        ["ALTER TABLE t ADD COLUMN c INT NOT NULL"],
+        ["ALTER TABLE t MODIFY a VARCHAR(20)"],
+        ["ALTER TABLE t ADD COLUMN c INT AS (a + 1) STORED"],
+    ],
+    "a name is used again": [
+        ["ALTER TABLE t CHANGE a b INT, CHANGE b a INT"],
+        ["ALTER TABLE t CHANGE a c INT"],
+        ["ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT"],
+        ["ALTER TABLE t DROP COLUMN a", "ALTER TABLE t ADD COLUMN a INT"],
+    ],
+    "captured otherwise": [["SELECT 1"]],
+    "the key": [
+        ["ALTER TABLE t MODIFY id BIGINT"],
+        ["ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (u)"],
+        ["CREATE UNIQUE INDEX i ON t (u)", "ALTER TABLE t DROP PRIMARY KEY"],
+    ],
+    "rows go unsaid": [["ALTER IGNORE TABLE t ADD UNIQUE (a)"], ["REPAIR TABLE t"]],
+    "partitions": [
+        [PARTITIONED, "ALTER TABLE t DROP PARTITION p0"],
+        [PARTITIONED, "ALTER TABLE t TRUNCATE PARTITION p0"],
+        [
+            PARTITIONED,
+            "CREATE TABLE x LIKE t",
+            "ALTER TABLE x REMOVE PARTITIONING",
+            "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE x",
+        ],
+    ],
+    "another table": [
+        SWAP,
+        ["CREATE TABLE _t_gho LIKE t", "RENAME TABLE t TO _t_del, _t_gho TO t"],
+        ["DROP TABLE t", TABLE],
+        ["CREATE TABLE other LIKE t", "ALTER TABLE t RENAME old", "ALTER TABLE other RENAME t"],
+        ["CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, u INT NOT NULL)"],
+    ],
+    "altered unlogged": [
+        [
+            "INSERT INTO t (id, u) VALUES (1, 1)",
+            "SET sql_log_bin = 0",
+            "ALTER TABLE t MODIFY a INT UNSIGNED",
+            "SET sql_log_bin = 1",
+            "INSERT INTO t (id, u) VALUES (2, 2)",
+        ]
+    ],
+    "truncated": [["TRUNCATE TABLE t"]],
+    "a temporary table": [
+        [
+            "SET binlog_format = STATEMENT",
+            "CREATE TEMPORARY TABLE t (id INT PRIMARY KEY)",
+            "INSERT INTO t VALUES (1)",
+            "UPDATE t SET id = 2",
+            "DELETE FROM t",
+            "TRUNCATE TABLE t",
+            "ALTER TABLE t CHANGE id a INT",
+            "DROP TABLE t",
+            "SET binlog_format = ROW",
+        ],
+    ],
+    "gone": [
+        ["DROP TABLE t"],
+        ["RENAME TABLE t TO elsewhere"],
+        ["DROP DATABASE {database}", "CREATE DATABASE {database}"],
+    ],
+    "history among the rows": [["ALTER TABLE t ADD SYSTEM VERSIONING"]],
+    "no key": [["ALTER TABLE t DROP PRIMARY KEY"]],
+    "a reserved name": [["ALTER TABLE t ADD COLUMN _meta INT"]],
+    "a statement instead of rows": [["SET binlog_format = STATEMENT", "INSERT INTO t (id, u) VALUES (1, 1)"]],
+    "a row without its key": [["SET binlog_row_image = MINIMAL", "UPDATE t SET b = 1"]],
+}
+
+TOGETHER = ("another table",)
+"""What is read once all of it has happened."""
+
+ONLY_MARIADB = ("ALTER IGNORE", "CREATE OR REPLACE", "ADD SYSTEM VERSIONING")
+
+
+def followed(log: CapturedLog, said: list[str]) -> tuple[Consequence, str]:
+    """The greatest of what follows, and the code of the error."""
+    if log.set_aside:
+        return Consequence.SET_ASIDE, log.set_aside[0].code
+    if log.restarted:  # Perhaps after it was away for a moment.
+        return Consequence.EMPTIED, ""
+    if log.away:
+        return Consequence.SET_ASIDE, log.away[0].code
+    if log.to_read_again or log.source.tables[0].captured_otherwise:
+        return Consequence.READ_AGAIN, ""
+    return (Consequence.WARNED if said else Consequence.NOTHING), ""
+
+
+def test_every_row_has_examples() -> None:
+    assert EXAMPLES.keys() == {change.name for change in CHANGES}
+    assert len({change.name for change in CHANGES}) == len(CHANGES)
+
+
+def test_the_page_shows_the_list() -> None:
+    assert markdown(CHANGES) in Path("docs/mysql.md").read_text()
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_what_follows(
+    binlog_database: Database, change: TableChange, metadata: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = binlog_database
+    if change.name == "altered unlogged" and (metadata == "FULL" or database.is_mysql):
+        pytest.skip("the log has the column's sign")
+    with global_setting(database, "binlog_row_metadata", f"'{metadata}'"):
+        ran = False
+        for example in EXAMPLES[change.name]:
+            statements = [statement.format(database=database.name) for statement in example]
+            if database.is_mysql and any(part in statement for part in ONLY_MARIADB for statement in statements):
+                continue
+            made = statements.pop(0) if statements[0] == PARTITIONED else TABLE
+            run(database, "DROP TABLE IF EXISTS t, other, old, elsewhere, x, _t_gho, _t_del", made)
+            if change.name == "a row without its key":
+                # Its key is not the primary key, and MySQL logs no more than that.
+                run(database, "CREATE UNIQUE INDEX i ON t (u)", "INSERT INTO t (id, u) VALUES (1, 1)")
+            key = ["u"] if change.name == "a row without its key" else None
+            exclude = ["secret"] if change.name == "an excluded column is dropped" else []
+            caplog.clear()
+            before: dict[str, Any] = {}
+            if change.name == "captured otherwise":
+                with captured_log(database, "t", exclude=["a"]) as log:
+                    before = {"cursor": str(log.log.log_position), "identity": log.source.identity()}
+            with captured_log(database, "t", exclude=exclude, key=key, **before) as log:
+                with database.connect() as connection, connection.cursor() as cursor:
+                    for statement in statements:
+                        cursor.execute(statement)
+                        if change.name not in TOGETHER:
+                            log.read()
+                log.read()
+                log.read_once()
+                ran = True
+                said = [record.getMessage() for record in caplog.records if "altered" in record.getMessage()]
+                assert followed(log, said) == (change.consequence, change.code), (example, caplog.text)
+        if not ran:
+            pytest.skip("only MariaDB has it")

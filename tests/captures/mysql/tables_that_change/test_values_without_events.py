@@ -1,0 +1,88 @@
+"""Statements that change rows without events, while the table is captured: what there is downstream is what it has."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.test_log import global_setting
+from tests.captures.session import Json, Session, bindings, session
+from tests.servers.mariadb import Database
+
+COMMAND = [sys.executable, "-m", "connectors.mysql"]
+
+
+def _row(**columns: int) -> Json:
+    return columns
+
+
+CASES: dict[str, tuple[list[str], list[Json]]] = {
+    "names swapped at once": (
+        ["ALTER TABLE t CHANGE a b INT, CHANGE b a INT"],
+        [_row(id=n, b=n, a=-1) for n in (1, 2)],
+    ),
+    "names swapped one by one": (
+        ["ALTER TABLE t CHANGE a c INT", "ALTER TABLE t CHANGE b a INT", "ALTER TABLE t CHANGE c b INT"],
+        [_row(id=n, b=n, a=-1) for n in (1, 2)],
+    ),
+    "dropped and made again": (
+        ["ALTER TABLE t DROP COLUMN a", "ALTER TABLE t ADD COLUMN a INT DEFAULT 5"],
+        [_row(id=n, b=-1, a=5) for n in (1, 2)],
+    ),
+    "rows ignored": (
+        ["ALTER IGNORE TABLE t ADD UNIQUE (b)"],
+        [_row(id=1, a=1, b=-1)],
+    ),
+    "a table that is no copy": (
+        ["CREATE TABLE _t_new LIKE t", "INSERT INTO _t_new VALUES (7, 7, 7)", "RENAME TABLE t TO _t_old, _t_new TO t"],
+        [_row(id=7, a=7, b=7)],
+    ),
+    "another key": (
+        [
+            "ALTER TABLE t ADD UNIQUE (a), MODIFY a INT NOT NULL",
+            "ALTER TABLE t DROP PRIMARY KEY",
+            "DELETE FROM t WHERE a = 2",
+        ],
+        [_row(id=1, a=1, b=-1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_there_is_downstream(binlog_database: Database, case: str) -> None:
+    statements, rows = CASES[case]
+    if binlog_database.is_mysql and "IGNORE" in statements[0]:
+        pytest.skip("only MariaDB has it")
+    run(
+        binlog_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)",
+        "INSERT INTO t VALUES (1, 1, -1), (2, 2, -1)",
+    )
+    with session(binlog_database.config(), bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
+        capture.until(Session.done)
+        run(binlog_database, *statements)
+        expected = {(row["id"],): row for row in rows}
+        capture.until(lambda c: c.done() and c.rows() == expected)
+        emptied = any(document["_meta"]["op"] == "t" for _, document in capture.documents)
+        assert emptied == (case in ("rows ignored", "a table that is no copy", "another key"))
+
+
+def test_a_sign_that_is_changed_unlogged(mariadb_database: Database) -> None:
+    """Neither the statement nor the sign is in the log: a number beyond the old range would be a negative one."""
+    with global_setting(mariadb_database, "binlog_row_metadata", "'NO_LOG'"):
+        run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+        with session(mariadb_database.config(), bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
+            capture.until(Session.done)
+            run(mariadb_database, "INSERT INTO t VALUES (2, 2)")
+            capture.until(lambda c: (2,) in c.rows())
+            run(
+                mariadb_database,
+                "SET sql_log_bin = 0",
+                "ALTER TABLE t MODIFY v INT UNSIGNED",
+                "SET sql_log_bin = 1",
+                "INSERT INTO t VALUES (3, 4000000000)",
+            )
+            expected = {(1,): 1, (2,): 2, (3,): 4_000_000_000}
+            capture.until(lambda c: c.done() and {key: row["v"] for key, row in c.rows().items()} == expected)
