@@ -65,8 +65,8 @@ class TableChange:
 
 def markdown(changes: Iterable[TableChange]) -> str:
     """The list as a table of a page in ``docs/``."""
-    rows = [
-        f"| {change.what} | {change.noticed} | {change.consequence.text}{f' (`{change.code}`)' if change.code else ''} |"
-        for change in changes
-    ]
+    rows = []
+    for change in changes:
+        code = f" (`{change.code}`)" if change.code else ""
+        rows.append(f"| {change.what} | {change.noticed} | {change.consequence.text}{code} |")
     return "\n".join(["| what changes | what notices it, and by when | what follows |", "|---|---|---|", *rows])
