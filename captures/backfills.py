@@ -14,7 +14,7 @@ from captures.backoff import Backoff
 from captures.balance import Balance
 from captures.chunk import Barrier, ChunkRequest
 from captures.holding import Holding
-from captures.interface import LogBatch, Source, TableAway, UnfitValues
+from captures.interface import LogBatch, Source, TableAltered, TableAway, UnfitValues
 from captures.readers import ChunkFailure, ReaderPool
 from captures.state import CaptureState
 from captures.table_backfill import Flight, TableBackfill, opened, pages_of
@@ -34,6 +34,9 @@ FLIGHTS = 2
 
 HELD_SECONDS = 0.1
 """Wait before a chunk is tried again whose snapshot could not be used."""
+
+ALTERED_SECONDS = 0.5
+"""And while it is not yet known what became of its table."""
 
 BARRIER_SECONDS = 1.0
 """How often it is asked whether the transactions are over that a table waits for."""
@@ -69,7 +72,15 @@ class Backfills:
         self.hidden_until = state.hidden_until
         barrier = cache(source.barrier)
         self.tables = [
-            opened(table, state.binding(table.state_key), source.options, barrier, clock()) for table in source.tables
+            opened(
+                table,
+                state.binding(table.state_key),
+                source.options,
+                barrier,
+                clock(),
+                taken_out=state.was_taken_out(table.state_key),
+            )
+            for table in source.tables
         ]
         self.unfit: dict[int, SourceError] = {}
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
@@ -348,6 +359,10 @@ class Backfills:
                 backfill.put_off(flight, now)
             return
         if flight is None:
+            return
+        if isinstance(error, TableAltered):
+            logger.info("%s", error.message, extra={"code": error.code})
+            backfill.put_off(flight, now + ALTERED_SECONDS)
             return
         if isinstance(error, TableAway | UnfitValues):
             self.unfit[backfill.table.binding] = error

@@ -82,6 +82,7 @@ class Capture:
         self._outages = Outages(clock)
         self._identity: JsonObject = {}
         self._identity_changed = False
+        self._undecided = False
         self._position = 0
         self._durable: int | None = None
         self._lost: LostPosition | None = None
@@ -175,6 +176,7 @@ class Capture:
         self._backfills.to_read_again |= batch.read_again
         self._backfills.stored_anew |= batch.stored_anew
         self._identity_changed |= batch.noted
+        self._undecided = batch.undecided
         if batch.away or batch.set_aside or batch.passed:
             since = self._source.format_position(self._position)
             self._asides.away(batch.away, since)
@@ -197,7 +199,8 @@ class Capture:
         self._asides.begin(self._source.format_position(self._position))
         self._announce_schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
         for backfill in self._backfills.tables:
-            if self._state.binding(backfill.table.state_key) is None and not backfill.done and not backfill.left_out:
+            new = self._state.binding(backfill.table.state_key) is None and not backfill.anew
+            if new and not backfill.done and not backfill.left_out:
                 self._announce_begin(backfill)
         self._empty_tables()
         self._checkpoint()
@@ -216,6 +219,7 @@ class Capture:
         if self._backfills.set_aside or not self._asides.settled:
             back = self._asides.attend(self._position)
             self._announce_schemas(back)
+            self._identity_changed |= bool(back)
             self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
         if self._asides.changed():
             self._checkpoints.changed = True
@@ -389,6 +393,7 @@ class Capture:
             {backfill.table.state_key: self._table_state(backfill) for backfill in self._backfills.tables},
             self._steering.handled,
             until,
+            taken_out=self._state.taken_out_of({table.state_key for table in self._source.tables}),
         )
         self._checkpoints.end(change, self._position)
 
@@ -441,14 +446,15 @@ class Capture:
         return self._requests.closed and not self._stop_when_caught_up
 
     def _caught_up(self) -> bool:
-        if self._backfills.emptied or not self._backfills.scanned or not self._asides.settled:
+        backfills = self._backfills
+        if backfills.emptied or not backfills.scanned or not self._asides.settled or self._undecided:
             self._stop_at = None
             return False
         # Rows that the log makes us read again may go on coming for as long as somebody writes: that does not move the
         # place in the log at which this ends.
         if self._stop_at is None:
             self._stop_at = self._source.end_of_log()
-        if self._position < self._stop_at or not self._backfills.finished:
+        if self._position < self._stop_at or not backfills.finished:
             return False
         self._checkpoint()
         self._status.finish(self._position, self._log)

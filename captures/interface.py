@@ -37,6 +37,10 @@ class TableAway(SourceError):
     """A table is not there, or not as it can be captured. It has a moment to come back, then it is set aside."""
 
 
+class TableAltered(SourceError):
+    """A table is not what the log has shown of it so far: its chunks wait until it is known what became of it."""
+
+
 class UnfitValues(SourceError):
     """A table has values that cannot be captured as it is configured: it is set aside at once.
 
@@ -116,6 +120,7 @@ class LogBatch:
             then, over what there is downstream. A table without a key is emptied first.
         stored_anew: Bindings whose rows are stored in other places: a scan that goes by places begins again.
         noted: What ``Source.identity`` says is another.
+        undecided: Tables were altered, and it is not yet known what follows.
         away: Tables that cannot be captured as they are now, and why. Their log is followed all the same.
         set_aside: Tables of which the log can tell no more, and why. The stream has left them out already.
         passed: Bindings that are left out, of which there were changes.
@@ -130,6 +135,7 @@ class LogBatch:
     read_again: set[int] = field(default_factory=set)
     stored_anew: set[int] = field(default_factory=set)
     noted: bool = False
+    undecided: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
     away: dict[int, SourceError] = field(default_factory=dict)
     set_aside: dict[int, SourceError] = field(default_factory=dict)

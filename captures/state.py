@@ -3,10 +3,11 @@
 ::
 
     {"cursor": "0/1950A28",                    the log has been emitted up to here
-     "source": {"system": "7412…", …},         which server that is a position of
+     "source": {"system": "7412…", …},         which server that is a position of, and what its tables were
      "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
      "hidden_until": 751,                      where those are many, a barrier behind which all of them are visible
      "control": 7,                             the last command that was handled
+     "taken_out": ["public%2Fold"],            tables that are bound no more: one that is again is emptied first
      "bindings": {"public%2Fusers": {          by stateKey
          "identity": "16402 id",               the table and its key: with others it is read anew
          "barrier": 751,                       no chunk before all transactions below this are over
@@ -27,6 +28,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -71,6 +73,7 @@ class _Stored(BaseModel):
     hidden: list[TransactionId] | None = None
     hidden_until: Barrier | None = None
     control: int | None = None
+    taken_out: list[str] | None = None
     bindings: dict[str, _StoredBinding] | None = None
 
 
@@ -113,6 +116,15 @@ class CaptureState:
     def control(self) -> int:
         return int(self._stored.get("control") or 0)
 
+    def was_taken_out(self, state_key: str) -> bool:
+        """Whether a table was captured once, and then not: downstream has rows of it that may be gone by now."""
+        return self.binding(state_key) is None and state_key in (self._stored.get("taken_out") or ())
+
+    def taken_out_of(self, bound: Set[str]) -> list[str]:
+        """Those that were captured once, of which none is in ``bound``."""
+        known = {*(self._stored.get("taken_out") or ()), *(self._stored.get("bindings") or {})}
+        return sorted(known - bound)
+
     def binding(self, state_key: str) -> JsonObject | None:
         return (self._stored.get("bindings") or {}).get(state_key)
 
@@ -124,6 +136,8 @@ class CaptureState:
         bindings: dict[str, JsonObject],
         control: int = 0,
         hidden_until: Barrier | None = None,
+        *,
+        taken_out: Sequence[str] = (),
     ) -> ConnectorState | None:
         """The change from the last checkpoint to this state, None when there is none.
 
@@ -136,6 +150,8 @@ class CaptureState:
             new["hidden_until"] = hidden_until
         if control:
             new["control"] = control
+        if taken_out:
+            new["taken_out"] = list(taken_out)
         old = {name: value for name, value in self._stored.items() if name != "bindings"}
         patch = difference(old, new) or {}
         if changed := self._changed(bindings):

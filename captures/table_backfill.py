@@ -214,11 +214,22 @@ class TableBackfill:
 
 
 def opened(
-    table: OpenedTable, stored: JsonObject | None, options: BackfillOptions, barrier: Callable[[], Barrier], now: float
+    table: OpenedTable,
+    stored: JsonObject | None,
+    options: BackfillOptions,
+    barrier: Callable[[], Barrier],
+    now: float,
+    *,
+    taken_out: bool = False,
 ) -> TableBackfill:
     """The backfill as an earlier session left it, or of a table that is captured from now on.
 
-    What had failed is tried again. ``barrier`` is asked for that of a new table. ``now`` is the engine's clock.
+    What had failed is tried again.
+
+    Args:
+        barrier: Asked for that of a new table.
+        now: By the engine's clock.
+        taken_out: It was captured once, and then not.
 
     Raises:
         ProtocolError: TM-BKF-001, the state of the scan is not one.
@@ -237,6 +248,10 @@ def opened(
         return backfill
     if stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+        backfill.anew = True
+        return backfill
+    if taken_out and table.scan != "none":
+        logger.warning("%s is captured again: it is emptied and read anew, since rows may be gone", table.name)
         backfill.anew = True
         return backfill
     if stored is None or (stored.get("log_only") and table.scan != "none"):

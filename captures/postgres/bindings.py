@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,17 +10,16 @@ import psycopg
 from captures.bad_values import STOP, Policies, Policy
 from captures.hashes import no_salt
 from captures.interface import OpenedTable
-from captures.postgres.catalog import changed_without_events, read_tables
+from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Column, Table
 from captures.postgres.config import ResourceConfig
 from captures.postgres.document_schema import document_schema
 from captures.postgres.log import origin_members
 from captures.postgres.scan_target import ScanTarget
+from captures.postgres.table_record import TableRecord, read_records
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
-
-logger = logging.getLogger(__name__)
 
 
 def captured_columns(
@@ -45,8 +43,10 @@ def captured_columns(
     )
 
 
-def bound_tables(session: psycopg.Connection, resources: Sequence[ResourceConfig]) -> list[Table | None]:
-    """The table of each resource; None where there is none that can be captured.
+def bound_tables(
+    session: psycopg.Connection, resources: Sequence[ResourceConfig], publication: str
+) -> list[Table | None]:
+    """The table of each resource with its record, which is not younger; None where there is none that can be captured.
 
     Raises:
         SourceError: ``TM-PG-023`` a table is bound twice: the log's changes would go to one of the bindings only.
@@ -57,8 +57,17 @@ def bound_tables(session: psycopg.Connection, resources: Sequence[ResourceConfig
         raise SourceError(
             "TM-PG-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
         )
+    records = read_records(session, publication, names)
     found = {table.path: table for table in read_tables(session, names)}
-    return [found.get(name) for name in names]
+    return [_recorded(found.get(name), records.get(name)) for name in names]
+
+
+def _recorded(table: Table | None, record: TableRecord | None) -> Table | None:
+    if table is None or record is None or record.oid != table.oid:
+        return None  # It became another one just now.
+    definitions = record.definitions()
+    columns = tuple(replace(column, definition=definitions.get(column.name, "")) for column in table.columns)
+    return replace(table, columns=columns, record=record)
 
 
 def absent(resource: ResourceConfig, oid: int = 0) -> Table:
@@ -66,27 +75,12 @@ def absent(resource: ResourceConfig, oid: int = 0) -> Table:
     return Table(oid, resource.schema_name, resource.table, (), (), False, "d", False, "", None, 0)
 
 
-def warn_of_silent_changes(session: psycopg.Connection, before: Table, after: Table) -> None:
-    """Logs which columns have other values than documents say, because an ALTER TABLE made no events.
-
-    Raises:
-        psycopg.Error: The server refuses.
-    """
-    if changed := changed_without_events(session, before, after):
-        logger.warning(
-            "%s was altered: rows that were captured before may have other values now in %s, of which the log does not "
-            "tell. To have them, backfill the table again",
-            after.qualified_name,
-            ", ".join(changed),
-        )
-
-
 @dataclass(slots=True)
 class PostgresBinding:
     """One binding of the open capture.
 
     Attributes:
-        entry: Of the publication, ``captures.postgres.watch.Appearance``, as of which all that was captured is whole.
+        noted: The ``captures.postgres.fingerprint`` as of which all that was captured is whole; empty at first.
         unfit: Why it cannot be captured. ``table`` has a name then, and perhaps the number that it had.
 
     Raises:
@@ -100,7 +94,7 @@ class PostgresBinding:
     emit_truncate: bool
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
-    entry: str | None = None
+    noted: JsonObject = field(default_factory=dict)
     unfit: SourceError | None = None
 
     def __post_init__(self) -> None:
@@ -158,7 +152,13 @@ class PostgresBinding:
 
     def scan_target(self) -> ScanTarget:
         columns = {column.name: column for column in self.table.columns}
-        return ScanTarget(self.table, self.columns, tuple(columns[name] for name in self.key), self.resource.where)
+        return ScanTarget(
+            replace(self.table, record=None),
+            self.columns,
+            tuple(columns[name] for name in self.key),
+            self.resource.where,
+            self.noted.get("files") or {},
+        )
 
     def truncation(self, position: int, emission: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""

@@ -112,17 +112,6 @@ SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::te
 FROM reached r JOIN pg_catalog.pg_type t ON t.oid = r.oid
 """
 
-# Columns that the table has now, and whether they came with values: a constant, which the server keeps beside the rows
-# that are older; an identity or a function, with which it wrote all rows anew.
-_FILLED = """
-SELECT a.attname, a.atthasmissing OR a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE '%%(%%'
-FROM pg_catalog.pg_attribute a
-LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = ''
-WHERE a.attrelid = %s
-  AND (a.attname, a.atttypid, a.atttypmod) IN (SELECT * FROM unnest(%s::text[], %s::oid[], %s::int[]))
-ORDER BY a.attnum
-"""
-
 _ATTRIBUTES = """
 SELECT t.oid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims
 FROM pg_catalog.pg_type t
@@ -186,31 +175,6 @@ def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int,
     wanted = list(oids)
     types = _read_type_rows(connection, wanted)
     return {oid: types.declared(oid, -1, None, 0) for oid in wanted}
-
-
-def changed_without_events(connection: psycopg.Connection, before: Table, after: Table) -> list[str]:
-    """Columns of which an ALTER TABLE gave the rows that were there other values: the log has no events of that.
-
-    One that was added with a default, renamed, or given another type. Not certain: a default may have been set after
-    the column was added, one column may have gone and another come, and a new type may leave values as they were.
-
-    Args:
-        before: The table with the columns that it had.
-        after: The same table with those that it has; nothing is said of columns that are not those of the catalog,
-            which is ahead of the log.
-
-    Raises:
-        psycopg.Error: The server refuses.
-    """
-    # The log does not show generated columns.
-    types = {column.name: (column.type.oid, column.type.typmod) for column in before.columns if not column.generated}
-    other = [c for c in after.columns if not c.generated and types.get(c.name) != (c.type.oid, c.type.typmod)]
-    if not other:
-        return []
-    gone = types.keys() - {column.name for column in after.columns}
-    signatures = [[c.name for c in other], [c.type.oid for c in other], [c.type.typmod for c in other]]
-    present = connection.execute(_FILLED, [after.oid, *signatures]).fetchall()
-    return [name for name, filled in present if filled or gone or name in types]
 
 
 def _read_columns(connection: psycopg.Connection, relations: list[int]) -> dict[int, list[Column]]:

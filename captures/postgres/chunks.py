@@ -9,6 +9,7 @@ from psycopg import sql
 
 from backfill.keys import Key
 from captures.chunk import Barrier, Chunk, ChunkRequest, Rows
+from captures.interface import TableAltered
 from captures.postgres.chunk_rows import ChunkDecoder
 from captures.postgres.copy_rows import CopyConnection
 from captures.postgres.decoded_rows import DecodedRows, PlacedRows
@@ -16,8 +17,9 @@ from captures.postgres.fence import FenceTaker
 from captures.postgres.pages import File, Place, Rewritten, files_query, next_pages, parse_file
 from captures.postgres.reader_endpoint import ReaderEndpoint
 from captures.postgres.scan_target import ScanTarget
+from captures.postgres.session import asking
 from captures.postgres.snapshot import Snapshot, SnapshotFence
-from protocol.errors import SourceError
+from captures.postgres.table_record import read_records
 
 STATEMENT_SECONDS = 30
 """No statement of a chunk runs longer. What was read by then is a chunk."""
@@ -56,7 +58,7 @@ class CopyChunkReader:
             self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
             fence = SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
-            self._check_shape(table)
+            self._check(table)
             # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
             # is not found counts as deleted, so they are never ended early.
             rereads = self._reread(request, table)
@@ -66,6 +68,8 @@ class CopyChunkReader:
                 scan = self._scan_pages(request, table, _keyless_limit(request.base, snapshot), len(rereads))
             else:
                 scan = self._scan_keys(request, table, len(rereads))
+            if table.of_types_that_change:
+                self._check(table)  # An ALTER TYPE needs no lock of the table.
         finally:
             self._rows.rollback()  # Also after an error: the transaction must not stay open longer than the chunk.
         return Chunk(
@@ -113,12 +117,15 @@ class CopyChunkReader:
         if (operators := table.operators()) is not None:
             self._rows.execute(self._text(operators), table.name)
 
-    def _check_shape(self, table: ScanTarget) -> None:
-        """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last."""
-        result = self._rows.execute(self._text(table.shape()), table.name)
-        types = tuple(result.ftype(column) for column in range(result.nfields))
-        if types != table.types or result.ftable(0) != table.table.oid:
-            raise SourceError("TM-PG-030", f"{table.name} was altered or made again, and the log has not shown it yet")
+    def _check(self, table: ScanTarget) -> None:
+        """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last.
+
+        Asked beside the transaction, whose snapshot would show the catalog as it was all the time.
+        """
+        with asking(f"looking at {table.name}"):
+            record = read_records(self._session, "", [table.table.path]).get(table.table.path)
+        if not table.fits(record):
+            raise TableAltered("TM-PG-030", f"{table.name} was altered or made again, and the log has not shown it yet")
 
     # What is read in it.
 

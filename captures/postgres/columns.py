@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from captures.bad_values import Policy
+from captures.postgres.table_record import TableRecord
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
 
@@ -59,6 +60,7 @@ class Column:
         description: The comment on it.
         salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
         on_bad_value: What is done with a value that has no place in a document.
+        definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Column:
     description: str = ""
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Table:
         description: The comment on it.
         estimated_rows: The planner's count, None while the table was never analyzed.
         size_bytes: On disk, with TOAST, without indexes.
+        record: What it was read with; None where nobody is to follow the table.
     """
 
     oid: int
@@ -98,6 +102,7 @@ class Table:
     estimated_rows: int | None
     size_bytes: int
     partition: bool = False
+    record: TableRecord | None = None
 
     @property
     def path(self) -> tuple[str, str]:

@@ -66,7 +66,7 @@ class PostgresDatabase:
         endpoint = parse_endpoint(config)
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         with _session(endpoint, "checking prerequisites") as session:
-            found = unmet(session, endpoint, resources, bound_tables(session, resources))
+            found = unmet(session, endpoint, resources, bound_tables(session, resources, endpoint.publication))
             if check := os.environ.get(CHECK):
                 said = {str(failure) for failure in found.all}
                 more = standing_failures(session, endpoint, self._owner, self._state, running=check == "running")

@@ -10,27 +10,30 @@ from dataclasses import replace
 import psycopg
 
 from captures.interface import OpenedTable, Regained, TableAway
+from captures.postgres import table_changes
 from captures.postgres.altered import AlteredTables
-from captures.postgres.bindings import PostgresBinding, absent, bound_tables, warn_of_silent_changes
-from captures.postgres.catalog import read_tables, read_types
-from captures.postgres.columns import Column, Table
+from captures.postgres.bindings import PostgresBinding, absent, bound_tables
+from captures.postgres.columns import Table
+from captures.postgres.comparison import changed_since, changes_of, noted_of, oldest_running, present, tell, why_unfit
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log import AlteredTable, BoundRelation, LeftOut, origin_members
+from captures.postgres.logged_columns import as_logged, has_another_key
 from captures.postgres.pgoutput import Relation
 from captures.postgres.prerequisites import log_failures, publication_failures
 from captures.postgres.rows import compile_log_decoder
 from captures.postgres.scan_target import ScanTarget
 from captures.postgres.session import asking
-from captures.postgres.setup import lacking, unpublished
-from captures.postgres.watch import Appearance, read_appearances
+from captures.postgres.setup import unpublished
+from captures.postgres.table_record import read_digests
+from captures.table_changes import Consequence
 from captures.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 3.0
-"""How often the catalogs are asked whether tables are still what they were."""
+LOOKING_PART = 20
+"""One part of so many of the time, at most, goes into looking whether tables are what they were."""
 
 
 class FollowedTables:
@@ -60,11 +63,13 @@ class FollowedTables:
         self._config = config
         self.session = session
         self._end_of_log = end_of_log
-        self._look_at = time.monotonic() + LOOK_SECONDS
+        self._look_at = time.monotonic() + table_changes.LOOK_SECONDS
         self._away: dict[int, SourceError] = {}
         self._left_out: set[int] = set()
-        self._returning: dict[int, tuple[Appearance, int]] = {}
-        self._seen: list[Appearance | None] = []
+        self._returning: dict[int, tuple[str, int]] = {}
+        # Of each table the digest of the record that was looked at last; None while it cannot be captured.
+        self._seen: list[str | None] = []
+        self._truncated: set[int] = set()
         self.bindings = self._bound(bindings, resources)
         self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
         self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
@@ -75,26 +80,26 @@ class FollowedTables:
     def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[PostgresBinding]:
         with asking("reading the tables' columns"):
             # What is altered in between is looked at once more, and nothing comes of it.
-            appearances = self._appearances([(resource.schema_name, resource.table) for resource in resources])
-            tables = bound_tables(self.session, resources)
+            digests = self._digests([(resource.schema_name, resource.table) for resource in resources])
+            since = oldest_running(self.session)
+            tables = bound_tables(self.session, resources, self._config.publication)
         bound = []
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
             unfit = self._undecodable(resource, table)
-            seen = appearances.get((resource.schema_name, resource.table))
-            self._seen.append(seen)
-            bound.append(
-                PostgresBinding(
-                    index,
-                    binding.state_key,
-                    resource,
-                    table if table is not None and unfit is None else absent(resource),
-                    emit_truncate=self._config.truncation is Truncation.EMIT,
-                    salt=self._config.hash_salt.get_secret_value().encode(),
-                    on_bad_value=self._config.on_bad_value,
-                    entry=seen.entry if seen is not None and unfit is None else None,
-                    unfit=unfit,
-                )
+            self._seen.append(digests.get((resource.schema_name, resource.table)) if unfit is None else None)
+            made = PostgresBinding(
+                index,
+                binding.state_key,
+                resource,
+                table if table is not None and unfit is None else absent(resource),
+                emit_truncate=self._config.truncation is Truncation.EMIT,
+                salt=self._config.hash_salt.get_secret_value().encode(),
+                on_bad_value=self._config.on_bad_value,
+                unfit=unfit,
             )
+            if unfit is None:
+                made.noted = noted_of(made, since)
+            bound.append(made)
         failures = [binding.unfit for binding in bound if binding.unfit is not None]
         if failures and len(failures) == len(bound):
             raise failures[0]
@@ -105,35 +110,57 @@ class FollowedTables:
         with asking(f"looking at {'.'.join(resource.path)}"):
             return next(log_failures(self.session, self._config, resource, table), None)
 
-    def _appearances(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Appearance]:
-        return read_appearances(self.session, self._config.publication, names)
+    def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        return read_digests(self.session, self._config.publication, names)
 
     def target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
         return replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
 
-    # What publishes them.
+    # What they were.
 
-    def published(self) -> JsonObject:
-        """For the state: by state key, the entry of the publication as of which what was captured is whole."""
-        return {binding.state_key: binding.entry for binding in self.bindings if binding.entry is not None}
+    def noted(self) -> JsonObject:
+        """For the state: by state key, the fingerprint as of which what was captured is whole."""
+        return {binding.state_key: binding.noted for binding in self.bindings if binding.noted}
 
-    def published_before(self, entries: JsonObject) -> None:
-        """Takes an earlier session's ``published()``: what has another entry now was not published for a while."""
+    def noted_before(self, identity: JsonObject) -> None:
+        """Takes an earlier session's ``noted()``, and has it looked at what changed since.
+
+        Nothing follows before the log was read to where its end is now: what it has of the time before must not outlive
+        what it does not have.
+        """
+        earlier: JsonObject = identity.get("tables") or {}
+        entries: JsonObject = identity.get("published") or {}  # All that earlier versions kept.
         for binding in self.bindings:
-            entry = entries.get(binding.state_key)
-            if entry is not None and entry != binding.entry:
-                binding.entry = entry
-                if binding.index not in self._left_out:
-                    self.found.add(binding.index)
+            before = earlier.get(binding.state_key)
+            if binding.index in self._left_out:
+                binding.noted = before or {}  # It is compared once it is back.
+                continue
+            if before is None:
+                entry = entries.get(binding.state_key)
+                if entry is None or str(binding.noted.get("entry", "")).split()[1:2] == [entry]:
+                    continue
+                before = {**binding.noted, "entry": entry}
+            # Another table, or one with another key, is emptied by the engine when it begins.
+            before = {**before, "key": binding.noted["key"]}
+            if before["oid"] == binding.noted["oid"] and changed_since(binding, before):
+                binding.noted = before
+                self.found.add(binding.index)
 
     def published_anew(self) -> None:
-        """All tables are read anew, perhaps from another publication."""
+        """All tables are read anew, or are captured from now on, as they are now."""
         with asking("looking at the publication"):
-            appearances = self._appearances([binding.table.path for binding in self.bindings])
-        for binding in self.captured:
-            seen = self._seen[binding.index] = appearances.get(binding.table.path)
-            binding.entry = seen.entry if seen is not None else None
+            digests = self._digests([binding.table.path for binding in self.bindings])
+            since = oldest_running(self.session)
+            captured = self.captured
+            tables = bound_tables(self.session, [each.resource for each in captured], self._config.publication)
+        for binding, table in zip(captured, tables, strict=True):
+            self._seen[binding.index] = digests.get(binding.table.path)
+            if table is None or table.oid != binding.table.oid:
+                self._seen[binding.index] = None  # It is looked at again.
+                continue
+            binding.table = replace(binding.table, record=table.record)
+            binding.noted = noted_of(binding, since)
 
     # Tables that are set aside: see captures.asides.
 
@@ -162,7 +189,7 @@ class FollowedTables:
         """
         binding = self.bindings[index]
         with asking(f"looking at {binding.name}"):
-            table = bound_tables(self.session, [binding.resource])[0]
+            table = present(self.session, self._config, binding)
             if table is None or (table.oid == binding.table.oid and not asked):
                 return None
             if self._undecodable(binding.resource, table) is not None:
@@ -174,16 +201,17 @@ class FollowedTables:
         """Why a table cannot be captured as it is now; None where it can."""
         binding = self.bindings[index]
         with asking(f"looking at {binding.name}"):
-            return self._unfit(binding, bound_tables(self.session, [binding.resource])[0])
+            return why_unfit(self.session, self._config, binding, present(self.session, self._config, binding))
 
     def regain(self, index: int, position: int) -> Regained | SourceError | None:
         """See ``captures.interface.Source``."""
         binding = self.bindings[index]
         with asking(f"looking at {binding.name}"):
             # Looked at before the columns are read: what is altered in between is seen the next time.
-            seen = self._appearances([binding.table.path]).get(binding.table.path)
-            fresh = bound_tables(self.session, [binding.resource])[0]
-            failure = self._unfit(binding, fresh)
+            seen = self._digests([binding.table.path]).get(binding.table.path)
+            since = oldest_running(self.session)
+            fresh = present(self.session, self._config, binding)
+            failure = why_unfit(self.session, self._config, binding, fresh)
         if failure is not None or fresh is None or seen is None:
             self._returning.pop(index, None)
             return failure
@@ -194,13 +222,18 @@ class FollowedTables:
             return None
         if position < end:
             return None
-        same = fresh.oid == binding.table.oid and seen.entry == (binding.entry or seen.entry)
-        if same and binding.unfit is None:
-            with asking(f"reading the columns of {binding.name}"):
-                warn_of_silent_changes(self.session, binding.table, fresh)
-        binding.unfit, binding.entry = None, seen.entry
+        same = False
+        if binding.noted:
+            changed = changes_of(self.session, binding, fresh, truncated=index in self._truncated)
+            if changed is None:
+                return None
+            tell(binding, changed)
+            same = changed.consequence < Consequence.BEGUN_AGAIN
+        binding.unfit = None
         self._seen[index] = seen
         self._bind(binding, fresh)
+        binding.noted = noted_of(binding, since)
+        self._truncated.discard(index)
         self._left_out.discard(index)
         del self._returning[index]
         return Regained(same)
@@ -224,15 +257,12 @@ class FollowedTables:
         if binding is None:
             if (binding := self._successor(relation)) is None:
                 return None
-        elif _has_another_key(relation, binding):
+        elif has_another_key(relation, binding):
             announced = None
             if not self._rekeyed(binding, relation):
-                return AlteredTable(binding.index, None, restarted=True)
-        table = self._as_logged(binding, relation)
-        if table.columns != binding.table.columns:
-            with asking(f"reading the columns of {binding.name}"):
-                warn_of_silent_changes(self.session, binding.table, table)
-            binding.table = table
+                return AlteredTable(binding.index, None, Consequence.EMPTIED)
+        # What values came to be others without a word in the log, the catalogs tell soon: see ``altered``.
+        binding.table = as_logged(self.session, self._config, binding, relation)
         emitted = {column.name: column for column in binding.columns}
         decoder = compile_log_decoder(
             binding.index,
@@ -247,26 +277,8 @@ class FollowedTables:
             decoder=decoder,
             origin=origin_members(*binding.table.path),
             new_schema=schema if schema != announced else None,
-            restarted=announced is None,
+            consequence=Consequence.EMPTIED if announced is None else Consequence.NOTHING,
         )
-
-    def _as_logged(self, binding: PostgresBinding, relation: Relation) -> Table:
-        """The table with the columns that the log's rows have, which may be older than the catalog's, or newer."""
-        logged = [(c.name, c.type_oid, c.typmod) for c in relation.columns]
-        if logged == [_signature(column) for column in binding.table.columns if not column.generated]:
-            return binding.table
-        with asking(f"reading the columns of {binding.name}"):
-            # By the binding's name, whatever the table was called when the log was written.
-            fresh = read_tables(self.session, [binding.table.path])
-            types = read_types(self.session, [c.type_oid for c in relation.columns])
-        table = fresh[0] if fresh and fresh[0].oid == relation.oid else binding.table
-        latest = {_signature(column): column for column in table.columns}
-        columns = tuple(
-            latest.get((c.name, c.type_oid, c.typmod))
-            or Column(name=c.name, type=replace(types[c.type_oid], typmod=c.typmod), nullable=True)
-            for c in relation.columns
-        )
-        return replace(table, columns=columns)
 
     def _successor(self, relation: Relation) -> PostgresBinding | None:
         """The binding whose table's name another one has now; what only had the name once is passed over."""
@@ -274,13 +286,15 @@ class FollowedTables:
         if binding is None:
             return None
         with asking(f"looking for {binding.name}"):
-            present = read_tables(self.session, [binding.table.path])
-            if not present or present[0].oid != relation.oid:
+            since = oldest_running(self.session)
+            now = present(self.session, self._config, binding)
+            if now is None or now.oid != relation.oid:
                 return None
-            for failure in log_failures(self.session, self._config, binding.resource, present[0]):
+            for failure in log_failures(self.session, self._config, binding.resource, now):
                 raise away(failure)
         logger.warning("%s was dropped and made again, or another table took its name", binding.name)
-        self._bind(binding, present[0])
+        self._bind(binding, now)
+        binding.noted = noted_of(binding, since)
         return binding
 
     def _rekeyed(self, binding: PostgresBinding, relation: Relation) -> bool:
@@ -289,19 +303,26 @@ class FollowedTables:
         Raises TableAway when the log does not have the key because of the table's replica identity.
         """
         with asking(f"reading the key of {binding.name}"):
-            fresh = bound_tables(self.session, [binding.resource])[0]
+            fresh = present(self.session, self._config, binding)
             if fresh is not None and fresh.oid == relation.oid:
                 for failure in log_failures(self.session, self._config, binding.resource, fresh):
                     raise away(failure)
                 self._bind(binding, fresh)
+                binding.noted = {**binding.noted, "key": list(binding.key)}
         logger.warning("%s has another key; it is read anew", binding.name)
-        return not _has_another_key(relation, binding)
+        return not has_another_key(relation, binding)
 
     def _bind(self, binding: PostgresBinding, table: Table) -> None:
-        self._by_oid.pop(binding.table.oid, None)
+        # Where names were swapped, its old table is another binding's by now.
+        if self._by_oid.get(binding.table.oid) is binding:
+            del self._by_oid[binding.table.oid]
         binding.table = table
         self._by_oid[table.oid] = binding
         self.opened[binding.index] = binding.opened()
+
+    def truncated(self, binding: int) -> None:
+        """See ``captures.postgres.log.Tables``."""
+        self._truncated.add(binding)
 
     # As the catalogs show them.
 
@@ -317,57 +338,61 @@ class FollowedTables:
         for index in due:
             binding = self.bindings[index]
             with asking(f"reading the columns of {binding.name}"):
-                seen = self._appearances([binding.table.path]).get(binding.table.path)
-                fresh = bound_tables(self.session, [binding.resource])[0]
-                failure = self._unfit(binding, fresh)
+                seen = self._digests([binding.table.path]).get(binding.table.path)
+                since = oldest_running(self.session)
+                fresh = present(self.session, self._config, binding)
+                failure = why_unfit(self.session, self._config, binding, fresh)
                 if fresh is None or seen is None or failure is not None:
                     self._seen[index] = None  # It is looked at again: it may be on its way to become something else.
                     self._found_away(binding, failure)
                 elif seen != self._seen[index]:
                     self._seen[index] = seen  # Altered once more: the log has to be read to where that was.
                     self.found.add(index)
+                elif (altered := self._take(binding, fresh, since)) is not None:
+                    found.append(altered)
                 else:
-                    found.append(self._take(binding, fresh, seen))
+                    self._seen[index] = None  # With the next look.
         return found
 
-    def _take(self, binding: PostgresBinding, table: Table, seen: Appearance) -> AlteredTable:
-        """Goes on with the table as it is now; the log was read to where it became so."""
-        warn_of_silent_changes(self.session, binding.table, table)
-        known, entry = binding.opened(), binding.entry
+    def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
+        """Goes on with the table as it is now; the log was read to where it became so. None where it cannot be told."""
+        known = binding.opened()
+        changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
+        if changed is None:
+            return None
+        tell(binding, changed)
+        self._truncated.discard(binding.index)
         self._bind(binding, table)
-        binding.entry = seen.entry
+        binding.noted = noted_of(binding, since)
         now = self.opened[binding.index]
-        if restarted := now.identity != known.identity or binding.entry != entry:
-            logger.warning("%s was made again, published again, or has another key; it is read anew", binding.name)
         schema = now.document_schema if now.document_schema != known.document_schema else None
-        return AlteredTable(binding.index, schema, restarted=restarted)
+        return AlteredTable(binding.index, schema, changed.consequence)
 
     def _look(self) -> None:
         """Finds tables that are not what they were when they were looked at last."""
         now = time.monotonic()
         if now < self._look_at:
             return
-        self._look_at = now + LOOK_SECONDS
         with asking("looking whether tables are what they were"):
             captured = self.captured
-            appearances = self._appearances([binding.table.path for binding in captured])
+            digests = self._digests([binding.table.path for binding in captured])
+            others = []
             for binding in captured:
-                seen = appearances.get(binding.table.path)
-                if seen is None or seen.entry is None:
-                    self._found_away(binding, self._unfit(binding, binding.table if seen is not None else None))
-                elif seen != self._seen[binding.index]:
-                    self._seen[binding.index] = seen
+                seen = digests.get(binding.table.path)
+                if seen is None or seen != self._seen[binding.index]:
+                    others.append((binding, seen))
+            resources = [binding.resource for binding, _ in others]
+            tables = bound_tables(self.session, resources, self._config.publication) if others else []
+            for (binding, seen), table in zip(others, tables, strict=True):
+                failure = why_unfit(self.session, self._config, binding, table)
+                self._seen[binding.index] = seen if failure is None else None
+                if failure is not None:
+                    self._found_away(binding, failure)
+                else:
                     self.found.add(binding.index)
-
-    def _unfit(self, binding: PostgresBinding, table: Table | None) -> SourceError | None:
-        """Why the log does not, or could not, have the table's changes; None where it has them."""
-        for failure in log_failures(self.session, self._config, binding.resource, table):
-            return failure
-        assert table is not None
-        for _, failure in publication_failures(self.session, self._config, [table]):
-            return failure
-        missing = unpublished(self.session, self._config.publication, [table])
-        return None if missing == [] else lacking(self.session, self._config, [table], exists=missing is not None)
+        # The log is not read meanwhile: of thousands of tables, nobody asks all the time.
+        took = time.monotonic() - now
+        self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
     def _found_away(self, binding: PostgresBinding, failure: SourceError | None) -> None:
         if failure is not None:
@@ -382,16 +407,3 @@ class FollowedTables:
 def away(failure: SourceError) -> TableAway:
     """What keeps a table from being captured, as an error that sets only that table aside."""
     return TableAway(failure.code, failure.message, remedy=failure.remedy)
-
-
-def _has_another_key(relation: Relation, binding: PostgresBinding) -> bool:
-    """Whether rows of the log are told apart by other columns than the binding's, unless those were configured."""
-    if binding.resource.key is not None:
-        return False
-    sent = {column.name for column in relation.columns if column.in_key}
-    # By default it is the primary key that is sent; an index may have more columns than the key, and all are no key.
-    return sent != set(binding.key) if relation.identity == "d" else not set(binding.key) <= sent
-
-
-def _signature(column: Column) -> tuple[str, int, int]:
-    return column.name, column.type.oid, column.type.typmod

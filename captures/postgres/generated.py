@@ -173,7 +173,11 @@ def generate(
     return functions
 
 
-def misfit(table: str, row: Sequence[Value] | None, count: int) -> SourceError:
+class Misfit(SourceError):
+    """A row is not as its table is known."""
+
+
+def misfit(table: str, row: Sequence[Value] | None, count: int) -> Misfit:
     """The error for a row that could not be decoded, and has no bad value.
 
     Args:
@@ -183,5 +187,5 @@ def misfit(table: str, row: Sequence[Value] | None, count: int) -> SourceError:
     """
     where = f"{table}: " if table else ""
     if row is None or len(row) != count:
-        return SourceError("TM-PG-030", f"{where}a row does not have the {count} columns that the table has")
-    return SourceError("TM-PG-030", f"{where}a row has a key column without a value")
+        return Misfit("TM-PG-030", f"{where}a row does not have the {count} columns that the table has")
+    return Misfit("TM-PG-030", f"{where}a row has a key column without a value")

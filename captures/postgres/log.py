@@ -16,9 +16,11 @@ from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.bad_values import BadValues
 from captures.interface import LogBatch, Transaction
 from captures.postgres import pgoutput
+from captures.postgres.generated import Misfit
 from captures.postgres.pgoutput import Relation
 from captures.postgres.replication import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.rows import LogDecoder
+from captures.table_changes import Consequence
 from captures.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
 from protocol.errors import SourceError
@@ -53,8 +55,12 @@ class Tables(Protocol):
     def altered(self, position: int) -> Sequence[AlteredTable] | None:
         """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
 
-        Called between transactions. Rows that follow come after a Relation message of their own.
+        Called between transactions. Their rows are decoded as ``relation`` says from here on, also where no other
+        Relation message comes: a type may have been altered, or names swapped.
         """
+
+    def truncated(self, binding: int) -> None:
+        """The log has a TRUNCATE of it."""
 
     def away(self) -> dict[int, SourceError]:
         """Tables that were found since this was asked last not to be as they can be captured, and why."""
@@ -66,7 +72,7 @@ class AlteredTable:
 
     binding: int
     new_schema: JsonObject | None
-    restarted: bool
+    consequence: Consequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +92,14 @@ class BoundRelation:
         decoder: Generated for its columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
-        restarted: It took the place of another table, whose rows are no longer those of the binding.
+        consequence: What follows: it may have taken the place of another table, or have another key.
     """
 
     binding: int
     decoder: LogDecoder
     origin: bytes
     new_schema: JsonObject | None = None
-    restarted: bool = False
+    consequence: Consequence = Consequence.NOTHING
     # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
     transaction: int = -1
     source: bytes = b""
@@ -152,7 +158,7 @@ class PgoutputLog:
         self._relations: dict[bytes, BoundRelation | None] = {}
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
         self._left_out: dict[bytes, int] = {}
-        self._taken_up: list[bytes] = []
+        self._outdated: set[bytes] = set()  # Those that are to be decoded in another way than they were.
         self._unfit: dict[bytes, BoundRelation] = {}  # Those that were set aside for their values in this batch.
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
@@ -197,7 +203,7 @@ class PgoutputLog:
         self._relations.clear()
         self._shown.clear()
         self._left_out.clear()
-        self._taken_up.clear()
+        self._outdated.clear()
         self._failure = None
         self._record = 0
         if not self.between_transactions:
@@ -216,11 +222,10 @@ class PgoutputLog:
 
     def take_up(self, binding: int) -> None:
         """The end of ``leave_out``, between transactions."""
-        # The server does not show a relation again that has not changed.
         again = [oid for oid, left_out in self._left_out.items() if left_out == binding]
         for oid in again:
             del self._left_out[oid]
-        self._taken_up += again
+        self._outdated.update(again)
 
     def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Nothing of a binding can be captured from here on."""
@@ -235,6 +240,8 @@ class PgoutputLog:
         by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
         try:
             by_kind[message[0]](message, b"{}")
+        except Misfit:
+            return  # What is wrong with this row is another matter.
         except BadValues as error:
             if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
                 batch.set_aside[relation.binding] = known.joined(error)
@@ -261,10 +268,6 @@ class PgoutputLog:
         batch = LogBatch()
         self._unfit.clear()
         try:
-            while self._taken_up:
-                oid = self._taken_up[-1]
-                self._show(oid, self._shown[oid], batch)
-                self._taken_up.pop()
             self._fill(batch, limit, wait, wakeup)
         except (SourceError, psycopg.OperationalError) as error:
             failure = error if isinstance(error, SourceError) else self._connection.broken(error)
@@ -301,12 +304,17 @@ class PgoutputLog:
                     self._record = lsn
                     if self._changes >= self._returned:
                         relation = self._relations[message[1:5]]
+                        if relation is None and message[1:5] in self._outdated:
+                            relation = self._shown_again(message[1:5], batch)
                         if relation is not None:
                             try:
                                 self._row(relation, message, lsn, batch)
                             except BadValues as error:
                                 self._set_aside(relation.binding, error, batch)
                                 self._unfit[message[1:5]] = relation
+                            except Misfit as error:
+                                # Its table was altered in a way that this row does not know, or does not tell its row.
+                                self._set_aside(relation.binding, error, batch)
                         elif message[1:5] in self._left_out:
                             batch.passed.add(self._left_out[message[1:5]])
                             if message[1:5] in self._unfit:
@@ -377,6 +385,8 @@ class PgoutputLog:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):
                     relation = self._relations[oid]
+                    if relation is None and oid in self._outdated:
+                        relation = self._shown_again(oid, batch)
                     if relation is not None:
                         self._truncate(relation, lsn, place, batch)
                     elif oid in self._left_out:
@@ -389,9 +399,13 @@ class PgoutputLog:
         bound = self._tables.relation(relation)
         self._relations[oid] = bound if isinstance(bound, BoundRelation) else None
         self._left_out.pop(oid, None)
+        self._outdated.discard(oid)
         if bound is None:
             return
         self._shown[oid] = relation
+        if isinstance(bound, BoundRelation):
+            # No row of a table that had the name before counts any more.
+            self._outdate(bound.binding, batch, but=oid)
         if isinstance(bound, LeftOut):
             self._left_out[oid] = bound.binding
             if bound.error is not None:
@@ -403,14 +417,32 @@ class PgoutputLog:
         altered = self._tables.altered(self.position)
         batch.away |= self._tables.away()
         if altered is None:
+            batch.undecided = True
             self.request_progress()
             return
         for table in altered:
+            batch.noted = True
+            self._outdate(table.binding, batch)
             self._announce(table, batch)
 
+    def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
+        """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
+        outdated = [o for o, r in self._relations.items() if r is not None and r.binding == binding and o != but]
+        if outdated:
+            self._count_bad(batch)
+        for oid in outdated:
+            self._relations[oid] = None
+            self._outdated.add(oid)
+
+    def _shown_again(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
+        """The server does not show a relation again that has not changed."""
+        self._show(oid, self._shown[oid], batch)
+        return self._relations[oid]
+
     def _announce(self, table: BoundRelation | AlteredTable, batch: LogBatch) -> None:
-        if table.restarted:
-            batch.restarted.add(table.binding)
+        batch.follow(table.binding, table.consequence)
+        if table.consequence is not Consequence.NOTHING:
+            batch.noted = True
         if table.new_schema is not None:
             batch.changed.add(table.binding)
             if self._changes >= self._returned:
@@ -469,6 +501,7 @@ class PgoutputLog:
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation)
+        self._tables.truncated(relation.binding)
         if relation.touched is not None:
             relation.touched.truncate()
         if self._truncation is Truncation.EMIT:

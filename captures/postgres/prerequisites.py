@@ -11,6 +11,7 @@ from captures.bad_values import Policies, policy_failures, quarantine_failures
 from captures.hashes import no_salt
 from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.identities import identified_by_all, identity_failures
 from captures.postgres.platform import platform_of
 from captures.postgres.position import read_slot
 from captures.postgres.server_prerequisites import server_failures, slot_failures
@@ -23,6 +24,7 @@ from captures.postgres.setup import (
     table_identifier,
     unpublished,
 )
+from captures.postgres.table_record import Published, read_publication
 from captures.postgres.types import clampable
 from captures.postgres.uncapturable import no_table, uncaptured_partitions, warn_of_foreign_partitions
 from captures.prerequisites import Unmet
@@ -56,7 +58,9 @@ def unmet(
         by_oid[oid].append(failure)
     for lacked, failure in _unpublished(session, config, found):
         (source if lacked is None else by_oid[lacked]).append(failure)
-    source += [*_publication_in_part(session, config), *slot_failures(session, config, platform)]
+    in_part = kinds_failure(config, read_publication(session, config.publication))
+    source += [] if in_part is None else [in_part]
+    source += slot_failures(session, config, platform)
     return Unmet(source, of_tables)
 
 
@@ -113,39 +117,21 @@ def log_failures(
         yield SourceError("TM-PG-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
     if not key and resource.scan == "key":
         yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
-    if table.replica_identity == "n":
-        statement = f"ALTER TABLE {table_identifier(table).as_string(session)} REPLICA IDENTITY DEFAULT;"
-        yield SourceError("TM-PG-018", f"{name} has REPLICA IDENTITY NOTHING", remedy=f"Run: {statement}")
-    elif table.replica_identity == "d" and (not table.key or table.key_is_fallback):
-        statement = f"ALTER TABLE {table_identifier(table).as_string(session)} REPLICA IDENTITY FULL;"
-        yield SourceError(
-            "TM-PG-018", f"{name} has no primary key for its REPLICA IDENTITY", remedy=f"Run: {statement}"
-        )
-    elif table.replica_identity == "d" and not set(key) <= set(table.key):
-        statement = f"ALTER TABLE {table_identifier(table).as_string(session)} REPLICA IDENTITY FULL;"
-        yield SourceError(
-            "TM-PG-032", f"{name}: deletes do not carry the key {', '.join(key)}", remedy=f"Run: {statement}"
-        )
+    yield from identity_failures(table, key)
 
 
 def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:
     """What keeps a table from being read: its log can be followed without."""
     name = table.qualified_name
-    granted = session.execute(
-        "SELECT has_table_privilege(%s::oid, 'SELECT') AND has_schema_privilege(%s, 'USAGE'),"
-        " row_security_active(%s::oid)",
-        [table.oid, table.schema, table.oid],
-    ).fetchone()
-    assert granted is not None
-    may_read, sees_in_part = granted
+    assert table.record is not None
     role = sql.Identifier(config.user).as_string(session)
-    if sees_in_part:
+    if table.record.hidden:
         yield SourceError(
             "TM-PG-008",
             f"row security hides rows of {name} from user {config.user}",
             remedy=platform_of(session).bypass_policies.format(role=role),
         )
-    if not may_read:
+    if not table.record.readable:
         identifier = table_identifier(table).as_string(session)
         schema = sql.Identifier(table.schema).as_string(session)
         yield SourceError(
@@ -162,7 +148,7 @@ def publication_failures(
     if tables:
         warn_of_foreign_partitions(session, tables)
         yield from uncaptured_partitions(session, config.publication, tables)
-        yield from _published_in_part(session, config, tables)
+        yield from _published_in_part(config, tables)
         yield from _refused_changes(session, config, tables)
 
 
@@ -225,7 +211,7 @@ def _refused_changes(
     name = sql.Identifier(config.publication).as_string(session)
     for table in tables:
         kinds = {column.generated for column in table.columns} - {""}
-        if table.replica_identity != "f" or not kinds or (publishes_stored and kinds == {"s"}):
+        if not identified_by_all(table) or not kinds or (publishes_stored and kinds == {"s"}):
             continue
         identifier = table_identifier(table).as_string(session)
         remedy = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT; or, without a primary key, USING INDEX …;"
@@ -246,52 +232,37 @@ def _refused_changes(
         yield table.oid, failure
 
 
-def _publication_in_part(session: psycopg.Connection, config: EndpointConfig) -> Iterator[SourceError]:
-    """What a publication that someone else made leaves out of all tables: it would be missing without a word."""
-    name = sql.Identifier(config.publication).as_string(session)
-    found = session.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s",
-        [config.publication],
-    ).fetchone()
-    if found is None:
-        return
-    changes, truncates = found
-    if not changes or (config.truncation is not Truncation.IGNORE and not truncates):
-        yield SourceError(
-            "TM-PG-011",
-            f"publication {config.publication} does not publish every kind of change",
-            remedy=f"Run: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
-        )
+def kinds_failure(config: EndpointConfig, publication: Published | None) -> SourceError | None:
+    """What a publication that someone else made, or changed, leaves out of all tables: it would be missing unsaid."""
+    if publication is None:
+        return None
+    changes = publication.insert and publication.update and publication.delete
+    if changes and (config.truncation is Truncation.IGNORE or publication.truncate):
+        return None
+    name = sql.Identifier(config.publication).as_string(None)
+    return SourceError(
+        "TM-PG-011",
+        f"publication {config.publication} does not publish every kind of change",
+        remedy=f"Run: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+    )
 
 
-def _published_in_part(
-    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
-) -> Iterator[tuple[int, SourceError]]:
+def _published_in_part(config: EndpointConfig, tables: Sequence[Table]) -> Iterator[tuple[int, SourceError]]:
     """And what it leaves out of some."""
-    name = sql.Identifier(config.publication).as_string(session)
-    found = session.execute("SELECT pubviaroot FROM pg_publication WHERE pubname = %s", [config.publication]).fetchone()
-    if found is None:
-        return
-    if not found[0]:
-        for table in tables:
-            if table.partitioned:
-                failure = SourceError(
-                    "TM-PG-011",
-                    f"publication {config.publication} publishes partitions by their own names, not as "
-                    f"{table.qualified_name}",
-                    remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
-                )
-                yield table.oid, failure
-    if session.info.server_version < 150000:
-        return  # Row filters and column lists came with version 15.
-    limited = session.execute(
-        "SELECT r.prrelid FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
-        " WHERE p.pubname = %s AND r.prrelid = ANY(%s) AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)",
-        [config.publication, [table.oid for table in tables]],
-    ).fetchall()
+    name = sql.Identifier(config.publication).as_string(None)
     for table in tables:
-        if (table.oid,) in limited:
-            identifier = table_identifier(table).as_string(session)
+        record = table.record
+        assert record is not None
+        if record.publication is not None and table.partitioned and not record.publication.via_root:
+            failure = SourceError(
+                "TM-PG-011",
+                f"publication {config.publication} publishes partitions by their own names, not as "
+                f"{table.qualified_name}",
+                remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
+            )
+            yield table.oid, failure
+        elif record.in_part:
+            identifier = table_identifier(table).as_string(None)
             failure = SourceError(
                 "TM-PG-011",
                 f"publication {config.publication} publishes only some rows or columns of {table.qualified_name}",

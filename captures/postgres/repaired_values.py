@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence, Sequence
 
 from captures.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
-from captures.postgres.columns import Column
-from captures.postgres.generated import MISFITS, Member, Value
+from captures.postgres.columns import Column, ColumnType
+from captures.postgres.generated import MISFITS, Member, Misfit, Value
 from captures.postgres.types import byte_text
 
 
@@ -40,6 +40,11 @@ class RepairedValues:
             try:
                 member.conversion.convert(text)
             except MISFITS as error:
+                if not isinstance(error, BadValue) and _has_attributes(member.column.type):
+                    altered = (
+                        f"{self._table}: a value of type {member.column.type.name} has other attributes than the type"
+                    )
+                    raise Misfit("TM-PG-030", altered) from None
                 found = True
                 row[member.place] = self._settled(member, text, error, marked=marked or member.place in self._key)
         return found
@@ -69,6 +74,12 @@ class RepairedValues:
             if name in self.repairs.stopped:
                 return
             left -= size
+
+
+def _has_attributes(column_type: ColumnType) -> bool:
+    """Whether composite types are in it, which may be altered without a word in the log."""
+    inner = (column_type.base, column_type.element)
+    return column_type.kind == "composite" or any(_has_attributes(each) for each in inner if each is not None)
 
 
 def _unfit(column: Column) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 
 from backfill.keys import Key, key_texts
 from captures.postgres.columns import Column, ColumnType, Table
-
-FIRST_NORMAL_OID = 16384
-"""Types below are the server's own (transam.h)."""
+from captures.postgres.table_record import FIRST_NORMAL_OID, TableRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +20,14 @@ class ScanTarget:
         columns: Those that documents have.
         key: The key columns; empty where the table has no key.
         where: The configuration's condition.
+        files: Those that hold the rows of a table without a key; see ``TableRecord.files``.
     """
 
     table: Table
     columns: tuple[Column, ...]
     key: tuple[Column, ...]
     where: str | None
+    files: Mapping[str, int]
 
     @property
     def name(self) -> str:
@@ -38,9 +38,19 @@ class ScanTarget:
         return tuple(column.name for column in self.key)
 
     @property
-    def types(self) -> tuple[int, ...]:
-        """The oids that a query's result shows of the columns; a domain counts as what it is based on."""
-        return tuple(_shown_type(column.type) for column in self.columns)
+    def of_types_that_change(self) -> bool:
+        """Whether types of its columns can be altered without the table."""
+        return any(column.type.oid >= FIRST_NORMAL_OID for column in self.columns)
+
+    def fits(self, record: TableRecord | None) -> bool:
+        """Whether the table is what its decoder is made for, and its rows are where the scan takes them to be."""
+        if record is None or record.oid != self.table.oid:
+            return False
+        definitions = record.definitions()
+        if any(definitions.get(column.name) != column.definition for column in self.columns):
+            return False
+        # Once they were written anew, rows that were there at the base cannot be told from later ones.
+        return bool(self.key) or not record.written_anew(self.files)
 
     def lock(self) -> sql.Composable:
         return sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._relation())
@@ -58,10 +68,6 @@ class ScanTarget:
             "'pg_catalog, ' || string_agg(DISTINCT quote_ident(n.nspname), ', '), true)"
             " FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN ({})"
         ).format(sql.SQL(", ").join(map(sql.Literal, oids)))
-
-    def shape(self) -> sql.Composable:
-        """A query without rows that has the columns of the others."""
-        return sql.SQL("{} LIMIT 0").format(self._select())
 
     # By key.
 

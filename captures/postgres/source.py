@@ -25,7 +25,7 @@ from captures.postgres.log import PgoutputLog, StreamStart
 from captures.postgres.lsn import format_lsn, parse_lsn
 from captures.postgres.ownership import NOBODY, Owner, check_owner, note_owner
 from captures.postgres.position import ServerLog, Slot, check_log, check_slot, check_usable, read_server_log, read_slot
-from captures.postgres.prerequisites import publication_failures
+from captures.postgres.prerequisites import kinds_failure, publication_failures
 from captures.postgres.ranges import split, split_pages
 from captures.postgres.reader_endpoint import ReaderEndpoint
 from captures.postgres.replication import ReplicationConnection
@@ -43,6 +43,7 @@ from captures.postgres.setup import (
     unpublished,
 )
 from captures.postgres.snapshot import Snapshot, SnapshotFence
+from captures.postgres.table_record import read_publication
 from captures.reader_process import ReaderProcess
 from captures.truncation import Truncation
 from protocol.errors import SourceError
@@ -108,7 +109,7 @@ class PostgresSource:
     def identity(self) -> JsonObject:
         if self._log is None:
             self._log = read_server_log(self._config)
-        return {**self._log.identity(self._config), "published": self.followed.published()}
+        return {**self._log.identity(self._config), "tables": self.followed.noted()}
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         if cursor is None:
@@ -125,7 +126,7 @@ class PostgresSource:
         self._check(position, position, identity or {})
         self._check_publication_lasts()
         self._publish(ended)
-        self.followed.published_before((identity or {}).get("published") or {})
+        self.followed.noted_before(identity or {})
         return position
 
     def _publication_lost(self) -> LostPosition:
@@ -182,7 +183,11 @@ class PostgresSource:
         """
         with asking("looking at the publication"):
             # Before they are published: the server would refuse changes of some of them from then on.
-            self._cannot_publish(dict(publication_failures(self._session, self._config, self._tables())))
+            failures = dict(publication_failures(self._session, self._config, self._tables()))
+            published = read_publication(self._session, self._config.publication)
+            if (failure := kinds_failure(self._config, published)) is not None:
+                failures = {table.oid: failure for table in self._tables()}
+            self._cannot_publish(failures)
         if not (tables := self._tables()):
             return
         with asking("preparing the publication"):

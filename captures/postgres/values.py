@@ -14,6 +14,8 @@ from binascii import b2a_base64, unhexlify
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 
+import orjson
+
 from captures.bad_values import BadValue
 
 Convert = Callable[[str], str]
@@ -251,6 +253,10 @@ _FIELD = re.compile(r'(?:"((?:[^"\\]+|""|\\\\)*)"|([^,()"\\]*))[,)]')
 def composite(fields: Sequence[tuple[str, Convert]]) -> Convert:
     """An object by field name, by the text form of rows (PostgreSQL docs, 8.16.6).
 
+    The log has values with the attributes that their type had when they were written, and does not tell when those are
+    others. One that has fewer was written before the last ones were added, which are null in it. Of one that has more,
+    the last ones are not known yet: its rows are read again once they are.
+
     Args:
         fields: The names, as JSON strings, and how to convert each field.
     """
@@ -261,18 +267,21 @@ def composite(fields: Sequence[tuple[str, Convert]]) -> Convert:
         members = []
         place = 1
         for name, field in zip(names, converts, strict=True):
+            if place == len(text):
+                members.append(f"{name}null")
+                continue
             match = _FIELD.match(text, place)
             if match is None:
-                raise ValueError("fewer fields than the type has")
+                raise ValueError("not the text of a row")
             place = match.end()
             inside, bare = match.groups()
             if inside is not None:
                 members.append(name + field(inside.replace('""', '"').replace("\\\\", "\\")))
             else:
                 members.append(name + (field(bare) if bare else "null"))
-        if place != len(text) and text != "()":
-            raise ValueError("more fields than the type has")
-        return "{" + ",".join(members) + "}"
+        made = "{" + ",".join(members) + "}"
+        orjson.loads(made.encode("latin-1"))  # What stands in an attribute's place may be another one's value.
+        return made
 
     return convert
 

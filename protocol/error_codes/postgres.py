@@ -166,8 +166,8 @@ CODES = (
         "TM-PG-030",
         "A row does not match the table's columns",
         Policy.RETRY,
-        "The table was probably altered a moment ago: the connector reads its columns again when it starts. If it goes "
-        "on, backfill the table again.",
+        "The table, or a type of its columns, was altered a moment ago: within seconds the connector knows it as it is "
+        "now, and reads its rows again where it has to. If it goes on, backfill the table again.",
     ),
     ErrorCode(
         "TM-PG-032",

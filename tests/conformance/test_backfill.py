@@ -191,13 +191,18 @@ def test_a_table_that_is_bound_later_is_read_beside_the_log(engine: Engine) -> N
 def test_a_table_that_was_not_bound_for_a_while_is_read_anew(engine: Engine) -> None:
     engine.users(50)
     engine.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    engine.execute("INSERT INTO other VALUES (2)")
     both, users = engine.bindings("other", "users"), engine.bindings("users")
     with engine.capture(both, stop=True) as first:
         assert first.finish() == 0
-    engine.execute("INSERT INTO other VALUES (1)")
     with engine.capture(users, first.state, stop=True) as without:
         assert without.finish() == 0
+    engine.execute("INSERT INTO other VALUES (1)")
+    engine.execute("DELETE FROM other WHERE id = 2")
     with engine.capture(both, without.state, stop=True) as again:
         assert again.finish() == 0
-    assert snapshot_ids(again.documents, 0) == [1]
+    # Rows that are gone by now must not stay.
+    (emptied, *rows) = [(binding, doc) for binding, doc in again.documents if binding == 0]
+    assert emptied[1]["_meta"]["op"] == "t"
+    assert snapshot_ids(rows, 0) == [1]
     assert snapshot_ids(again.documents, 1) == []

@@ -88,7 +88,7 @@ def captured(
         begin(PostgresDatabase(), CaptureSpec(config=endpoint, bindings=[bound]))
     parsed, options = parse_endpoint(endpoint), parse_resource(bound.resource_config)
     with connect(parsed) as session:
-        (found,) = bound_tables(session, [options])
+        (found,) = bound_tables(session, [options], parsed.publication)
     assert found is not None
     salt = parsed.hash_salt.get_secret_value().encode()
     target = PostgresBinding(0, table, options, found, True, salt, parsed.on_bad_value).scan_target()

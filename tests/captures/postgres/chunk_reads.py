@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from captures.chunk import Chunk, ChunkRequest, Rows
-from captures.postgres.bindings import PostgresBinding
-from captures.postgres.catalog import read_tables
+from captures.postgres.bindings import PostgresBinding, bound_tables
 from captures.postgres.chunks import CopyChunkReader
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.reader_endpoint import ReaderEndpoint
@@ -73,16 +72,20 @@ def opened(database: Database, *statements: str, table: str = "t", **resource: A
     with database.connect() as session, connect(config) as catalog:
         for statement in statements:
             session.execute(statement)
-        (found,) = read_tables(catalog, [("public", table)])
         options = parse_resource({"schema": "public", "table": table, **resource})
+        (found,) = bound_tables(catalog, [options], "tidemark")
+        assert found is not None and found.record is not None
         reader = CopyChunkReader(ReaderEndpoint.of(config))
         try:
-            yield Table(session, reader, PostgresBinding(0, "t", options, found, True))
+            yield Table(
+                session, reader, PostgresBinding(0, "t", options, found, True, noted={"files": found.record.files})
+            )
         finally:
             reader.close()
 
 
 def reopened(table: Table) -> Table:
     """The same table with its columns and identity as they are now."""
-    (found,) = read_tables(table.session, [table.binding.table.path])
-    return replace(table, binding=replace(table.binding, table=found))
+    (found,) = bound_tables(table.session, [table.binding.resource], "tidemark")
+    assert found is not None and found.record is not None
+    return replace(table, binding=replace(table.binding, table=found, noted={"files": found.record.files}))

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from captures.postgres.bindings import captured_columns
-from captures.postgres.catalog import changed_without_events, read_tables, read_types
+from captures.postgres.catalog import read_tables, read_types
 from captures.postgres.columns import Table
 from captures.postgres.config import parse_endpoint
 from captures.postgres.document_schema import document_schema
@@ -102,31 +102,6 @@ def test_virtual_columns(session: Connection) -> None:
     assert [c.name for c in captured_columns(found)] == ["id"]
     schema = document_schema(found, captured_columns(found), found.key, truncates=False)
     assert schema["description"] == "Generated columns are left out: v."
-
-
-@pytest.mark.parametrize(
-    ("alter", "changed"),
-    [
-        ("ADD b int", []),
-        ("ADD b int DEFAULT 7", ["b"]),
-        ("ADD b timestamptz DEFAULT now()", ["b"]),
-        ("ADD b uuid DEFAULT gen_random_uuid()", ["b"]),
-        ("ADD b int GENERATED ALWAYS AS IDENTITY", ["b"]),
-        ("ADD b serial", ["b"]),
-        ("ALTER a TYPE numeric(12,4)", ["a"]),
-        ("ADD b int, ALTER a TYPE text", ["a"]),
-        ("DROP a", []),
-        ("RENAME a TO b", ["b"]),
-    ],
-)
-def test_what_an_alter_changes_without_events(session: Connection, alter: str, changed: list[str]) -> None:
-    session.execute("CREATE TABLE public.t (id int PRIMARY KEY, a numeric(10,2))")
-    session.execute("INSERT INTO public.t VALUES (1, 1.5)")
-    before = table(session, "t")
-    session.execute(f"ALTER TABLE public.t {alter}")
-    after = table(session, "t")
-    assert changed_without_events(session, before, after) == changed
-    assert changed_without_events(session, after, before) == []  # The log shows what was before the ALTER.
 
 
 def test_not_null_that_was_not_checked(session: Connection) -> None:

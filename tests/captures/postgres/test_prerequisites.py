@@ -43,7 +43,7 @@ def failures(database: Database, *tables: str, **config: Any) -> list[SourceErro
     bound = [binding(table) for table in tables]
     resources = [parse_resource(one.resource_config) for one in bound]
     with connect(settings) as opened:
-        return unmet(opened, settings, resources, bound_tables(opened, resources)).all
+        return unmet(opened, settings, resources, bound_tables(opened, resources, settings.publication)).all
 
 
 def test_all_failures_are_said_at_once(database: Database, role: str) -> None:

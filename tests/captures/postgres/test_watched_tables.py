@@ -66,7 +66,7 @@ def test_a_table_that_is_made_again_and_left_alone(database: Database) -> None:
 
 def _entry(capture: Session) -> str:
     """What published the table as of which all that was captured is whole."""
-    return str(capture.state["source"]["published"]["public%2Fusers"])
+    return str(capture.state["source"]["tables"]["public%2Fusers"]["entry"])
 
 
 def test_a_table_that_is_published_no_more_and_then_again(any_database: Database) -> None:

@@ -1,0 +1,340 @@
+"""Everything that a captured table's rightness depends on, in one record, taken by one query for any number of tables.
+
+Catalog rows have in ``xmin`` the transaction that wrote them. It is part of the record where something may be changed
+and changed back between two looks, and what happened in between matters: the two records are not the same then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import psycopg
+
+FIRST_NORMAL_OID = 16384
+"""Types below are the server's own (transam.h)."""
+
+SCHEMAS_VERSION = 150000
+"""Since this one, a publication can have all tables of a schema, and some rows or columns of a table."""
+
+# What publishes a table: an entry of the publication, which is made and dropped and never changed, so as long as it is
+# there its table was always published. One of a schema says so of a table that has not left the schema: a table's row
+# type is written anew when the table is renamed or moved, and by hardly anything else.
+_ENTRY = """
+    SELECT 'table ' || r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = w.oid"""
+_ALL_TABLES = """
+    SELECT 'all ' || p.oid WHERE p.puballtables"""
+_SCHEMA = """
+    SELECT 'schema ' || s.oid || ' ' || t.xmin
+    FROM pg_catalog.pg_publication_namespace s JOIN pg_catalog.pg_type t ON t.oid = w.reltype
+    WHERE s.pnpubid = p.oid AND s.pnnspid = w.relnamespace"""
+# A partition may also be published because of a table that it is a part of.
+_ELSEWHERE = """
+    SELECT 'part ' || p.oid FROM pg_catalog.pg_publication_tables t
+    WHERE (t.pubname, t.schemaname, t.tablename) = (p.pubname, w.nspname, w.relname)"""
+_IN_PART = """(SELECT r.prqual IS NOT NULL OR r.prattrs IS NOT NULL FROM pg_catalog.pg_publication_rel r
+               WHERE r.prpubid = p.oid AND r.prrelid = w.oid)"""
+
+_PUBLISHED = """json_build_array(p.xmin::text, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot,
+                                   to_jsonb(p) ->> 'pubgencols')"""
+
+# Nothing here may wait for the lock of a table, as pg_partition_tree() would, for which pg_inherits is walked by hand,
+# and pg_get_expr(), without which a default that is no constant must do as one with which rows were filled.
+_RECORDS = """
+WITH RECURSIVE wanted AS (
+    SELECT c.oid, n.nspname, c.relname, c.relkind, c.relnamespace, c.reltype
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
+), parts AS (
+    SELECT oid AS root, oid FROM wanted
+    UNION ALL
+    SELECT p.root, i.inhrelid
+    FROM parts p
+    JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid
+    JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition
+), stores AS (
+    SELECT p.root, json_agg(json_build_array(
+               c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relfilenode::bigint,
+               c.relreplident::text,
+               (SELECT json_agg(a.attname ORDER BY k.place)
+                FROM pg_catalog.pg_index i
+                CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)
+                JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate AND k.place <= i.indnkeyatts
+                  AND (c.relreplident = 'd' AND i.indisprimary OR c.relreplident = 'i' AND i.indisreplident))
+           ) ORDER BY c.oid) AS stores
+    FROM parts p
+    JOIN pg_catalog.pg_class c ON c.oid = p.oid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind <> 'p' OR c.oid = p.root
+    GROUP BY p.root
+), reached (root, attnum, oid) AS (
+    SELECT a.attrelid, a.attnum, a.atttypid
+    FROM wanted w JOIN pg_catalog.pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE a.atttypid >= %(normal)s
+    UNION
+    SELECT r.root, r.attnum, part.oid
+    FROM reached r
+    JOIN pg_catalog.pg_type t ON t.oid = r.oid
+    CROSS JOIN LATERAL (
+        SELECT t.typbasetype WHERE t.typtype = 'd'
+        UNION ALL
+        SELECT t.typelem WHERE t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc
+        UNION ALL
+        SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)
+        UNION ALL
+        SELECT a.atttypid FROM pg_catalog.pg_attribute a
+        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS part (oid)
+    WHERE part.oid >= %(normal)s
+), types AS (
+    SELECT r.root, r.attnum, json_agg(json_build_array(
+               t.oid::bigint, t.typtype::text,
+               CASE t.typtype
+                    WHEN 'e' THEN (SELECT json_agg(json_build_array(e.enumlabel, e.xmin::text) ORDER BY e.oid)
+                                   FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
+                    WHEN 'c' THEN (SELECT json_agg(json_build_array(
+                                                       a.attname, a.atttypid::bigint, a.atttypmod, a.xmin::text)
+                                                   ORDER BY a.attnum)
+                                   FROM pg_catalog.pg_attribute a
+                                   WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) END
+           ) ORDER BY t.oid) AS types
+    FROM reached r JOIN pg_catalog.pg_type t ON t.oid = r.oid
+    GROUP BY r.root, r.attnum
+), columns AS (
+    SELECT w.oid AS root, json_agg(json_build_array(
+               a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attgenerated::text, a.xmin::text,
+               a.atthasmissing OR a.attidentity <> '' OR coalesce(d.adbin::text NOT LIKE '{{CONST%%', false), t.types
+           ) ORDER BY a.attnum) AS columns
+    FROM wanted w
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = ''
+    LEFT JOIN types t ON t.root = a.attrelid AND t.attnum = a.attnum
+    GROUP BY w.oid
+), records AS (
+    SELECT w.nspname, w.relname, json_build_array(
+               w.oid::bigint, s.stores, c.columns,
+               (SELECT json_agg(json_build_array(i.indexrelid::bigint, i.indisprimary, i.indisreplident, i.indisvalid,
+                                                 i.indimmediate) ORDER BY i.indexrelid)
+                FROM pg_catalog.pg_index i WHERE i.indrelid = w.oid AND i.indisunique),
+               (SELECT entry FROM ({entries}) AS found (entry) LIMIT 1),
+               {in_part},
+               (SELECT {published} WHERE p.oid IS NOT NULL),
+               pg_catalog.has_table_privilege(w.oid, 'SELECT')
+                   AND pg_catalog.has_schema_privilege(w.relnamespace, 'USAGE'),
+               pg_catalog.row_security_active(w.oid)
+           )::text AS record
+    FROM wanted w
+    JOIN stores s ON s.root = w.oid
+    LEFT JOIN columns c ON c.root = w.oid
+    LEFT JOIN pg_catalog.pg_publication p ON p.pubname = %(publication)s
+)
+SELECT nspname, relname, {result} FROM records
+"""
+
+
+class Store(NamedTuple):
+    """What holds rows: a table, or a partition of it; of a partitioned table also the root, which holds none.
+
+    Attributes:
+        kind: pg_class.relkind.
+        persistence: pg_class.relpersistence.
+        file: Its relfilenode: another one once all its rows were written anew.
+        identity: pg_class.relreplident.
+        identified_by: The columns by which the log tells its rows apart: those of its primary key or index; empty under
+            ``FULL``, with all of them, and where there is none.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    file: int
+    identity: str
+    identified_by: tuple[str, ...]
+
+
+class TypePart(NamedTuple):
+    """A type that a column's is made of, however deep; none for the server's own types.
+
+    Attributes:
+        kind: pg_type.typtype.
+        parts: Of an enum its labels, in the order in which they were added; of a composite type its attributes.
+    """
+
+    oid: int
+    kind: str
+    parts: tuple[str, ...]
+
+
+class ColumnRecord(NamedTuple):
+    """A column.
+
+    Attributes:
+        number: pg_attribute.attnum, which no column of the table ever has again.
+        generated: pg_attribute.attgenerated.
+        written: The transaction that wrote the catalog's row of it.
+        filled: Where it was added, rows that were there came to have values in it.
+    """
+
+    number: int
+    name: str
+    type: int
+    typmod: int
+    generated: str
+    written: str
+    filled: bool
+    types: tuple[TypePart, ...]
+
+    @property
+    def definition(self) -> str:
+        """Another text when its values are written in another way, or it is another column."""
+        return f"{self.number} {self.type} {self.typmod} {digest(self.types) if self.types else ''}".strip()
+
+
+class Published(NamedTuple):
+    """A publication.
+
+    Attributes:
+        written: The transaction that wrote the catalog's row of it: another one when its options were changed.
+        generated: pg_publication.pubgencols; None before version 18.
+    """
+
+    written: str
+    insert: bool
+    update: bool
+    delete: bool
+    truncate: bool
+    via_root: bool
+    generated: str | None
+
+    @property
+    def options(self) -> str:
+        return digest(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table.
+
+    Attributes:
+        stores: What holds its rows, by their oids; of a partitioned table also the root.
+        indexes: Its unique indexes, as text.
+        entry: What publishes it: another one once it was not published for a while. None while it is not.
+        in_part: The entry has a row filter or a list of columns.
+        publication: None where there is none.
+        readable: The user may read it.
+        hidden: Row security hides rows from the user.
+    """
+
+    oid: int
+    stores: tuple[Store, ...]
+    columns: tuple[ColumnRecord, ...]
+    indexes: str
+    entry: str | None
+    in_part: bool
+    publication: Published | None
+    readable: bool
+    hidden: bool
+
+    @classmethod
+    def of(cls, found: Sequence[Any]) -> Self:
+        """From what the query gives."""
+        oid, stores, columns, indexes, entry, in_part, publication, readable, hidden = found
+        return cls(
+            oid,
+            tuple(Store._make([*store[:7], tuple(store[7] or ())]) for store in stores),
+            tuple(
+                ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ())])
+                for column in columns or ()
+            ),
+            repr(indexes),
+            entry,
+            bool(in_part),
+            None if publication is None else Published(*publication),
+            readable,
+            hidden,
+        )
+
+    @property
+    def files(self) -> dict[str, int]:
+        """The files that hold rows, by the number of what has them. One that it was made with, which has the same
+        number, is left out: partitions come and go.
+        """
+        return {str(store.oid): store.file for store in self.stores if store.file not in (0, store.oid)}
+
+    def written_anew(self, files: Mapping[str, int]) -> list[Store]:
+        """What had other ``files``: an ALTER TABLE, a TRUNCATE or a VACUUM FULL wrote all of its rows."""
+        return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
+
+    @property
+    def persistence(self) -> str:
+        """How lasting what holds the rows is: ``p`` where all of it is in the log."""
+        return "".join(sorted({store.persistence for store in self.stores}))
+
+    def definitions(self) -> dict[str, str]:
+        """``ColumnRecord.definition`` by name."""
+        return {column.name: column.definition for column in self.columns}
+
+
+def read_records(
+    session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], TableRecord]:
+    """By (schema, name); those that are not there are left out. Raises psycopg.Error."""
+    found = _ask(session, publication, names, "record::json")
+    return {(schema, name): TableRecord.of(record) for schema, name, record in found}
+
+
+def read_digests(
+    session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """A text for each table, another one whenever its record is; those that are not there are left out.
+
+    Raises psycopg.Error.
+    """
+    found = _ask(session, publication, names, "md5(record)")
+    return {(schema, name): record for schema, name, record in found}
+
+
+def read_publication(session: psycopg.Connection, publication: str) -> Published | None:
+    """None where there is no such publication. Raises psycopg.Error."""
+    row = session.execute(
+        f"SELECT {_PUBLISHED} FROM pg_catalog.pg_publication p WHERE p.pubname = %s",
+        [publication],
+    ).fetchone()
+    return None if row is None else Published(*row[0])
+
+
+def digest(value: object) -> str:
+    """A short text that stands for a value in the state."""
+    return hashlib.blake2b(repr(value).encode(), digest_size=6).hexdigest()
+
+
+def _ask(
+    session: psycopg.Connection, publication: str, names: Iterable[tuple[str, str]], result: str
+) -> list[tuple[str, str, Any]]:
+    newer = session.info.server_version >= SCHEMAS_VERSION
+    entries = [_ENTRY, _ALL_TABLES, *([_SCHEMA] if newer else []), _ELSEWHERE]
+    query = _RECORDS.format(
+        entries=" UNION ALL ".join(f"({entry})" for entry in entries),
+        in_part=_IN_PART if newer else "false",
+        published=_PUBLISHED,
+        result=result,
+    )
+    asked = list(names)
+    return session.execute(
+        query,  # All of it is constants.
+        {
+            "schemas": [schema for schema, _ in asked],
+            "names": [name for _, name in asked],
+            "publication": publication,
+            "normal": FIRST_NORMAL_OID,
+        },
+    ).fetchall()
+
+
+def _type_part(oid: int, kind: str, parts: Sequence[Sequence[object]] | None) -> TypePart:
+    return TypePart(oid, kind, tuple(" ".join(map(str, part)) for part in parts or ()))

@@ -1,0 +1,1 @@
+"""Tables that change under a capture: a test for each row of the table in docs/postgres.md."""

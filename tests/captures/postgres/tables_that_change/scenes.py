@@ -1,0 +1,137 @@
+"""For each row of the table in docs/postgres.md: statements that bring that change about, any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from captures.postgres import table_changes as changes
+
+Statements = Callable[[int], list[str]]
+
+
+def _nothing(_: int) -> list[str]:
+    return []
+
+
+def _same(*statements: str) -> Statements:
+    return lambda _: list(statements)
+
+
+def _in_turn(*turns: list[str]) -> Statements:
+    return lambda number: turns[number % len(turns)]
+
+
+_ROWS = "INSERT INTO t SELECT i, i FROM generate_series(1, 120) i"
+_PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a int)", _ROWS]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A change.
+
+    Attributes:
+        alter: Brings it about, for the so-manieth time.
+        mend: Where it keeps the table from being captured, what ends that.
+        create: Makes table ``t``, with rows.
+        publication: What is published; made by the first session where it is empty.
+        query: What documents have.
+        key: Of the documents, after so many alterations.
+        least: The least major version of the server.
+        role: The capture is another role's, which is put in the place of ``{role}``.
+    """
+
+    alter: Statements
+    mend: Statements = _nothing
+    create: list[str] = field(default_factory=lambda: list(_PLAIN))
+    publication: str = ""
+    query: str = "SELECT * FROM t"
+    key: Callable[[int], tuple[str, ...]] = lambda _: ("id",)
+    least: int = 14
+    role: bool = False
+
+
+_KEYLESS = ["CREATE TABLE t (id int, a int)", "ALTER TABLE t REPLICA IDENTITY FULL", _ROWS]
+_TYPED = [
+    "CREATE TYPE mood AS ENUM ('m0', 'high')",
+    "CREATE TYPE pair AS (x0 int, y text)",
+    "CREATE TABLE t (id int PRIMARY KEY, a mood DEFAULT 'high', p pair)",
+    "INSERT INTO t SELECT i, 'm0', ROW(i, 'y')::pair FROM generate_series(1, 120) i",
+]
+_LOST = "DELETE FROM t WHERE id % 7 = 1"
+_WHOLE = "ALTER PUBLICATION tidemark SET (publish = 'insert, update, delete, truncate')"
+
+SCENES = {
+    changes.ABSENT: Scene(_same("ALTER TABLE t RENAME TO u"), _same("ALTER TABLE u RENAME TO t")),
+    changes.MADE_AGAIN: Scene(
+        lambda n: [f"DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES ({n}, {n})"],
+        publication="FOR ALL TABLES",
+    ),
+    changes.STORAGE: Scene(
+        _same("ALTER TABLE t SET UNLOGGED", _LOST), _same("ALTER TABLE t SET LOGGED"), publication="FOR ALL TABLES"
+    ),
+    changes.UNLOGGED_AND_BACK: Scene(
+        _same("ALTER TABLE t SET UNLOGGED", _LOST, "ALTER TABLE t SET LOGGED"), publication="FOR ALL TABLES"
+    ),
+    changes.REWRITTEN: Scene(
+        _in_turn(["VACUUM FULL t"], ["ALTER TABLE t ALTER a TYPE bigint"], ["ALTER TABLE t ALTER a TYPE int"]),
+        create=_KEYLESS,
+        key=lambda _: (),
+    ),
+    changes.IDENTITY: Scene(
+        _same("ALTER TABLE t REPLICA IDENTITY NOTHING"), _same("ALTER TABLE t REPLICA IDENTITY DEFAULT")
+    ),
+    changes.KEY: Scene(
+        _in_turn(
+            ["ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id, a)"],
+            ["ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id)"],
+        ),
+        create=["CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL DEFAULT 0)", _ROWS],
+        key=lambda n: ("id", "a") if n % 2 else ("id",),
+    ),
+    changes.UNPUBLISHED: Scene(
+        _same("ALTER PUBLICATION tidemark DROP TABLE t", _LOST), _same("ALTER PUBLICATION tidemark ADD TABLE t")
+    ),
+    changes.PUBLISHED_ANEW: Scene(
+        _same("ALTER PUBLICATION tidemark DROP TABLE t", _LOST, "ALTER PUBLICATION tidemark ADD TABLE t")
+    ),
+    changes.IN_PART: Scene(_same("ALTER PUBLICATION tidemark SET (publish = 'insert')", _LOST), _same(_WHOLE)),
+    changes.OPTIONS: Scene(_same("ALTER PUBLICATION tidemark SET (publish = 'insert')", _LOST, _WHOLE)),
+    changes.PRIVILEGES: Scene(
+        _same("REVOKE SELECT ON t FROM {role}"),
+        _same("GRANT SELECT ON t TO {role}"),
+        publication="FOR ALL TABLES",
+        role=True,
+    ),
+    changes.COLUMN_ADDED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int"]),
+    changes.COLUMN_FILLED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
+    changes.COLUMN_MADE_AGAIN: Scene(lambda n: ["ALTER TABLE t DROP a", f"ALTER TABLE t ADD a int DEFAULT {n + 1000}"]),
+    changes.COLUMN_DROPPED: Scene(
+        lambda n: [f"ALTER TABLE t DROP c{n}"],
+        create=["CREATE TABLE t (id int PRIMARY KEY, a int, c0 int, c1 int, c2 int, c3 int)", _ROWS],
+    ),
+    changes.COLUMN_RENAMED: Scene(
+        _same("ALTER TABLE t RENAME a TO b", "ALTER TABLE t RENAME c TO a", "ALTER TABLE t RENAME b TO c"),
+        create=["CREATE TABLE t (id int PRIMARY KEY, a int, c int)", _ROWS],
+    ),
+    changes.COLUMN_TYPE: Scene(
+        _in_turn(["ALTER TABLE t ALTER a TYPE text USING 'n' || a"], ["ALTER TABLE t ALTER a TYPE int USING 7"])
+    ),
+    changes.COLUMN_WRITTEN: Scene(_same("ALTER TABLE t ALTER a TYPE int USING a + 1")),
+    changes.EXPRESSION_DROPPED: Scene(
+        lambda n: [f"ALTER TABLE t ALTER g{n} DROP EXPRESSION, ADD h{n} int"],
+        create=[
+            "CREATE TABLE t (id int PRIMARY KEY, a int, "
+            + ", ".join(f"g{i} int GENERATED ALWAYS AS (a + {i}) STORED" for i in range(4))
+            + ")",
+            _ROWS,
+        ],
+    ),
+    changes.LABELS_ADDED: Scene(lambda n: [f"ALTER TYPE mood ADD VALUE 'new{n}' BEFORE 'high'"], create=_TYPED),
+    changes.LABELS_RENAMED: Scene(lambda n: [f"ALTER TYPE mood RENAME VALUE 'm{n}' TO 'm{n + 1}'"], create=_TYPED),
+    changes.ATTRIBUTES: Scene(lambda n: [f"ALTER TYPE pair RENAME ATTRIBUTE x{n} TO x{n + 1}"], create=_TYPED),
+    changes.KEY_VALUES: Scene(
+        _same("ALTER TABLE t ALTER id TYPE int USING id + 1000"),
+    ),
+}
+"""All but those that only a change of the capture file brings about."""
