@@ -49,7 +49,8 @@ delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta La
 
 soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), with another seed each time
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
-	  tests/captures/postgres/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
+	  tests/captures/postgres/test_random_table_changes.py \
+	  tests/captures/mysql/tables_that_change/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .

@@ -41,8 +41,6 @@ class TableChange:
         weight: How often, among the others.
         adds: ``{new}`` is a column afterwards.
         drops: ``{old}`` is none any more.
-        point: Of issue 12, by which it is known that rows get lost or stale after it; 0 for none.
-        keyless_point: The same of a table without a key.
     """
 
     name: str
@@ -51,12 +49,6 @@ class TableChange:
     weight: float = 1
     adds: bool = False
     drops: bool = False
-    point: int = 0
-    keyless_point: int = 0
-
-    def known_to_fail(self, table: str) -> int:
-        """The point of issue 12, 0 for none."""
-        return self.point or (self.keyless_point if table == KEYLESS else 0)
 
 
 CHANGES = (
@@ -75,7 +67,6 @@ CHANGES = (
         "a column is added that is computed for each row",
         ("ALTER TABLE {t} ADD COLUMN {new} float8 DEFAULT random()", _TOUCH),
         adds=True,
-        keyless_point=1,
     ),
     TableChange("a column is dropped", ("ALTER TABLE {t} DROP COLUMN {old}",), weight=2, drops=True),
     TableChange(
@@ -89,7 +80,6 @@ CHANGES = (
         "a column gets another type",
         ("ALTER TABLE {t} ALTER COLUMN {old} TYPE text", _TOUCH),
         weight=2,
-        keyless_point=1,
     ),
     TableChange(
         "one column is dropped and another added",
@@ -118,12 +108,10 @@ CHANGES = (
         ),
         tables=("parts",),
     ),
-    # What fails until the points of issue 12 are done.
     TableChange(
         "it is made again",
         ("BEGIN; DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, n int); COMMIT", _FILL, _PUBLISH, _TOUCH),
         tables=("users",),
-        point=2,
     ),
     TableChange(
         "another table takes its name",
@@ -138,7 +126,6 @@ CHANGES = (
         ),
         tables=("users",),
         weight=2,
-        point=2,
     ),
     TableChange(
         "its replica identity is another index for a while",
@@ -153,7 +140,6 @@ CHANGES = (
         ),
         tables=("users",),
         adds=True,
-        point=4,
     ),
     TableChange(
         "a partition has a replica identity of its own for a while",
@@ -163,7 +149,6 @@ CHANGES = (
             "ALTER TABLE parts_high REPLICA IDENTITY DEFAULT",
         ),
         tables=("parts",),
-        point=5,
     ),
     TableChange(
         "its updates are not published for a while",
@@ -172,14 +157,12 @@ CHANGES = (
             _SOME,
             "ALTER PUBLICATION tidemark SET (publish = 'insert, update, delete, truncate')",
         ),
-        point=6,
     ),
-    TableChange("it is not published for a while", (_WITHDRAW, _SOME, _PUBLISH), point=6),
+    TableChange("it is not published for a while", (_WITHDRAW, _SOME, _PUBLISH)),
     TableChange(
         "it is unlogged for a while",
         (_WITHDRAW, "ALTER TABLE {t} SET UNLOGGED", _SOME, "ALTER TABLE {t} SET LOGGED", _PUBLISH),
         tables=PLAIN,
-        point=7,
     ),
     TableChange(
         "it is in another schema for a while",
@@ -190,7 +173,6 @@ CHANGES = (
             "ALTER TABLE attic.{t} SET SCHEMA public",
         ),
         tables=PLAIN,
-        point=7,
     ),
     TableChange(
         "the labels of a column's type are renamed",
@@ -201,7 +183,6 @@ CHANGES = (
             "ALTER TYPE {new}_type RENAME VALUE 'a' TO 'z'",
         ),
         adds=True,
-        point=9,
     ),
     TableChange(
         "the attributes of a column's type are renamed",
@@ -212,12 +193,10 @@ CHANGES = (
             "ALTER TYPE {new}_type RENAME ATTRIBUTE two TO three",
         ),
         adds=True,
-        point=9,
     ),
-    TableChange("values change with their type", ("ALTER TABLE {t} ALTER COLUMN n TYPE int USING n + 1000",), point=10),
+    TableChange("values change with their type", ("ALTER TABLE {t} ALTER COLUMN n TYPE int USING n + 1000",)),
     TableChange(
         "a column is dropped and comes back with other values",
         ("ALTER TABLE {t} DROP COLUMN n, ADD COLUMN n_again int DEFAULT 5", "ALTER TABLE {t} RENAME n_again TO n"),
-        point=10,
     ),
 )
