@@ -14,7 +14,7 @@ from captures.postgres.catalog import read_tables
 from captures.postgres.columns import Column, Table
 from captures.postgres.config import ResourceConfig
 from captures.postgres.document_schema import document_schema
-from captures.postgres.log import origin_members
+from captures.postgres.log_tables import origin_members
 from captures.postgres.scan_target import ScanTarget
 from captures.postgres.table_record import TableRecord, read_records
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix

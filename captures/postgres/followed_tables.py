@@ -16,7 +16,7 @@ from captures.postgres.bindings import PostgresBinding, absent, bound_tables
 from captures.postgres.columns import Table
 from captures.postgres.comparison import changed_since, changes_of, noted_of, oldest_running, present, tell, why_unfit
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log import AlteredTable, BoundRelation, LeftOut, origin_members
+from captures.postgres.log_tables import AlteredTable, BoundRelation, LeftOut, origin_members
 from captures.postgres.logged_columns import as_logged, has_another_key
 from captures.postgres.pgoutput import Relation
 from captures.postgres.prerequisites import log_failures, publication_failures
@@ -37,7 +37,7 @@ LOOKING_PART = 20
 
 
 class FollowedTables:
-    """The tables of a source. See ``captures.postgres.log.Tables``.
+    """The tables of a source. See ``captures.postgres.log_tables.Tables``.
 
     Args:
         session: For questions; another one once ``session`` was set.
@@ -175,7 +175,7 @@ class FollowedTables:
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
-        """See ``captures.interface.Source``, and ``captures.postgres.log.Tables``."""
+        """See ``captures.interface.Source``, and ``captures.postgres.log_tables.Tables``."""
         self._left_out.add(index)
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]
@@ -321,13 +321,13 @@ class FollowedTables:
         self.opened[binding.index] = binding.opened()
 
     def truncated(self, binding: int) -> None:
-        """See ``captures.postgres.log.Tables``."""
+        """See ``captures.postgres.log_tables.Tables``."""
         self._truncated.add(binding)
 
     # As the catalogs show them.
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """See ``captures.postgres.log.Tables``."""
+        """See ``captures.postgres.log_tables.Tables``."""
         self._look()
         if not self.found:
             return []
@@ -399,7 +399,7 @@ class FollowedTables:
             self._away[binding.index] = failure
 
     def away(self) -> dict[int, SourceError]:
-        """See ``captures.postgres.log.Tables``."""
+        """See ``captures.postgres.log_tables.Tables``."""
         found, self._away = self._away, {}
         return found
 

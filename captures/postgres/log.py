@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import orjson
 import psycopg
@@ -17,14 +16,14 @@ from captures.bad_values import BadValues
 from captures.interface import LogBatch, Transaction
 from captures.postgres import pgoutput
 from captures.postgres.generated import Misfit
+from captures.postgres.log_tables import AlteredTable, BoundRelation, LeftOut, Tables
 from captures.postgres.pgoutput import Relation
 from captures.postgres.replication import POSTGRES_EPOCH, ReplicationConnection
-from captures.postgres.rows import LogDecoder
 from captures.table_changes import Consequence
 from captures.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
 from protocol.errors import SourceError
-from protocol.messages import JsonObject, SourcedSchema
+from protocol.messages import SourcedSchema
 
 logger = logging.getLogger(__name__)
 
@@ -37,83 +36,6 @@ _KEEPALIVE = struct.Struct(">QqB")
 
 NEAR_END_BYTES = 1024 * 1024
 """How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
-
-
-class Tables(Protocol):
-    """Knows how the rows of a relation are decoded."""
-
-    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
-        """The binding and decoder of a relation's rows.
-
-        None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
-        they are passed over, and the table is read anew.
-        """
-
-    def leave_out(self, binding: int) -> None:
-        """Captures nothing more of this binding: its relations are ``LeftOut`` from here on."""
-
-    def altered(self, position: int) -> Sequence[AlteredTable] | None:
-        """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
-
-        Called between transactions. Their rows are decoded as ``relation`` says from here on, also where no other
-        Relation message comes: a type may have been altered, or names swapped.
-        """
-
-    def truncated(self, binding: int) -> None:
-        """The log has a TRUNCATE of it."""
-
-    def away(self) -> dict[int, SourceError]:
-        """Tables that were found since this was asked last not to be as they can be captured, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlteredTable:
-    """A binding whose table is another one than the log has shown: see ``BoundRelation``."""
-
-    binding: int
-    new_schema: JsonObject | None
-    consequence: Consequence
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A relation of a binding that is left out, as of now because of ``error``: its rows are passed over."""
-
-    binding: int
-    error: SourceError | None = None
-
-
-@dataclass(slots=True)
-class BoundRelation:
-    """A captured relation, between one Relation message and the next.
-
-    Attributes:
-        binding: Index of its binding.
-        decoder: Generated for its columns.
-        origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
-        new_schema: Set when the columns are not the ones whose schema was announced last.
-        consequence: What follows: it may have taken the place of another table, or have another key.
-    """
-
-    binding: int
-    decoder: LogDecoder
-    origin: bytes
-    new_schema: JsonObject | None = None
-    consequence: Consequence = Consequence.NOTHING
-    # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
-    transaction: int = -1
-    source: bytes = b""
-    touched: TouchedKeys | None = None
-
-
-def _name(relation: BoundRelation) -> str:
-    """For people."""
-    return ".".join(orjson.loads(b"{%b}" % relation.origin).values())
-
-
-def origin_members(schema: str, table: str) -> bytes:
-    """The members of ``_meta.source`` that say which table a document is of."""
-    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,3 +441,8 @@ class PgoutputLog:
         if self.between_transactions and end > self.position:
             self.position = end
         self._connection.keep_alive(self.position, reply=bool(reply))
+
+
+def _name(relation: BoundRelation) -> str:
+    """For people."""
+    return ".".join(orjson.loads(b"{%b}" % relation.origin).values())

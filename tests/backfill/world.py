@@ -262,7 +262,8 @@ class World:
         after = _unordered(ranges.to_state())
         # The count of overflows starts anew once the last chunk of a table that is done is over.
         forgotten = {**before, "overflows": 0} if before["done"] else before
-        assert emission.progressed or after in (before, forgotten) or after["overflows"] > 0
+        same = after in (before, forgotten) or after["overflows"] > 0
+        assert emission.progressed or same, "the state changed without progress"
         if emission.progressed:
             places = [key for key, _ in kept] if chunk.places is None else chunk.places
             work.allowed += len(places) if chunk.split else 0

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import queue
+import resource
 import subprocess
 import sys
 import termios
@@ -157,7 +158,9 @@ class Session:
         deadline = time.monotonic() + seconds
         while (line := self._lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
             self._take(line, acknowledge=True)
-        return self.process.wait(timeout=10)
+        status = self.process.wait(timeout=10)
+        self._threads[1].join(timeout=10)  # Its last log line may still be on its way.
+        return status
 
     def send(self, message: Json | bytes) -> None:
         assert self.process.stdin is not None
@@ -174,11 +177,11 @@ class Session:
 
     @property
     def full(self) -> bool:
-        """Whether the pipe from the connector takes no more."""
+        """Whether the pipe from the connector takes no more: pages of which a write left a rest stay as they are."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         held = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
-        return held >= fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
+        return held > fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) - resource.getpagesize()
 
     @property
     def pending(self) -> int:

@@ -204,5 +204,7 @@ def test_a_table_that_was_not_bound_for_a_while_is_read_anew(engine: Engine) -> 
     # Rows that are gone by now must not stay.
     (emptied, *rows) = [(binding, doc) for binding, doc in again.documents if binding == 0]
     assert emptied[1]["_meta"]["op"] == "t"
-    assert snapshot_ids(rows, 0) == [1]
+    # By a chunk, by the log, or by both: the row came after the table was bound no more, and before it was again.
+    assert again.rows(0).keys() == {(1,)}
+    assert rows
     assert snapshot_ids(again.documents, 1) == []

@@ -10,7 +10,7 @@ import pytest
 from captures.chunk import ChunkRequest
 from captures.postgres.bindings import PostgresBinding
 from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.log import BoundRelation
+from captures.postgres.log_tables import BoundRelation
 from captures.postgres.pgoutput import Relation
 from captures.postgres.rows import RelationColumn
 from captures.postgres.scan_target import ScanTarget
