@@ -62,10 +62,10 @@ def test_merged_tables_are_what_the_events_say(lake: KeptLake, caplog: pytest.Lo
     seed = os.environ.get("SEED") or os.urandom(4).hex()
     logger.info("random histories of SEED=%s", seed)  # shown where the test fails
     chance = random.Random(seed)
-    histories = [History(chance, name, key, 120, nulls=name == "a/nullable") for name, key in KEYS.items()]
+    histories = [History(chance, name, key, 60, nulls=name == "a/nullable") for name, key in KEYS.items()]
     for history in histories:
         lake.log.change_schema(history.schema)
-    lake.log.commit(*(event for history in histories for event in history.first_load()), rows=60)
+    lake.log.commit(*(event for history in histories for event in history.first_load()), rows=30)
 
     for way in ("sql", "task", "sql"):
         commit(lake, histories, chance)
@@ -112,7 +112,7 @@ def test_events_that_come_to_nothing_move_the_position(spark: SparkSession, lake
 
 
 def test_a_restored_table_takes_again_what_it_lost(spark: SparkSession, lake: KeptLake) -> None:
-    for number in range(3):
+    for number in range(2):
         lake.log.commit(*(create(10 * number + id, f"batch {number}") for id in range(5)))
         lake.keep_well(way="sql")
     for kind in ("current", "history"):
