@@ -14,8 +14,8 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
 FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
 
-# Tests wait for servers about as much as they compute: twice as many processes as cores keep both busy.
-WORKERS := 4
+# Tests wait for servers more than they compute: one process more than two cores keeps both busy. A fourth gains nothing.
+WORKERS := 3
 SOAK_SECONDS := 600
 # They start a connector a thousand times, which is not to compile its modules each time.
 test soak bench demo: export PYTHONDONTWRITEBYTECODE :=

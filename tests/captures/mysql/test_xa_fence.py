@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pymysql
 import pytest
 
 from captures.mysql.connection import server_name
@@ -23,6 +24,7 @@ from captures.mysql.snapshot_scans import in_snapshot, shows_all
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
+from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
@@ -75,7 +77,14 @@ def last_commit(session: Asking) -> tuple[str, str, int]:
     """The last XA COMMIT of the log: its GTID, its xid and its end."""
     file = str(session.rows("SHOW MASTER STATUS")[0][0])
     gtid, found = "", ("", "", 0)
-    for _, _, kind, _, end, info in session.rows("SHOW BINLOG EVENTS IN %s", file):
+
+    def events() -> Any:
+        try:
+            return session.rows("SHOW BINLOG EVENTS IN %s", file)
+        except pymysql.OperationalError:
+            return None  # Of a file whose last event is just being written.
+
+    for _, _, kind, _, end, info in wait_until(events, 20, "the events of the log"):
         if kind == "Gtid":
             gtid = re.findall(r"\d+-\d+-\d+", str(info))[0]
         elif kind == "Query" and (match := re.search(r"XA COMMIT (X'.*',X'.*',\d+)", str(info))):

@@ -84,7 +84,10 @@ def nothing_is_left(engine: docker.DockerClient, image: str) -> Iterator[None]:
 
 
 def ours(engine: docker.DockerClient, image: str) -> list[str]:
-    return [str(one.id) for one in engine.containers.list(all=True, filters={"label": f"{LABEL}={image}"})]
+    return [
+        str(one.id)
+        for one in engine.containers.list(all=True, filters={"label": f"{LABEL}={image}"}, ignore_removed=True)
+    ]
 
 
 class Reading(threading.Thread):
