@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from captures.postgres.columns import Attribute, Column, ColumnType, Kind, Table
+from captures.postgres.table_record import TYPE_PARTS
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:
 # pg_partition_tree() would wait for the lock of every table. So would pg_table_size(): of tables that somebody locks,
@@ -83,23 +84,17 @@ ORDER BY i.indrelid, i.indisprimary DESC, i.indisreplident DESC, i.indnkeyatts, 
 """
 
 # Everything that the given types are made of, however deep.
-_TYPES = """
+_TYPES = (
+    """
 WITH RECURSIVE reached (oid) AS (
     SELECT unnest(%s::oid[])
     UNION
     SELECT part.oid
     FROM reached r
     JOIN pg_catalog.pg_type t ON t.oid = r.oid
-    CROSS JOIN LATERAL (
-        SELECT t.typbasetype WHERE t.typtype = 'd'
-        UNION ALL
-        SELECT t.typelem WHERE t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc
-        UNION ALL
-        SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)
-        UNION ALL
-        SELECT a.atttypid FROM pg_catalog.pg_attribute a
-        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-    ) AS part (oid)
+    """
+    + TYPE_PARTS
+    + """
 )
 SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::text,
        t.typbasetype, t.typtypmod, t.typndims,
@@ -111,6 +106,7 @@ SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::te
           AND d.refclassid = 'pg_catalog.pg_extension'::regclass)
 FROM reached r JOIN pg_catalog.pg_type t ON t.oid = r.oid
 """
+)
 
 _ATTRIBUTES = """
 SELECT t.oid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims

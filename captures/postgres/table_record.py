@@ -40,9 +40,22 @@ _IN_PART = """(SELECT r.prqual IS NOT NULL OR r.prattrs IS NOT NULL FROM pg_cata
 _PUBLISHED = """json_build_array(p.xmin::text, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot,
                                    to_jsonb(p) ->> 'pubgencols')"""
 
+TYPE_PARTS = """CROSS JOIN LATERAL (
+        SELECT t.typbasetype WHERE t.typtype = 'd'
+        UNION ALL
+        SELECT t.typelem WHERE t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc
+        UNION ALL
+        SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)
+        UNION ALL
+        SELECT a.atttypid FROM pg_catalog.pg_attribute a
+        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS part (oid)"""
+"""What a type ``t`` is made of directly, as ``part.oid``: its base, its elements, its attributes."""
+
 # Nothing here may wait for the lock of a table, as pg_partition_tree() would, for which pg_inherits is walked by hand,
 # and pg_get_expr(), without which a default that is no constant must do as one with which rows were filled.
-_RECORDS = """
+_RECORDS = (
+    """
 WITH RECURSIVE wanted AS (
     SELECT c.oid, n.nspname, c.relname, c.relkind, c.relnamespace, c.reltype
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -78,16 +91,9 @@ WITH RECURSIVE wanted AS (
     SELECT r.root, r.attnum, part.oid
     FROM reached r
     JOIN pg_catalog.pg_type t ON t.oid = r.oid
-    CROSS JOIN LATERAL (
-        SELECT t.typbasetype WHERE t.typtype = 'd'
-        UNION ALL
-        SELECT t.typelem WHERE t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc
-        UNION ALL
-        SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)
-        UNION ALL
-        SELECT a.atttypid FROM pg_catalog.pg_attribute a
-        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-    ) AS part (oid)
+    """
+    + TYPE_PARTS
+    + """
     WHERE part.oid >= %(normal)s
 ), types AS (
     SELECT r.root, r.attnum, json_agg(json_build_array(
@@ -133,6 +139,7 @@ WITH RECURSIVE wanted AS (
 )
 SELECT nspname, relname, {result} FROM records
 """
+)
 
 
 class Store(NamedTuple):
