@@ -15,10 +15,11 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-from captures.postgres.columns import Column, ColumnType
-from captures.postgres.rows import ChunkDecoder, RelationColumn, compile_log_decoder
-from captures.postgres.types import conversion
-from captures.postgres.values import string
+from captures.postgres.chunks.row_decoder import ChunkDecoder
+from captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
+from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.values.json_values import string
+from captures.postgres.values.types import conversion
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 SOURCE = b'{"ts_ms":1726000000000,"schema":"public","table":"bench","loc":[26544680,26544736,26544904,0],"txid":745}'

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from captures.backfill_config import BackfillConfig
-from captures.bad_values import EndpointPolicy, ResourcePolicy
-from captures.config_schema import Secret
-from captures.truncation import TruncateOption, Truncation, truncation
+from captures.server.backfill_config import BackfillConfig
+from captures.server.config_schema import Secret
+from captures.tables.bad_values import EndpointPolicy, ResourcePolicy
+from captures.tables.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 

@@ -9,21 +9,21 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from captures.bad_values import Policies, quarantine_failures
-from captures.collection import discovered
-from captures.interface import LostPosition
-from captures.mysql.bindings import bound_tables, captured_columns
-from captures.mysql.catalog import read_tables
-from captures.mysql.columns import Table
+from captures.contract.errors import LostPosition
 from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource, replica_id_of
-from captures.mysql.document_schema import document_schema
-from captures.mysql.history import continued
-from captures.mysql.position import parse_position
-from captures.mysql.prerequisites import unmet
-from captures.mysql.session import Session, asking, connect
+from captures.mysql.log.position import parse_position
+from captures.mysql.log.resumption import continued
+from captures.mysql.server.prerequisites import unmet
+from captures.mysql.server.session import Session, asking, connect
 from captures.mysql.source import MysqlSource
-from captures.mysql.types import form
-from captures.truncation import Truncation
+from captures.mysql.tables.bindings import bound_tables, captured_columns
+from captures.mysql.tables.catalog import read_tables
+from captures.mysql.tables.columns import Table
+from captures.mysql.tables.document_schema import document_schema
+from captures.mysql.values.types import form
+from captures.tables.bad_values import Policies, quarantine_failures
+from captures.tables.collection import discovered
+from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.logs import log_left_out
 from protocol.messages import CHECK, Binding, DiscoveredBinding, JsonObject
@@ -35,7 +35,7 @@ FALLBACK_KEY = ["/_meta/source/cursor"]
 
 
 class MysqlDatabase:
-    """See ``captures.interface.Database``."""
+    """See ``captures.contract.database.Database``."""
 
     def __init__(self) -> None:
         self.documentation_url = "docs/mysql.md"

@@ -10,30 +10,31 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
-from captures.chunk import Barrier, Chunk, ChunkRequest
-from captures.emissions import Emissions
-from captures.interface import OpenedTable, Regained, TableAway, never
-from captures.mysql.bindings import MysqlBinding, absent, bound_tables, folded
-from captures.mysql.charsets import Charsets, Recode
-from captures.mysql.chunks import SelectChunkReader
-from captures.mysql.columns import Column, Table, reads_as
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from captures.contract.errors import TableAway
+from captures.contract.source import OpenedTable, Regained, never
+from captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
+from captures.mysql.chunks.reader import SelectChunkReader
+from captures.mysql.chunks.scan_target import ScanTarget
+from captures.mysql.chunks.snapshot_scan import SnapshotScan
+from captures.mysql.chunks.snapshot_scans import SnapshotScans
+from captures.mysql.chunks.split_points import split
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from captures.mysql.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
-from captures.mysql.history import continued, end_position, log_files, server_identity
-from captures.mysql.layouts import Layout, layout, read_layout
-from captures.mysql.log import BinlogLog
-from captures.mysql.log_tables import BoundTable
-from captures.mysql.noted_tables import MEMBER, NotedTables
-from captures.mysql.position import OFFSET_BITS, LogPosition, parse_position, position
-from captures.mysql.prerequisites import definition_failures
-from captures.mysql.scan_target import ScanTarget
-from captures.mysql.session import asking, connect
-from captures.mysql.snapshot_scan import SnapshotScan
-from captures.mysql.snapshot_scans import SnapshotScans
-from captures.mysql.split import split
-from captures.mysql.xa import XA, may_see_prepared, prepared_transactions, prepared_xids
-from captures.reader_process import ReaderProcess
-from captures.truncation import Truncation
+from captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
+from captures.mysql.log.resumption import continued, end_position, log_files, server_identity
+from captures.mysql.log.stream import BinlogLog
+from captures.mysql.log.table_contract import BoundTable
+from captures.mysql.server.prerequisites import definition_failures
+from captures.mysql.server.session import asking, connect
+from captures.mysql.server.xa_recover import XA, may_see_prepared, prepared_transactions, prepared_xids
+from captures.mysql.tables.bindings import MysqlBinding, absent, bound_tables, folded
+from captures.mysql.tables.columns import Column, Table, reads_as
+from captures.mysql.tables.layouts import Layout, layout, read_layout
+from captures.mysql.tables.table_fingerprint import MEMBER, NotedTables
+from captures.mysql.values.charsets import Charsets, Recode
+from captures.scheduling.reader_process import ReaderProcess
+from captures.tables.emissions import Emissions
+from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -69,7 +70,7 @@ class _ChunkReader(ReaderProcess):
 
 
 class MysqlSource:
-    """See ``captures.interface.Source``.
+    """See ``captures.contract.source.Source``.
 
     Args:
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.
@@ -330,7 +331,7 @@ class MysqlSource:
                     lags.append(float("inf") if lag is None else float(lag))
         return max(lags, default=None)
 
-    # Tables, as the log shows them: see captures.mysql.log_tables.Tables.
+    # Tables, as the log shows them: see captures.mysql.log.table_contract.Tables.
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         binding = self._by_name.get(self._folded(schema, table))

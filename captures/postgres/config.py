@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from captures.backfill_config import BackfillConfig
-from captures.bad_values import EndpointPolicy, ResourcePolicy
-from captures.config_schema import Secret
-from captures.postgres.names import WITHOUT_A_NAME
-from captures.truncation import TruncateOption, Truncation, truncation
+from captures.postgres.server.slot_names import WITHOUT_A_NAME
+from captures.server.backfill_config import BackfillConfig
+from captures.server.config_schema import Secret
+from captures.tables.bad_values import EndpointPolicy, ResourcePolicy
+from captures.tables.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 

@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from pydantic import BaseModel
 
-from captures.bad_values import Policies, quarantine_failures
-from captures.collection import discovered
-from captures.postgres.bindings import bound_tables, captured_columns
-from captures.postgres.catalog import read_tables
-from captures.postgres.columns import Table
 from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
-from captures.postgres.document_schema import document_schema
-from captures.postgres.event_place import LOC_PARTS
-from captures.postgres.names import with_names
-from captures.postgres.ownership import NOBODY, Owner
-from captures.postgres.prerequisites import unmet
-from captures.postgres.session import asking, connect
+from captures.postgres.log.event_location import LOC_PARTS
+from captures.postgres.server.open_preview import standing_failures
+from captures.postgres.server.session import asking, connect
+from captures.postgres.server.slot_names import with_names
+from captures.postgres.server.slot_ownership import NOBODY, Owner
 from captures.postgres.source import PostgresSource
-from captures.postgres.standing import standing_failures
-from captures.truncation import Truncation
+from captures.postgres.tables.bindings import bound_tables, captured_columns
+from captures.postgres.tables.catalog import read_tables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.document_schema import document_schema
+from captures.postgres.tables.prerequisites import unmet
+from captures.tables.bad_values import Policies, quarantine_failures
+from captures.tables.collection import discovered
+from captures.tables.truncation import Truncation
 from protocol.logs import log_left_out
 from protocol.messages import CHECK, LOG_ID, Binding, DiscoveredBinding, JsonObject
 
@@ -35,7 +35,7 @@ FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 
 
 class PostgresDatabase:
-    """See ``captures.interface.Database``."""
+    """See ``captures.contract.database.Database``."""
 
     def __init__(self) -> None:
         self.documentation_url = "docs/postgres.md"

@@ -12,26 +12,30 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
-from captures.chunk import Barrier
-from captures.emissions import Emissions
-from captures.interface import LostPosition, OpenedTable, Regained, SessionEnded, TableAway, never
-from captures.postgres.altered import WatchedReader
-from captures.postgres.chunks import CopyChunkReader
-from captures.postgres.columns import Table
+from captures.contract.chunk import Barrier
+from captures.contract.errors import LostPosition, SessionEnded, TableAway
+from captures.contract.source import OpenedTable, Regained, never
+from captures.postgres.chunks.fence import FenceTaker
+from captures.postgres.chunks.reader import CopyChunkReader
+from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
+from captures.postgres.chunks.split_points import split, split_pages
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.fence import FenceTaker
-from captures.postgres.followed_tables import FollowedTables
-from captures.postgres.log import PgoutputLog, StreamStart
-from captures.postgres.lsn import format_lsn, parse_lsn
-from captures.postgres.ownership import NOBODY, Owner, check_owner, note_owner
-from captures.postgres.position import ServerLog, Slot, check_log, check_slot, check_usable, read_server_log, read_slot
-from captures.postgres.prerequisites import kinds_failure, publication_failures
-from captures.postgres.ranges import split, split_pages
-from captures.postgres.reader_endpoint import ReaderEndpoint
-from captures.postgres.replication import ReplicationConnection
-from captures.postgres.retention import Retention, replica_lag
-from captures.postgres.session import asking, connect, in_recovery
-from captures.postgres.setup import (
+from captures.postgres.log.connection import ReplicationConnection
+from captures.postgres.log.lsn import format_lsn, parse_lsn
+from captures.postgres.log.resumption import (
+    ServerLog,
+    Slot,
+    check_log,
+    check_slot,
+    check_usable,
+    read_server_log,
+    read_slot,
+)
+from captures.postgres.log.stream import PgoutputLog, StreamStart
+from captures.postgres.server.reader_endpoint import ReaderEndpoint
+from captures.postgres.server.retention import Retention, replica_lag
+from captures.postgres.server.session import asking, connect, in_recovery
+from captures.postgres.server.setup import (
     Made,
     drop_slot,
     ensure_publication,
@@ -42,10 +46,15 @@ from captures.postgres.setup import (
     slot_statement,
     unpublished,
 )
-from captures.postgres.snapshot import Snapshot, SnapshotFence
-from captures.postgres.table_record import read_publication
-from captures.reader_process import ReaderProcess
-from captures.truncation import Truncation
+from captures.postgres.server.slot_ownership import NOBODY, Owner, check_owner, note_owner
+from captures.postgres.tables.captured_tables import FollowedTables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
+from captures.postgres.tables.schema_drift import WatchedReader
+from captures.postgres.tables.table_record import read_publication
+from captures.scheduling.reader_process import ReaderProcess
+from captures.tables.emissions import Emissions
+from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -59,7 +68,7 @@ SLOT_WAIT_SECONDS = 10.0
 
 
 class PostgresSource:
-    """See ``captures.interface.Source``; ``followed`` are its tables.
+    """See ``captures.contract.source.Source``; ``followed`` are its tables.
 
     Raises:
         SourceError: No connection, or none of the bound tables can be captured.

@@ -2,8 +2,8 @@
 
 import sys
 
-from captures.connector import main
 from captures.mysql.database import MysqlDatabase
+from captures.process.connector import main
 
 if __name__ == "__main__":
     sys.exit(main(MysqlDatabase))

@@ -9,7 +9,7 @@ from typing import ClassVar
 from backfill.fence import TransactionId
 from backfill.keys import Key, join_key, key_texts
 from backfill.range_scan import ChunkPlan
-from captures.mysql.fence import PositionFence, transaction_id
+from captures.mysql.chunks.fence import PositionFence, transaction_id
 from tests.backfill.database import Database, Row, Snapshot, Transaction
 
 WHERE: Mapping[str | None, int] = {None: 0, "odd": 1, "even": 2}

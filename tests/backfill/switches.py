@@ -15,7 +15,7 @@ from backfill.range_scan import Range, RangeScan
 from backfill.ranges import TableRanges
 from backfill.rereads import RereadList
 from backfill.window import Window
-from captures.mysql.fence import PositionFence
+from captures.mysql.chunks.fence import PositionFence
 from tests.backfill.reader import Questions
 
 

@@ -9,7 +9,7 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
-from captures import aside
+from captures.engine import set_aside_record as aside
 
 if TYPE_CHECKING:
     from tests.captures.session import Json, Session

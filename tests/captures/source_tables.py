@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from captures.postgres.lsn import parse_lsn
+from captures.postgres.log.lsn import parse_lsn
 from tests.captures.session import Json, Rows, bindings
 from tests.servers.postgres import Database
 

@@ -35,7 +35,7 @@ ROWS = 8_000
 
 WITHOUT_HIDDEN_SET = """
 import runpy
-from captures.mysql.fence import PositionFence
+from captures.mysql.chunks.fence import PositionFence
 PositionFence.hides = lambda self, txn: False
 runpy.run_module("connectors.mysql", run_name="__main__")
 """

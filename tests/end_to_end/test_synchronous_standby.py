@@ -30,7 +30,7 @@ TABLES = {"public.items": ["id"]}
 
 WITHOUT_HIDDEN_SET = """
 import runpy
-from captures.postgres.snapshot import Snapshot
+from captures.postgres.chunks.snapshot import Snapshot
 Snapshot.hides = lambda self, xid: False
 runpy.run_module("connectors.postgres", run_name="__main__")
 """

@@ -10,8 +10,8 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from captures.backfill_config import BackfillConfig
 from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.server.backfill_config import BackfillConfig
 from protocol.capture_file import CommitEntry, ConnectorEntry, FoldEntry, SparkEntry, TableEntry, read_capture_file
 from protocol.changelog.models import META_COLUMNS
 from runtime.cli import app

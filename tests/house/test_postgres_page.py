@@ -9,8 +9,8 @@ import pytest
 
 from captures.postgres.config import parse_endpoint
 from captures.postgres.database import PostgresDatabase
-from captures.postgres.names import default_name
-from captures.postgres.session import connect_pq, execute_within
+from captures.postgres.server.session import connect_pq, execute_within
+from captures.postgres.server.slot_names import default_name
 from protocol.messages import Binding, CaptureSpec
 from tests.captures.session import begin
 from tests.house.files import ROOT, blocks

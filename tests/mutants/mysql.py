@@ -6,10 +6,10 @@ from tests.mutants.model import Mutant
 
 _MYSQL = "tests/captures/mysql"
 _CONFORMANCE = "tests/conformance"
-_FENCE = f"{_MYSQL}/test_fence.py"
+_FENCE = f"{_MYSQL}/chunks/test_fence.py"
 _ONLY = f"{_MYSQL}/test_mysql_only.py"
-_RACE = f"{_MYSQL}/test_fence_race.py"
-_KEYLESS = f"{_MYSQL}/test_keyless_tables.py"
+_RACE = f"{_MYSQL}/chunks/test_fence_race.py"
+_KEYLESS = f"{_MYSQL}/chunks/test_keyless_tables.py"
 _BUSY = (
     f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mariadb]",
     f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mysql]",
@@ -19,7 +19,7 @@ MYSQL = (
     # The fence.
     Mutant(
         "MySQL: the high position is taken before the snapshot",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         (
             """        self._session.rows(_SNAPSHOT)
         return GtidFence(executed, end_of_log(self._session))
@@ -34,7 +34,7 @@ MYSQL = (
     ),
     Mutant(
         "MySQL: what is visible is read after the snapshot",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         (
             """        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
         self._session.rows(_SNAPSHOT)
@@ -48,14 +48,14 @@ MYSQL = (
     ),
     Mutant(
         "MySQL: nothing is hidden",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         ("return str(txn) not in self.executed", "return False"),
         (_FENCE, _ONLY),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "MariaDB: the log's end stands for what the snapshot shows",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         (
             """visible = position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))""",
             """visible = max(end_of_log(self._session), len(found))""",
@@ -65,14 +65,14 @@ MYSQL = (
     ),
     Mutant(
         "MariaDB: GTIDs of the log count as visible",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         ("gtids if visible >= logged else None", "gtids"),
         (_RACE,),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "without GTIDs: what was logged when the snapshot was opened counts as visible",
-        "captures/mysql/fence.py",
+        "captures/mysql/chunks/fence.py",
         (
             "return PositionFence(logged, end_of_log(self._session))",
             "return PositionFence(end_of_log(self._session), logged)",
@@ -82,16 +82,16 @@ MYSQL = (
     ),
     Mutant(
         "tables without transactions have the fence of those with",
-        "captures/mysql/chunks.py",
+        "captures/mysql/chunks/reader.py",
         ("snapshot if target.table.transactional else NothingCertain(end_of_log(self._session))", "snapshot"),
         (_FENCE,),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "the table may be altered before a chunk's first row",
-        "captures/mysql/chunks.py",
+        "captures/mysql/chunks/reader.py",
         ("            check_shape(self._session, target)\n", ""),
-        (f"{_MYSQL}/test_chunks.py::test_a_table_that_was_altered_is_noticed",),
+        (f"{_MYSQL}/chunks/test_reader.py::test_a_table_that_was_altered_is_noticed",),
     ),
     Mutant(
         "a capture waits for nothing that is logged and not visible",
@@ -107,75 +107,75 @@ MYSQL = (
             "if prepared and not prepared.isdisjoint(prepared_transactions(self._session)):",
             "if prepared and not prepared_transactions:",
         ),
-        (f"{_MYSQL}/test_source.py", f"{_MYSQL}/test_xa_backfill.py"),
+        (f"{_MYSQL}/test_source.py", f"{_MYSQL}/chunks/test_xa_backfill.py"),
         of="hidden transactions with unknown keys touched nothing",
     ),
     # What the log says of its changes.
     Mutant(
         "the keys that the log touches are not recorded",
-        "captures/mysql/open_transaction.py",
+        "captures/mysql/log/open_transaction.py",
         (
             "table.touched = self._current.touched.setdefault(table.binding, TouchedKeys())",
             "table.touched = TouchedKeys()",
         ),
-        (f"{_MYSQL}/test_both_sides.py::test_keys_of_each_type", *_BUSY),
+        (f"{_MYSQL}/values/test_both_sides.py::test_keys_of_each_type", *_BUSY),
         of="rows touched since the chunk was started are emitted",
     ),
     Mutant(
         "rows without all columns count as whole",
-        "captures/mysql/partial_rows.py",
+        "captures/mysql/rows/partial_rows.py",
         ("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, False, inserted)"),
-        (f"{_MYSQL}/test_log.py::test_row_images_without_every_column",),
+        (f"{_MYSQL}/log/test_stream.py::test_row_images_without_every_column",),
         of="rows dropped for partial events are not read again",
     ),
     Mutant(
         "rows that moved without all columns count as updated",
-        "captures/mysql/partial_rows.py",
+        "captures/mysql/rows/partial_rows.py",
         ("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, partial)"),
-        (f"{_MYSQL}/test_log.py::test_row_images_without_every_column",),
+        (f"{_MYSQL}/log/test_stream.py::test_row_images_without_every_column",),
         of="rows moved without all columns count as updated",
     ),
     Mutant(
         "the old key of a row that moved is not recorded",
-        "captures/mysql/log_rows.py",
+        "captures/mysql/rows/log_decoder.py",
         ("""touched.add(old_key.encode("latin-1"), False)""", "pass"),
-        (f"{_MYSQL}/test_log_rows.py", f"{_MYSQL}/test_log.py::test_changes_keys_and_positions", *_BUSY),
+        (f"{_MYSQL}/rows/test_log_decoder.py", f"{_MYSQL}/log/test_stream.py::test_changes_keys_and_positions", *_BUSY),
         of="rows touched since the chunk was started are emitted",
     ),
     Mutant(
         "a TRUNCATE touches no keys",
-        "captures/mysql/open_transaction.py",
+        "captures/mysql/log/open_transaction.py",
         (
             "        self._enter(table)\n        if table.touched is not None:\n            table.touched.truncate()\n",
             "        self._enter(table)\n",
         ),
-        (f"{_MYSQL}/test_log_changes.py::test_truncate",),
+        (f"{_MYSQL}/log/test_statement_effects.py::test_truncate",),
         of="truncates are overlooked",
     ),
     Mutant(
         "changes that were returned before the connection broke are returned again",
-        "captures/mysql/log.py",
+        "captures/mysql/log/stream.py",
         ("                written = broken.row_events\n", "                written = 0\n"),
-        (f"{_MYSQL}/test_log.py::test_reconnecting_in_the_middle_of_a_transaction_repeats_nothing",),
+        (f"{_MYSQL}/log/test_stream.py::test_reconnecting_in_the_middle_of_a_transaction_repeats_nothing",),
     ),
     # Scans.
     Mutant(
         "a full chunk is taken for the last one",
-        "captures/mysql/chunks.py",
+        "captures/mysql/chunks/reader.py",
         ("(conditional or len(rows) < limit)", "(conditional or len(rows) <= limit)"),
-        (f"{_MYSQL}/test_chunks.py::test_a_scan_ends_when_fewer_rows_come_than_were_asked_for",),
+        (f"{_MYSQL}/chunks/test_reader.py::test_a_scan_ends_when_fewer_rows_come_than_were_asked_for",),
         of="a range is finished with the one before it",
     ),
     Mutant(
         "a scan in one snapshot goes on in another one",
-        "captures/mysql/snapshot_scan.py",
+        "captures/mysql/chunks/snapshot_scan.py",
         ("if self._fence is None or self._given != _given(request.cursor):", "if self._fence is None:"),
         (_KEYLESS,),
         of="a physical scan goes on in a rewritten file",
     ),
     Mutant(
         "rows without a key come from the snapshot and from the log",
-        "captures/mysql/snapshot_scans.py",
+        "captures/mysql/chunks/snapshot_scans.py",
         ("    return True if shown else None\n", "    return False if shown else None\n"),
         (_KEYLESS,),
         of="truncates are overlooked where rows have no keys",

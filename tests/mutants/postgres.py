@@ -7,16 +7,16 @@ from tests.mutants.model import Mutant
 _CAPTURES = "tests/captures"
 _POSTGRES = f"{_CAPTURES}/postgres"
 _CONFORMANCE = "tests/conformance"
-_FENCES = f"{_POSTGRES}/test_chunk_fences.py"
+_FENCES = f"{_POSTGRES}/chunks/test_fences.py"
 _BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
-_COMMITS = f"{_POSTGRES}/test_waiting_commits.py"
-_LARGE = f"{_CAPTURES}/test_capture.py::test_an_unchanged_large_value_is_read_again_until_it_is_whole"
+_COMMITS = f"{_POSTGRES}/chunks/test_waiting_commits.py"
+_LARGE = f"{_CAPTURES}/engine/test_capture.py::test_an_unchanged_large_value_is_read_again_until_it_is_whole"
 
 POSTGRES = (
     # The fence.
     Mutant(
         "the high position is taken before the snapshot",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         (
             """            self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
@@ -33,7 +33,7 @@ POSTGRES = (
     ),
     Mutant(
         "what the snapshot sees is asked before the transaction begins",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         (
             """            self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
@@ -47,94 +47,100 @@ POSTGRES = (
     ),
     Mutant(
         "the snapshot is taken before the table is locked",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         ("SET LOCAL statement_timeout = '{}s'; {}\"", "SET LOCAL statement_timeout = '{}s'; SELECT 1; {}\""),
-        (f"{_CAPTURES}/test_altered_tables.py::test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty",),
+        (
+            f"{_CAPTURES}/engine/test_altered_tables.py::test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty",
+        ),
     ),
     Mutant(
         "each statement of a chunk has a snapshot of its own",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY"),
         (_FENCES,),
     ),
     Mutant(
         "transactions that run at the snapshot count as visible",
-        "captures/postgres/snapshot.py",
+        "captures/postgres/chunks/snapshot.py",
         ("return full >= self.xmax or full in self.running", "return full >= self.xmax"),
-        (_FENCES, f"{_POSTGRES}/test_snapshot.py"),
+        (_FENCES, f"{_POSTGRES}/chunks/test_snapshot.py"),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "a snapshot of a standby is taken for one of a primary",
-        "captures/postgres/snapshot.py",
+        "captures/postgres/chunks/snapshot.py",
         ("int(xmin) if recovery else int(xmax)", "int(xmax)"),
-        (f"{_POSTGRES}/test_snapshot.py", f"{_POSTGRES}/test_standby.py"),
+        (f"{_POSTGRES}/chunks/test_snapshot.py", f"{_POSTGRES}/server/test_standby.py"),
     ),
     Mutant(
         "the replay position of a standby is believed while more of the log is there",
-        "captures/postgres/fence.py",
+        "captures/postgres/chunks/fence.py",
         ("ELSE pg_last_wal_replay_lsn() + 1 END", "ELSE pg_last_wal_replay_lsn() END"),
-        (f"{_POSTGRES}/test_standby.py",),
+        (f"{_POSTGRES}/server/test_standby.py",),
     ),
     # The engine around it.
     Mutant(
         "chunks are emitted wherever the log stands",
-        "captures/backfills.py",
+        "captures/scheduling/backfills.py",
         ("flight.scan.ready(position)", "flight.scan.ready(1 << 62)"),
-        (f"{_POSTGRES}/test_chunk_emission.py",),
+        (f"{_POSTGRES}/chunks/test_chunk_emission.py",),
         of="chunks do not wait for the fence's high position",
     ),
     Mutant(
         "a session forgets what the last one emitted unseen",
-        "captures/backfills.py",
+        "captures/scheduling/backfills.py",
         ("        self.hidden.restore(state.hidden)\n", ""),
         (_COMMITS,),
         of="hidden transactions with unknown keys touched nothing",
     ),
     Mutant(
         "rows that were read again are emitted whatever the log touched",
-        "captures/backfills.py",
+        "captures/scheduling/backfills.py",
         ("for index in emission.keep_rereads]", "for index in range(len(chunk.rereads))]"),
-        (f"{_POSTGRES}/test_chunk_emission.py",),
+        (f"{_POSTGRES}/chunks/test_chunk_emission.py",),
         of="reread rows are emitted whatever the log touched",
     ),
     Mutant(
         "checkpoints are written in the middle of transactions",
-        "captures/engine.py",
+        "captures/engine/engine.py",
         (
             "        if log.between_transactions:\n            self._look_after",
             "        if True:\n            self._look_after",
         ),
-        (f"{_CAPTURES}/test_outages.py", f"{_CONFORMANCE}/test_log.py"),
+        (f"{_CAPTURES}/engine/test_reconnection.py", f"{_CONFORMANCE}/test_log.py"),
     ),
     Mutant(
         "a table that is added waits for no transaction",
         "captures/postgres/source.py",
         ("return self._snapshot().xmin >= int(barrier)", "return True"),
-        (f"{_CAPTURES}/test_altered_tables.py::test_a_table_that_is_added_waits_for_the_transaction_that_began_last",),
+        (
+            f"{_CAPTURES}/engine/test_altered_tables.py::test_a_table_that_is_added_waits_for_the_transaction_that_began_last",
+        ),
     ),
     Mutant(
         "a barrier is the snapshot's xmax",
         "captures/postgres/source.py",
         ("return snapshot.xmin + int(str(ahead))", "return snapshot.xmax + 0 * int(str(ahead))"),
-        (f"{_CAPTURES}/test_altered_tables.py::test_a_table_that_is_added_waits_for_the_transaction_that_began_last",),
+        (
+            f"{_CAPTURES}/engine/test_altered_tables.py::test_a_table_that_is_added_waits_for_the_transaction_that_began_last",
+        ),
     ),
     Mutant(
         "a table of lower priority is read while the log holds up the one before it",
-        "captures/backfills.py",
+        "captures/scheduling/backfills.py",
         ("            if self._yields(self.tables[binding]):\n                break\n", ""),
-        (f"{_POSTGRES}/test_chunk_emission.py",),
+        (f"{_POSTGRES}/chunks/test_chunk_emission.py",),
     ),
     Mutant(
         "an idle capture says how far it is at the heartbeat only",
-        "captures/checkpoints.py",
+        "captures/engine/checkpoints.py",
         ("(progress >= PROGRESS_BYTES and since", "(progress < 0 and since"),
-        (f"{_POSTGRES}/test_retention.py::test_an_idle_capture_beside_busy_tables_confirms_what_they_write",),
+        (f"{_POSTGRES}/server/test_retention.py::test_an_idle_capture_beside_busy_tables_confirms_what_they_write",),
     ),
     # What the log says of its changes.
     Mutant(
         "the keys that the log touches are not recorded",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         (
             "relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())",
             "relation.touched = TouchedKeys()",
@@ -144,109 +150,109 @@ POSTGRES = (
     ),
     Mutant(
         "events without all columns count as whole",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("touched.add(key, partial, index > 0)", "touched.add(key, False, index > 0)"),
         (_LARGE, _COMMITS),
         of="rows dropped for partial events are not read again",
     ),
     Mutant(
         "rows that moved without all columns count as updated",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("touched.add(key, partial, index > 0)", "touched.add(key, partial)"),
         (_COMMITS,),
         of="rows moved without all columns count as updated",
     ),
     Mutant(
         "rows that moved without all columns after the backfill are forgotten",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("                    self._incomplete(relation.binding, keys[1][0], batch)\n", "                    pass\n"),
         (_LARGE,),
         of="rows moved without all columns are not read again",
     ),
     Mutant(
         "the old key of a row that moved is not recorded",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("for index, (key, partial) in enumerate(keys):", "for index, (key, partial) in list(enumerate(keys))[-1:]:"),
         (_COMMITS, _BUSY),
         of="rows touched since the chunk was started are emitted",
     ),
     Mutant(
         "a TRUNCATE touches no keys",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         (
             "        if relation.touched is not None:\n            relation.touched.truncate()\n",
             "",
         ),
-        (f"{_POSTGRES}/test_log_contents.py::test_several_tables_truncated_at_once",),
+        (f"{_POSTGRES}/log/test_log_contents.py::test_several_tables_truncated_at_once",),
         of="truncates are overlooked",
     ),
     Mutant(
         "all tables count as recorded",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         (
             "self._current = Transaction(begin.xid, self._next_tracked)",
             "self._current = Transaction(begin.xid, frozenset(range(99)))",
         ),
-        (f"{_POSTGRES}/test_log_contents.py::test_a_transaction_knows_of_which_tables_its_keys_are_recorded",),
+        (f"{_POSTGRES}/log/test_log_contents.py::test_a_transaction_knows_of_which_tables_its_keys_are_recorded",),
         of="hidden transactions with unknown keys touched nothing",
     ),
     Mutant(
         "changes that were returned before the connection broke are returned again",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("            self._returned = max(self._returned, self._changes)\n", ""),
-        (f"{_POSTGRES}/test_broken_streams.py::test_a_walsender_that_is_terminated_in_a_transaction",),
+        (f"{_POSTGRES}/log/test_broken_streams.py::test_a_walsender_that_is_terminated_in_a_transaction",),
     ),
     Mutant(
         "the rows of one record have one place",
-        "captures/postgres/log.py",
+        "captures/postgres/log/stream.py",
         ("self._place = self._place + 1 if lsn == self._record else 0", "self._place = 0"),
-        (f"{_POSTGRES}/test_log_contents.py::test_rows_that_are_copied_in",),
+        (f"{_POSTGRES}/log/test_log_contents.py::test_rows_that_are_copied_in",),
     ),
     # Scans.
     Mutant(
         "a range ends before its last key",
-        "captures/postgres/scan_target.py",
+        "captures/postgres/chunks/scan_target.py",
         ('("<=", until)', '("<", until)'),
-        (f"{_POSTGRES}/test_key_scans.py::test_a_range_of_a_composite_key",),
+        (f"{_POSTGRES}/chunks/test_key_scans.py::test_a_range_of_a_composite_key",),
         of="a split loses what it cuts off",
     ),
     Mutant(
         "a full chunk is taken for the last one",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         ("(conditional or len(rows) < limit)", "(conditional or len(rows) <= limit)"),
         (f"{_CONFORMANCE}/test_backfill.py::test_a_backfill_and_the_log_after_it[postgres]",),
         of="a range is finished with the one before it",
     ),
     Mutant(
         "a physical scan goes on in a rewritten file",
-        "captures/postgres/pages.py",
+        "captures/postgres/chunks/pages.py",
         ("            raise Rewritten\n", "            pass\n"),
-        (f"{_POSTGRES}/test_page_scans.py",),
+        (f"{_POSTGRES}/chunks/test_page_scans.py",),
         of="a physical scan goes on in a rewritten file",
     ),
     Mutant(
         "pages that came since the scan began are read too",
-        "captures/postgres/pages.py",
+        "captures/postgres/chunks/pages.py",
         ("start = cursor if cursor.end is not None else replace", "start = replace"),
-        (f"{_POSTGRES}/test_page_scans.py::test_pages_that_came_later_are_left_to_the_log",),
+        (f"{_POSTGRES}/chunks/test_page_scans.py::test_pages_that_came_later_are_left_to_the_log",),
     ),
     Mutant(
         "rows without a key come from the chunk and from the log",
-        "captures/postgres/scan_target.py",
+        "captures/postgres/chunks/scan_target.py",
         ("if written_before is not None:", "if False:"),
-        (f"{_POSTGRES}/test_page_scans.py", f"{_CAPTURES}/test_page_scan_captures.py"),
+        (f"{_POSTGRES}/chunks/test_page_scans.py", f"{_CAPTURES}/scheduling/test_page_scan_captures.py"),
         of="truncates are overlooked where rows have no keys",
     ),
     Mutant(
         "ids that have gone round tell which transaction wrote a row",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         ("""if base is None or int(snapshot.split(":")[1]) >= FIRST_EPOCH:""", "if base is None:"),
-        (f"{_POSTGRES}/test_page_scans.py",),
+        (f"{_POSTGRES}/chunks/test_page_scans.py",),
     ),
     Mutant(
         "a chunk of an altered table is decoded as the table was",
-        "captures/postgres/chunks.py",
+        "captures/postgres/chunks/reader.py",
         ("            self._check(table)\n            # Rereads", "            # Rereads"),
-        (f"{_CAPTURES}/test_altered_tables.py::test_a_column_that_changes_its_type_before_a_chunk_reads_it",),
+        (f"{_CAPTURES}/engine/test_altered_tables.py::test_a_column_that_changes_its_type_before_a_chunk_reads_it",),
     ),
 )

@@ -16,7 +16,7 @@ from tests.mutants.model import ROOT, Mutant, NotRun, caught, copied_to, passes
 from tests.servers.postgres import no_source, sources
 
 HIGH = next(mutant for mutant in MUTANTS if mutant.name == "the high position is taken before the snapshot")
-WAITING = "tests/captures/postgres/test_chunk_fences.py"
+WAITING = "tests/captures/postgres/chunks/test_fences.py"
 
 
 def _name(mutant: Mutant) -> str:

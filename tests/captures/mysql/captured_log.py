@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from captures.interface import LogBatch, Transaction
+from captures.contract.log import LogBatch, Transaction
 from captures.mysql.config import parse_endpoint, parse_resource
-from captures.mysql.log import BinlogLog
+from captures.mysql.log.stream import BinlogLog
 from captures.mysql.source import MysqlSource
 from protocol.errors import SourceError
 from protocol.messages import Binding

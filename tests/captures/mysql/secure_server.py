@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 
 from captures.mysql.config import parse_endpoint
-from captures.mysql.session import connect
+from captures.mysql.server.session import connect
 from tests.servers.certificates import Authority
 from tests.servers.mariadb import Database
 from tests.servers.server_process import ServerProcess

@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 from backfill.keys import Key, key_texts
-from captures.chunk import Chunk, ChunkRequest, Rows
-from captures.mysql.bindings import MysqlBinding, bound_tables
-from captures.mysql.chunks import SelectChunkReader
+from captures.contract.chunk import Chunk, ChunkRequest, Rows
+from captures.mysql.chunks.reader import SelectChunkReader
+from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
-from captures.mysql.scan_target import ScanTarget
-from captures.mysql.session import Session, connect
+from captures.mysql.server.session import Session, connect
+from captures.mysql.tables.bindings import MysqlBinding, bound_tables
 from tests.servers.mariadb import Database
 
 Document = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from captures.interface import LostPosition
-from captures.mysql.fence import create_watermark_table
-from captures.mysql.gtid import MysqlGtids
-from captures.mysql.position import parse_position, position
-from captures.mysql.session import Session
+from captures.contract.errors import LostPosition
+from captures.mysql.chunks.fence import create_watermark_table
+from captures.mysql.log.gtid import MysqlGtids
+from captures.mysql.log.position import parse_position, position
+from captures.mysql.server.session import Session
 from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from captures.mysql.chunks.fence import GtidFence, PositionFence
 from captures.mysql.database import MysqlDatabase
-from captures.mysql.fence import GtidFence, PositionFence
 from captures.mysql.source import MysqlSource
 from protocol.errors import SourceError
 from protocol.messages import Binding

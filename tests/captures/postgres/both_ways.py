@@ -9,14 +9,15 @@ from typing import Any
 import orjson
 from psycopg import sql
 
-from captures.bad_values import Policy
-from captures.chunk import KEY_MARK, TAIL_MARK
-from captures.postgres.catalog import read_tables
-from captures.postgres.columns import Column, Table
+from captures.contract.chunk import KEY_MARK, TAIL_MARK
+from captures.postgres.chunks.row_decoder import ChunkDecoder
 from captures.postgres.config import parse_endpoint
-from captures.postgres.pgoutput import Relation, read_relation
-from captures.postgres.rows import ChunkDecoder, LogDecoder, compile_log_decoder
-from captures.postgres.session import connect
+from captures.postgres.log.pgoutput import Relation, read_relation
+from captures.postgres.rows.log_decoder import LogDecoder, compile_log_decoder
+from captures.postgres.server.session import connect
+from captures.postgres.tables.catalog import read_tables
+from captures.postgres.tables.columns import Column, Table
+from captures.tables.bad_values import Policy
 from tests.servers.postgres import Database
 
 Document = dict[str, Any]

@@ -10,16 +10,17 @@ import msgspec
 from msgspec import Raw
 
 from backfill.keys import Key
-from captures.chunk import ChunkRequest
-from captures.interface import LogStream, Source
-from captures.postgres.bindings import PostgresBinding, bound_tables
-from captures.postgres.chunks import CopyChunkReader
+from captures.contract.chunk import ChunkRequest
+from captures.contract.log import LogStream
+from captures.contract.source import Source
+from captures.postgres.chunks.reader import CopyChunkReader
+from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.database import PostgresDatabase
-from captures.postgres.reader_endpoint import ReaderEndpoint
-from captures.postgres.scan_target import ScanTarget
-from captures.postgres.session import connect
-from captures.requests import Wakeup
+from captures.postgres.server.reader_endpoint import ReaderEndpoint
+from captures.postgres.server.session import connect
+from captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from captures.process.wakeup import Wakeup
 from protocol.codec import split_captured
 from protocol.messages import Binding, CaptureSpec, JsonObject
 from tests.captures.session import begin

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from captures.chunk import Chunk, ChunkRequest, Rows
-from captures.postgres.bindings import PostgresBinding, bound_tables
-from captures.postgres.chunks import CopyChunkReader
+from captures.contract.chunk import Chunk, ChunkRequest, Rows
+from captures.postgres.chunks.reader import CopyChunkReader
+from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.reader_endpoint import ReaderEndpoint
-from captures.postgres.scan_target import ScanTarget
-from captures.postgres.session import connect
+from captures.postgres.server.reader_endpoint import ReaderEndpoint
+from captures.postgres.server.session import connect
+from captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tests.servers.postgres import Connection, Database
 
 Document = dict[str, Any]

@@ -2,7 +2,7 @@
 
 ::
 
-    pytest tests/captures/postgres/test_generative_types.py --hypothesis-profile=deep --timeout=0
+    pytest tests/captures/postgres/values/test_generative_types.py --hypothesis-profile=deep --timeout=0
 """
 
 from __future__ import annotations

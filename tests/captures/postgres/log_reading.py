@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from captures.interface import LogBatch, Transaction
+from captures.contract.log import LogBatch, Transaction
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.database import PostgresDatabase
-from captures.postgres.log import PgoutputLog
+from captures.postgres.log.stream import PgoutputLog
 from captures.postgres.source import PostgresSource
 from protocol.codec import split_captured
 from protocol.error_codes import Policy

@@ -143,7 +143,7 @@ def _with_clock(day: str, clock: str) -> str:
     return f"{date} {clock} {era}".rstrip()
 
 
-# Others have no place in a document: see tests.captures.postgres.test_bad_values.
+# Others have no place in a document: see tests.captures.postgres.values.test_bad_values.
 _DATES = _days(1, 9999)
 _TIMESTAMPS = st.builds(_with_clock, _days(1, 9999), _CLOCK)
 _INSTANTS = st.builds(_with_clock, _days(2, 9998), _joined(_CLOCK, _OFFSET))

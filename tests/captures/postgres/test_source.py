@@ -7,14 +7,14 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from captures.chunk import ChunkRequest
-from captures.postgres.bindings import PostgresBinding
+from captures.contract.chunk import ChunkRequest
+from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.log_tables import BoundRelation
-from captures.postgres.pgoutput import Relation
-from captures.postgres.rows import RelationColumn
-from captures.postgres.scan_target import ScanTarget
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.log.table_contract import BoundRelation
+from captures.postgres.rows.log_decoder import RelationColumn
 from captures.postgres.source import PostgresSource
+from captures.postgres.tables.bindings import PostgresBinding
 from protocol.errors import SourceError
 from protocol.messages import Binding
 from tests.servers.postgres import Database

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.table_changes import CHANGES
-from captures.table_changes import Consequence, TableChange, markdown
+from captures.contract.table_changes import Consequence, TableChange, markdown
+from captures.mysql.tables.table_changes import CHANGES
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
+from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.mysql.test_log import global_setting
 from tests.servers.mariadb import Database
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, u INT NOT NULL, secret INT)"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.mysql.test_log import global_setting
 from tests.captures.session import Json, Rows, Session, bindings, session
 from tests.servers.mariadb import Database
 

@@ -19,8 +19,8 @@ import pytest
 
 from protocol.error_codes import CODES
 from protocol.error_codes.model import Policy
+from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.mysql.test_log import global_setting
 from tests.captures.session import ConnectorEnded, Json, Rows, Session, bindings, session
 from tests.servers.mariadb import Database
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.captures.impatient import aside_of, impatient
 from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.mysql.test_log import global_setting
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import runpy
 import sys
 
-from captures import aside, asides
-from captures.postgres import table_changes
+from captures.engine import set_aside as asides
+from captures.engine import set_aside_record as aside
+from captures.postgres.tables import table_changes
 
 COMMAND = [sys.executable, "-m", "tests.captures.postgres.tables_that_change.attentive", "connectors.postgres"]
 

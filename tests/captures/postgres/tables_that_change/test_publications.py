@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.postgres.lsn import parse_lsn
+from captures.postgres.log.lsn import parse_lsn
 from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.session import Session

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from captures.postgres.bindings import bound_tables
-from captures.postgres.columns import Table
 from captures.postgres.config import ResourceConfig, parse_endpoint, parse_resource
-from captures.postgres.fingerprint import Difference, difference, fingerprint
-from captures.postgres.session import connect
-from captures.postgres.table_record import read_digests
+from captures.postgres.server.session import connect
+from captures.postgres.tables.bindings import bound_tables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
+from captures.postgres.tables.table_record import read_digests
 from tests.servers.postgres import Database
 
 PATH = ("public", "t")

@@ -1,0 +1,129 @@
+"""A chunk: what the engine asks of a table's backfill, and what a database reads for it in one snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+from backfill.fence import Fence
+from backfill.keys import Key
+from captures.tables.joined_rows import Packed, packed
+
+Barrier = int | str
+"""A moment of a source, as the state keeps it."""
+
+KEY_MARK = b"\xff"
+"""Stands between packed keys, which are UTF-8."""
+
+TAIL_MARK = b"\x00"
+"""Stands between packed tails, which are JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRequest:
+    """A chunk to read: ``limit`` rows after ``cursor`` when ``scan``, and the rows with the keys in ``rereads``.
+
+    Attributes:
+        cursor: Rows come after this key (in a physical scan: from this page on); None for the first ones.
+        until: And not after this one (before this page); None for the last ones. A key bound may have fewer columns
+            than the key: then it stands for all keys that begin with it.
+        where: SQL that limits this scan besides the configuration's, None for all rows.
+        physical: The scan is by pages, not by key: ``cursor`` and ``until`` are places that earlier chunks of the scan
+            and ``split`` named, and say nothing to anyone else.
+        base: The barrier that the table's capture began at, for a table without a key. No window can hold its rows, so
+            each comes either from a chunk or from the log: chunks leave out what was written since. None is lost; those
+            of transactions that ran at the barrier, or between the log's start and the barrier, may come from both.
+    """
+
+    binding: int
+    cursor: Key | None
+    scan: bool
+    rereads: Sequence[Key]
+    limit: int
+    until: Key | None = None
+    where: str | None = None
+    physical: bool = False
+    base: Barrier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a chunk, ready to be written once their position is known.
+
+    Attributes:
+        keys: One per row, in scan order; the empty key for each row of a table that has none.
+        tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
+    """
+
+    keys: Sequence[Key]
+    tails: Packed
+
+    @classmethod
+    def of(cls, keys: Sequence[Key], tails: Iterable[bytes]) -> Rows:
+        """Rows from lists."""
+        return cls(keys, packed(TAIL_MARK, tails))
+
+    def __len__(self) -> int:
+        return len(self.tails)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the tails."""
+        return self.tails.size
+
+    def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """Whole captured lines in pieces of about ``PIECE_BYTES``; ``keep`` are the rows wanted, None for all."""
+        if keep is None:
+            return self.tails.spliced(head)
+        tails = list(self.tails)
+        return packed(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A chunk that was read.
+
+    Attributes:
+        fence: What its snapshot sees.
+        rows: Those of the scan.
+        end: The scan found no more rows than these.
+        rereads: The rows found again by key.
+        seconds: How long it took.
+        cursor: Where the scan goes on; None for the key of the last row. A physical scan says its place here, and so
+            does a scan with a condition, which may pass many rows and find none.
+        scanned: Rows it looked at, about: more than it has where a condition left some out. Its time was spent on them.
+        rewritten: The table was written anew since the scan began, so places in it mean nothing any more: there are no
+            rows, and the table has to be scanned from the start; emptied first where it has no key.
+        bad: How many bad values its rows had, by the policy that was followed.
+    """
+
+    request: ChunkRequest
+    fence: Fence
+    rows: Rows
+    end: bool
+    rereads: Rows
+    seconds: float
+    cursor: Key | None = None
+    scanned: int = 0
+    rewritten: bool = False
+    bad: Counter[str] = field(default_factory=Counter)
+
+
+class ChunkReader(Protocol):
+    """Reads chunks on a connection of its own. Used by one thread, not the log's."""
+
+    def read(self, request: ChunkRequest) -> Chunk:
+        """Reads a chunk in one snapshot that is open no longer than this call.
+
+        Raises:
+            SourceError: It is held against the table: after several in a row, or at once when trying again cannot help,
+                the table is left alone. What making a reader raises is held against the server instead.
+        """
+
+    def cancel(self) -> None:
+        """Ends a read that is under way, from another thread."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The loop of a capture: the log, checkpoints, state, reconnection, commands, tables that are set aside."""

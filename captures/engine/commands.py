@@ -1,0 +1,142 @@
+"""Commands while a capture runs: pause and resume, read first, read again. See ``control`` in docs/protocol.md.
+
+A command is carried out between two steps of the engine, and what it changed is in the next checkpoint's state together
+with its sequence: both are committed, or neither is, and then the command is sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from backfill.keys import Key, key_from_texts
+from captures.scheduling.backfills import Backfills
+from captures.scheduling.table_backfill import TableBackfill
+from protocol.errors import TidemarkError, UsageError
+from protocol.messages import Action, Control
+
+logger = logging.getLogger(__name__)
+
+
+class Steering:
+    """Carries out commands, each once.
+
+    Args:
+        handled: The last sequence that the state has.
+
+    Attributes:
+        handled: The last sequence that was carried out or refused.
+    """
+
+    def __init__(self, backfills: Backfills, handled: int) -> None:
+        self._backfills = backfills
+        self._actions: dict[Action, Callable[[Control, list[TableBackfill]], None]] = {
+            Action.PAUSE: self._pause,
+            Action.RESUME: self._resume,
+            Action.PRIORITY: self._priority,
+            Action.BACKFILL: self._backfill,
+        }
+        self.handled = handled
+
+    def take(self, commands: Iterable[Control]) -> bool:
+        """Carries out what is right and tells of what is not; whether there were any not handled before."""
+        before = self.handled
+        for command in commands:
+            if command.sequence <= self.handled:
+                continue  # It was sent again because nobody knew whether it had arrived.
+            self.handled = command.sequence
+            try:
+                self._actions[command.action](command, self._tables(command))
+            except TidemarkError as refused:
+                logger.warning(
+                    "command %d (%s) is not carried out: %s",
+                    command.sequence,
+                    command.action,
+                    refused.message,
+                    extra={"code": refused.code, "sequence": command.sequence},
+                )
+            else:
+                what = ", ".join(command.tables) or "all tables"
+                logger.info(
+                    "command %d: %s %s", command.sequence, command.action, what, extra={"sequence": command.sequence}
+                )
+        return self.handled != before
+
+    def _tables(self, command: Control) -> list[TableBackfill]:
+        tables = {backfill.table.name: backfill for backfill in self._backfills.tables}
+        if unknown := sorted(set(command.tables) - tables.keys()):
+            raise _wrong(f"no such table is captured: {', '.join(unknown)}")
+        return [tables[name] for name in dict.fromkeys(command.tables)] or list(tables.values())
+
+    def _pause(self, command: Control, tables: list[TableBackfill]) -> None:
+        if all(backfill.paused for backfill in tables):
+            raise _wrong("paused already")
+        for backfill in tables:
+            backfill.paused = True
+
+    def _resume(self, command: Control, tables: list[TableBackfill]) -> None:
+        if not any(backfill.paused or backfill.failed or backfill.aside for backfill in tables):
+            raise _wrong("neither paused nor failed nor set aside")
+        for backfill in tables:
+            backfill.paused = False
+            if backfill.aside is not None:
+                backfill.aside.ask()
+            else:
+                backfill.take_up()
+
+    def _priority(self, command: Control, tables: list[TableBackfill]) -> None:
+        if command.priority is None:
+            raise _wrong("no priority is given")
+        for backfill in tables:
+            backfill.priority = command.priority
+
+    def _backfill(self, command: Control, tables: list[TableBackfill]) -> None:
+        if command.where or command.from_ or command.until:
+            self._scan_part(command, tables)
+            return
+        readable = [backfill for backfill in tables if backfill.table.scan != "none"]
+        if not readable or (command.tables and len(readable) < len(tables)):
+            raise _wrong("a table is captured from its log only (scan: none)")
+        for backfill in readable:
+            if backfill.aside is not None and backfill.aside.left_out:
+                backfill.aside.passed = True  # It is read again as soon as that can be done.
+                backfill.aside.ask()
+                continue
+            backfill.take_up()
+            # Rows without a key would only be added to those that are there.
+            if command.truncate or not backfill.table.key:
+                self._backfills.emptied.add(backfill.table.binding)
+            else:
+                self._backfills.read_again(backfill)
+
+    def _scan_part(self, command: Control, tables: list[TableBackfill]) -> None:
+        """Reads some rows again. A whole scan that is under way goes on beside it."""
+        if len(command.tables) != 1:
+            raise _wrong("where, from and until are for one table")
+        if command.truncate:
+            raise _wrong("a table that is emptied has to be read as a whole")
+        backfill = tables[0]
+        if backfill.table.scan == "none":
+            raise _wrong("the table is captured from its log only (scan: none)")
+        if backfill.left_out:
+            raise _wrong("the table is set aside, and will be read as a whole")
+        first, last = self._bounds(command, backfill)
+        backfill.ranges.add(first, last, command.where or None)
+        backfill.take_up()
+
+    @staticmethod
+    def _bounds(command: Control, backfill: TableBackfill) -> tuple[Key | None, Key | None]:
+        columns = len(backfill.table.key)
+        if not columns:
+            raise _wrong(f"{backfill.table.name} has no key that rows could be chosen by")
+        if command.from_ and len(command.from_) != columns:
+            raise _wrong(f"from takes the {columns} columns of the key of {backfill.table.name}")
+        if len(command.until) > columns:
+            raise _wrong(f"until takes at most the {columns} columns of the key of {backfill.table.name}")
+        first = key_from_texts(command.from_) if command.from_ else None
+        last = key_from_texts(command.until) if command.until else None
+        return first, last
+
+
+def _wrong(text: str) -> UsageError:
+    return UsageError("TM-CAP-004", text)

@@ -1,0 +1,475 @@
+"""The capture engine: one loop that reads the log, lets chunks through between transactions, and writes checkpoints.
+
+The log is never left unread for a chunk: chunks are read beside it, and what they bring waits until the log has passed
+their fence (see docs/backfill.md). While the source cannot be reached the loop waits, and keeps all that it knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+from collections.abc import Callable, Iterable
+
+from captures.contract.errors import LostPosition, SessionEnded
+from captures.contract.log import LogBatch, LogStream
+from captures.contract.source import Source
+from captures.engine.checkpoints import Checkpoints
+from captures.engine.commands import Steering
+from captures.engine.reconnection import Attempt, Outages
+from captures.engine.set_aside import Asides
+from captures.engine.set_aside_record import stays_aside
+from captures.engine.state import CaptureState
+from captures.process.output import Output
+from captures.process.requests import SessionRequests
+from captures.process.status import StatusReports
+from captures.process.wakeup import Wakeup
+from captures.scheduling.backfills import Backfills, not_backfilled, not_captured
+from captures.scheduling.readers import ReaderPool
+from captures.scheduling.table_backfill import TableBackfill
+from protocol.codec import encode
+from protocol.errors import ConnectorError, SourceError
+from protocol.messages import BackfillBegin, BackfillComplete, JsonObject, Message, SourcedSchema
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 1024 * 1024
+"""Log that is decoded before the loop looks at chunks, acknowledgements and its output again."""
+
+IDLE_SECONDS = 1.0
+"""The loop looks around at least this often."""
+
+FENCE_SECONDS = 0.05
+"""While a chunk waits for the log, the server is asked this often how far it is."""
+
+HIDDEN_IDS = 100
+"""Of transactions that snapshots do not see yet, a checkpoint names so many. There are more only on a standby, while a
+transaction goes on at its primary: then all that follow it count as hidden, and a barrier stands for them."""
+
+ACKNOWLEDGE_SECONDS = 10.0
+"""How long a finished capture waits for its last checkpoints to be acknowledged."""
+
+
+class Capture:
+    """One session of a capture, from ``opened`` to the end.
+
+    Args:
+        source: The opened database.
+        state: What the last session left, ``{}`` when there was none.
+        output: Stdout.
+        requests: Stdin.
+        wakeup: What ``requests`` and chunk readers wake this loop with.
+        stop_when_caught_up: End once every backfill is done and the log is read to where the server is then.
+        clock: Seconds that only go forward.
+    """
+
+    _log: LogStream
+
+    def __init__(
+        self,
+        source: Source,
+        state: CaptureState,
+        output: Output,
+        requests: SessionRequests,
+        wakeup: Wakeup,
+        *,
+        stop_when_caught_up: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._state = state
+        self._requests = requests
+        self._wakeup = wakeup
+        self._stop_when_caught_up = stop_when_caught_up
+        self._clock = clock
+        self._checkpoints = Checkpoints(output, requests, source.heartbeat_seconds, clock)
+        self._outages = Outages(clock)
+        self._identity: JsonObject = {}
+        self._identity_changed = False
+        self._undecided = False
+        self._position = 0
+        self._durable: int | None = None
+        self._lost: LostPosition | None = None
+        self._stop_at: int | None = None
+        self._progress_asked = 0.0
+
+    def run(self) -> None:
+        """Captures until told to stop: by ``stop_when_caught_up``, or by the end of stdin.
+
+        Raises:
+            TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
+        """
+        try:
+            self._leave_out()
+            self._position = self._source.start_position(self._state.cursor, self._state.source, self._ended)
+            self._identity = self._source.identity()
+            self._log = self._source.open_log(self._position)
+        except LostPosition as lost:
+            self._lost = lost
+            self._open_anew()
+        except SessionEnded:
+            self._requests.acknowledged()  # What came last on stdin may have been an error.
+            return
+        readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
+        try:
+            self._backfills = Backfills(self._source, self._state, readers, self._clock)
+            self._asides = Asides(self._source, self._backfills.tables, self._clock)
+            self._steering = Steering(self._backfills, self._state.control)
+            self._status = StatusReports(self._source, self._backfills, self._clock)
+            if self._lost is not None:
+                self._read_all_anew()
+            self._announce()
+            self._loop()
+        finally:
+            readers.close()
+            self._log.close()
+
+    def _loop(self) -> None:
+        while True:
+            try:
+                if self._over():
+                    break
+                self._turn()
+            except SourceError as error:
+                if not self._reconnect(error):
+                    return
+        self._acknowledge()  # What came last on stdin may have been an error.
+        if self._stop_when_caught_up:
+            aside, failed = self._backfills.set_aside, self._backfills.failed
+            if aside:
+                raise not_captured(aside, failed)
+            if failed:
+                raise not_backfilled(failed)
+
+    def _turn(self) -> None:
+        """Reads some of the log, and does what has become possible.
+
+        What a step has taken in, it has noted before it asks the source anything: the next question may fail.
+        """
+        log = self._log
+        log.track(self._backfills.tracked())
+        batch = log.read(READ_BYTES, self._patience(), self._wakeup.descriptor)
+        self._wakeup.clear()
+        self._observe(batch)
+        self._acknowledge()
+        if self._steering.take(self._requests.commands()):
+            self._checkpoints.changed = True
+        self._backfills.collect()
+        if log.between_transactions:
+            self._look_after_tables()
+            self._read_tables_again()
+            self._empty_tables()
+            self._backfills.consult()
+            if self._backfills.emit_ready(self._position, self._write_rows):
+                self._checkpoints.changed = True
+            self._announce_ends()
+            if self._checkpoints.due(self._position, drained=batch.drained):
+                self._checkpoint()
+            self._backfills.start(self._position)
+        self._nudge()
+        self._status.report(self._position, log, drained=batch.drained)
+
+    def _observe(self, batch: LogBatch) -> None:
+        if batch.lines:
+            self._checkpoints.write(batch.lines, batch.size)
+        if batch.lines or self._log.position != self._position:
+            self._outages.progressed()
+        self._position = self._log.position
+        self._backfills.observe(batch)
+        self._backfills.emptied |= batch.restarted
+        self._backfills.to_read_again |= batch.read_again
+        self._backfills.stored_anew |= batch.stored_anew
+        self._identity_changed |= batch.noted
+        self._undecided = batch.undecided
+        if batch.away or batch.set_aside or batch.passed:
+            since = self._source.format_position(self._position)
+            self._asides.away(batch.away, since)
+            self._asides.set_aside(batch.set_aside, since)
+            self._asides.passed(batch.passed)
+
+    def _write_rows(self, rows: bytes) -> None:
+        self._checkpoints.write([rows], len(rows))
+
+    # Beginnings.
+
+    def _leave_out(self) -> None:
+        """Tells the source of tables that cannot be captured, or could not in the last session."""
+        for table in self._source.tables:
+            stored = self._state.binding(table.state_key)
+            if stays_aside(table, stored):
+                self._source.leave_out(table.binding, (stored or {}).get("identity", ""))
+
+    def _announce(self) -> None:
+        self._asides.begin(self._source.format_position(self._position))
+        self._announce_schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
+        for backfill in self._backfills.tables:
+            new = self._state.binding(backfill.table.state_key) is None and not backfill.anew
+            if new and not backfill.done and not backfill.left_out:
+                self._announce_begin(backfill)
+        self._empty_tables()
+        self._checkpoint()
+
+    def _announce_schemas(self, bindings: Iterable[int]) -> None:
+        for binding in bindings:
+            schema = self._source.tables[binding].document_schema
+            line = encode(SourcedSchema(binding=binding, document_schema=schema))
+            self._checkpoints.write([line], len(line))
+
+    def _look_after_tables(self) -> None:
+        """Sets tables aside, and takes back those that can be captured again."""
+        unfit, self._backfills.unfit = self._backfills.unfit, {}
+        if unfit:
+            self._asides.away(unfit, self._source.format_position(self._position))
+        if self._backfills.set_aside or not self._asides.settled:
+            back = self._asides.attend(self._position)
+            self._announce_schemas(back)
+            self._identity_changed |= bool(back)
+            self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
+        if self._asides.changed():
+            self._checkpoints.changed = True
+
+    def _announce_begin(self, backfill: TableBackfill) -> None:
+        """Where that is wanted: what came of the table before, to whatever end, counts no more downstream."""
+        if self._source.options.announced:
+            self._write_message(BackfillBegin(binding=backfill.table.binding))
+            backfill.begun = True
+
+    def _announce_ends(self) -> None:
+        for backfill in self._backfills.tables:
+            if backfill.begun and backfill.done:
+                self._write_message(BackfillComplete(binding=backfill.table.binding))
+                backfill.begun = False
+
+    def _write_message(self, message: Message) -> None:
+        line = encode(message)
+        self._checkpoints.write([line], len(line))
+
+    def _read_tables_again(self) -> None:
+        """Has tables read again of which the log does not tell all; those that have to be emptied for it, are."""
+        backfills = self._backfills
+        follows = backfills.to_read_again | backfills.stored_anew
+        if follows:
+            # What the state says of the tables now, it says together with what follows from it.
+            self._identity_changed = True
+            self._asides.withheld(follows)
+            backfills.read_altered_again()
+        if self._identity_changed:
+            self._identity = self._source.identity()
+            self._identity_changed = False
+            self._checkpoints.changed = True
+
+    def _empty_tables(self) -> None:
+        """Empties tables downstream whose backfills begin anew, and begins them."""
+        self._backfills.emptied -= self._asides.withheld(self._backfills.emptied)
+        emptied = self._backfills.emptied
+        if not emptied:
+            return
+        self._backfills.restart(emptied, self._source.barrier())
+        self._identity = self._source.identity()
+        for binding in sorted(emptied):
+            self._announce_begin(self._backfills.tables[binding])
+            line = self._source.truncation(binding, self._position)
+            if not line and not self._source.options.announced:
+                logger.warning(
+                    "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
+                    "longer has stay downstream",
+                    self._source.tables[binding].name,
+                )
+            self._write_rows(line)
+        emptied.clear()
+
+    def _open_anew(self) -> None:
+        """Opens the log from a new start. Raises the LostPosition where that is not wanted."""
+        assert self._lost is not None
+        if self._source.options.on_lost_position != "backfill":
+            raise self._lost
+        position = self._source.start_over(self._ended)
+        self._log = self._source.open_log(position)
+        self._identity = self._source.identity()
+        self._position = position
+
+    def _read_all_anew(self) -> None:
+        """After ``_open_anew``: nothing that is known of the old log, and nothing that was read, counts any more."""
+        assert self._lost is not None
+        # What is captured from the log only cannot be read again: what there is of it downstream stays.
+        readable = [table for table in self._source.tables if table.scan != "none"]
+        logger.warning(
+            "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
+            self._lost.message,
+            ", ".join(table.name for table in readable) or "none",
+            extra={"code": self._lost.code},
+        )
+        self._lost = None
+        self._durable = None
+        self._stop_at = None
+        self._checkpoints.forget_positions()
+        self._backfills.forget_hidden()
+        self._backfills.emptied |= {table.binding for table in readable}
+        self._asides.passed(table.binding for table in self._source.tables)
+
+    # The source goes away.
+
+    def _reconnect(self, error: SourceError) -> bool:
+        """Waits for the source, answering stdin meanwhile; False when the session is over."""
+        # Nobody reads it until it is connected anew, and a server that shuts down would wait for whoever should.
+        self._log.close()
+        while True:
+            if isinstance(error, LostPosition) and self._lost is None:
+                self._lost = error
+            else:
+                wait = self._outages.failed(error)
+                self._status.away(self._outages.away_seconds)
+                if not self._pass(wait):
+                    return self._end_away(error)
+            attempt = Attempt(self._connect)
+            while not attempt.over:
+                if not self._pass(IDLE_SECONDS, attempt.descriptor):
+                    return self._end_away(error)
+            try:
+                identity = attempt.result()
+                if self._lost is not None:
+                    self._read_all_anew()
+                elif self._durable is not None:
+                    self._log.acknowledge(self._durable)
+            except SourceError as again:
+                if again is self._lost:
+                    raise
+                error = again
+                continue
+            if self._identity != identity:  # It has failed over: the state must say so before it goes on.
+                self._identity = identity
+                self._checkpoints.changed = True
+            self._outages.connected()
+            return True
+
+    def _connect(self) -> JsonObject:
+        """Connects to the source anew, and asks who it is. The engine's own thread only answers stdin meanwhile."""
+        self._source.reconnect()
+        if self._lost is None:
+            self._log.reconnect()
+        else:
+            self._log.close()
+            self._open_anew()
+        return self._source.identity()
+
+    def _pass(self, seconds: float, ended: int | None = None) -> bool:
+        """Lets time pass without the source, until ``ended`` is readable; False when the session is over."""
+        awaited = [self._wakeup.descriptor, *([] if ended is None else [ended])]
+        until = self._clock() + seconds
+        while (left := until - self._clock()) > 0:
+            ready = select.select(awaited, [], [], min(left, IDLE_SECONDS))[0]
+            self._status.still_away(self._outages.away_seconds)
+            self._wakeup.clear()
+            durable = self._checkpoints.durable()
+            self._durable = self._durable if durable is None else durable
+            if self._steering.take(self._requests.commands()):
+                self._checkpoints.changed = True
+            if self._ended():
+                return False
+            if ended in ready:
+                break
+        return True
+
+    def _end_away(self, error: SourceError) -> bool:
+        """Ends the session while the source is away: cleanly, False, only where a checkpoint has all that was said."""
+        self._checkpoints.durable()  # What came last on stdin may have been an error.
+        if not self._checkpoints.changed:
+            return False
+        raise ConnectorError(
+            "TM-CAP-006", f"stdin ended while the source was away, with more said than the last checkpoint has: {error}"
+        )
+
+    # Checkpoints and acknowledgements.
+
+    def _checkpoint(self) -> None:
+        """Everything written so far, and the state after it. Only between transactions."""
+        hidden = self._backfills.hidden
+        if len(hidden):
+            # Nearly always this finds every transaction visible, and the checkpoint names none.
+            hidden.purge(self._source.visibility())
+        ids, until = hidden.ids(), self._backfills.hidden_until
+        if len(ids) > HIDDEN_IDS:
+            ids, until = [], self._source.barrier()
+        change = self._state.advance(
+            self._source.format_position(self._position),
+            self._identity,
+            ids,
+            {backfill.table.state_key: self._table_state(backfill) for backfill in self._backfills.tables},
+            self._steering.handled,
+            until,
+            taken_out=self._state.taken_out_of({table.state_key for table in self._source.tables}),
+        )
+        self._checkpoints.end(change, self._position)
+
+    def _table_state(self, backfill: TableBackfill) -> JsonObject:
+        state = backfill.to_state()
+        if not backfill.left_out:
+            layout = self._source.layout(backfill.table.binding, self._position)
+            if layout is not None:
+                state["layout"] = layout
+        return state
+
+    def _acknowledge(self) -> None:
+        durable = self._checkpoints.durable()
+        if durable is not None:
+            self._durable = durable
+            self._log.acknowledge(durable)
+
+    # Waiting and stopping.
+
+    def _patience(self) -> float:
+        """How long the log may stay silent before the loop has something else to do."""
+        if not self._log.between_transactions:
+            return IDLE_SECONDS  # All else has to wait for the rest of the transaction.
+        if self._checkpoints.changed:
+            return self._checkpoints.remaining
+        if self._backfills.waiting or self._stop_at is not None:
+            return FENCE_SECONDS
+        if not self._backfills.done:
+            return self._backfills.pause(IDLE_SECONDS)
+        return min(IDLE_SECONDS, self._source.heartbeat_seconds)
+
+    def _nudge(self) -> None:
+        """Asks the server where it is, while something waits for the log to reach a position."""
+        if not self._backfills.waiting and self._stop_at is None:
+            return
+        now = self._clock()
+        if now - self._progress_asked >= FENCE_SECONDS:
+            self._progress_asked = now
+            self._log.request_progress()
+
+    def _over(self) -> bool:
+        if not self._log.between_transactions or self._checkpoints.changed:
+            return False
+        if self._stop_when_caught_up:
+            return self._caught_up()
+        return self._ended()
+
+    def _ended(self) -> bool:
+        """Nobody acknowledges any more, so nothing of what would follow could ever be let go of at the source."""
+        return self._requests.closed and not self._stop_when_caught_up
+
+    def _caught_up(self) -> bool:
+        backfills = self._backfills
+        if backfills.emptied or not backfills.scanned or not self._asides.settled or self._undecided:
+            self._stop_at = None
+            return False
+        # Rows that the log makes us read again may go on coming for as long as somebody writes: that does not move the
+        # place in the log at which this ends.
+        if self._stop_at is None:
+            self._stop_at = self._source.end_of_log()
+        if self._position < self._stop_at or not backfills.finished:
+            return False
+        self._checkpoint()
+        self._status.finish(self._position, self._log)
+        self._await_acknowledgements()
+        return True
+
+    def _await_acknowledgements(self) -> None:
+        deadline = self._clock() + ACKNOWLEDGE_SECONDS
+        while self._checkpoints.outstanding and not self._requests.closed:
+            left = deadline - self._clock()
+            if left <= 0:
+                return
+            select.select([self._wakeup.descriptor], [], [], left)
+            self._wakeup.clear()
+            self._acknowledge()

@@ -1,0 +1,121 @@
+"""A source that cannot be reached for a while: what is told, how long to wait, and when it is no outage any more."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from random import Random
+from typing import Generic, TypeVar
+
+from captures.contract.errors import LostPosition
+from captures.engine.backoff import Backoff
+from captures.process.wakeup import Wakeup
+from protocol.error_codes import Policy
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SOUND_SECONDS = 10.0
+"""A connection that has held for so long was sound: what ended it came from outside."""
+
+FUTILE_FAILURES = 8
+"""Failures in a row, each right after the connection was made again: it is not the connection then."""
+
+
+class Outages:
+    """Decides about errors of the log and of questions to the source.
+
+    Args:
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._backoff = Backoff(Random())
+        self._connected_at: float | None = None
+        self._futile = 0
+        self._since: float | None = None
+
+    def failed(self, error: SourceError) -> float:
+        """Tells of the error; how many seconds to wait before connecting anew.
+
+        Raises:
+            SourceError: ``error``, when connecting anew cannot help.
+        """
+        if isinstance(error, LostPosition) or error.entry.policy is not Policy.RETRY:
+            raise error
+        now = self._clock()
+        if self._connected_at is not None:
+            self._futile = 0 if now - self._connected_at >= SOUND_SECONDS else self._futile + 1
+            self._connected_at = None
+            if self._futile >= FUTILE_FAILURES:
+                raise error
+        if self._since is None:
+            self._since = now
+        wait = self._backoff.failed()
+        logger.warning(
+            "%s; connecting anew in %.1f s",
+            error.message,
+            wait,
+            extra={"code": error.code, "away_seconds": round(now - self._since, 1)},
+        )
+        return wait
+
+    @property
+    def away_seconds(self) -> float:
+        """How long the present outage has lasted; 0 while there is none."""
+        return 0.0 if self._since is None else self._clock() - self._since
+
+    def connected(self) -> None:
+        """There is a connection again."""
+        now = self._clock()
+        if self._since is not None:
+            logger.info("connected again after %.1f s", now - self._since)
+        self._since = None
+        self._connected_at = now
+
+    def progressed(self) -> None:
+        """Something came of the log: the waits begin from the shortest again."""
+        self._backoff.reset()
+
+
+class Attempt(Generic[T]):
+    """Connecting anew, in a thread: how long that takes is for the network to say, and stdin is answered meanwhile.
+
+    An attempt that nobody waits for any more does not keep the process from ending.
+
+    Args:
+        connect: Makes the connections.
+
+    Attributes:
+        descriptor: Becomes readable when the attempt is over.
+    """
+
+    def __init__(self, connect: Callable[[], T]) -> None:
+        self._connect = connect
+        self._ended = Wakeup()
+        self._outcome: Future[T] = Future()
+        self.descriptor = self._ended.descriptor
+        self._thread = threading.Thread(target=self._run, name="connecting", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return self._outcome.done()
+
+    def result(self) -> T:
+        """What ``connect`` gave, once it is over. Raises what that raised."""
+        self._thread.join()
+        self._ended.close()
+        return self._outcome.result()
+
+    def _run(self) -> None:
+        try:
+            self._outcome.set_result(self._connect())
+        except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
+            self._outcome.set_exception(error)
+        self._ended.set()

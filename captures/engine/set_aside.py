@@ -1,0 +1,209 @@
+"""Tables that are set aside: nothing more of them is captured, and all others go on.
+
+Whoever finds that a table cannot be captured says so: the log, a chunk, the watch of the catalog, the source when it
+opens. What follows is decided here, by one rule for a session that begins and one that runs. A table that is away gets
+``GRACE_SECONDS`` to come back, as a swap by rename takes a moment; a value that cannot be captured gets none. From then
+on the log leaves the table out, and the state keeps it with its error. It is looked at now and then, and on command,
+and comes back when it can be captured: where it stood, if it is the same table and no change of it was passed over, and
+otherwise emptied downstream and read again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from captures.contract.errors import UnfitValues
+from captures.contract.source import Source
+from captures.engine import set_aside_record as timing
+from captures.engine.set_aside_record import Aside
+from captures.scheduling.table_backfill import TableBackfill
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 3.0
+"""How often it is looked whether a table can be captured again."""
+
+GRACE_LOOK_SECONDS = 0.5
+"""And while it has its grace."""
+
+LOOKS = 10
+"""Tables that are looked at in one turn: each look is a few questions to the server, and the log waits meanwhile."""
+
+
+class Asides:
+    """Sets tables aside, and takes them back.
+
+    Args:
+        source: The opened database.
+        tables: The backfills of all tables.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(self, source: Source, tables: Sequence[TableBackfill], clock: Callable[[], float]) -> None:
+        self._source = source
+        self._tables = tables
+        self._clock = clock
+        self._next = 0
+        self._changed = False
+
+    @property
+    def settled(self) -> bool:
+        """No table is waited for: each is captured, or set aside for good."""
+        return all(table.aside is None or table.aside.settled for table in self._tables)
+
+    def changed(self) -> bool:
+        """Whether the state is another one since this was asked last."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def begin(self, since: str) -> None:
+        """The session begins at ``since`` of the log: tables that it cannot capture are left out from there on."""
+        for table in self._tables:
+            if table.aside is not None and not table.aside.since:
+                table.aside.since = since
+                self._tell_away(table, table.aside)
+
+    def away(self, errors: Mapping[int, SourceError], since: str) -> None:
+        """Tables that cannot be captured as they are: they have a moment to become what can.
+
+        Args:
+            since: How far the log was read.
+        """
+        for binding, error in errors.items():
+            table = self._tables[binding]
+            if isinstance(error, UnfitValues):
+                self.set_aside({binding: error}, since, passed=False)
+            elif table.aside is None:
+                table.aside = Aside(error, self._clock() + timing.GRACE_SECONDS)
+                self._tell_away(table, table.aside)
+
+    def set_aside(self, errors: Mapping[int, SourceError], since: str, *, passed: bool = True) -> None:
+        """Tables that are left out from ``since`` of the log on.
+
+        Args:
+            passed: The log has left something out already.
+        """
+        for binding, error in errors.items():
+            table, values = self._tables[binding], isinstance(error, UnfitValues)
+            if table.aside is None:
+                table.aside = Aside(error, self._clock() + (0.0 if values else timing.GRACE_SECONDS))
+                if not values:
+                    self._tell_away(table, table.aside)
+            aside = table.aside
+            aside.error = error
+            if values:
+                aside.settles_at, aside.policy = 0.0, table.table.policy
+            self._leave_out(table, aside, since)
+            aside.passed |= passed
+
+    def passed(self, bindings: Iterable[int]) -> None:
+        """The log had changes of these tables, which were passed over."""
+        for binding in bindings:
+            aside = self._tables[binding].aside
+            if aside is not None and not aside.passed:
+                aside.passed = self._changed = True
+
+    def withheld(self, bindings: set[int]) -> set[int]:
+        """Those of ``bindings`` that are left out: where they are to be emptied, that is done once they are back."""
+        left_out = {binding for binding in bindings if self._tables[binding].left_out}
+        self.passed(left_out)
+        return left_out
+
+    def attend(self, position: int) -> list[int]:
+        """Looks after the tables that are not captured, between transactions, with the log read to ``position``.
+
+        Returns:
+            Those that are captured again. Their schemas are to be announced.
+
+        Raises:
+            SourceError: The source cannot be asked.
+        """
+        now = self._clock()
+        back = []
+        for table in self._due(now):
+            aside = table.aside
+            assert aside is not None
+            aside.look_at = now + (LOOK_SECONDS if aside.settled else GRACE_LOOK_SECONDS)
+            if not aside.left_out:
+                self._look(table, aside, position, now)
+            elif aside.policy is not None and not aside.asked and aside.policy == table.table.policy:
+                self._settle(table, aside, now)
+            elif self._regain(table, aside, position, now):
+                back.append(table.table.binding)
+        return back
+
+    def _due(self, now: float) -> list[TableBackfill]:
+        """Some of those to be looked at, all of them in turn."""
+        due = [table for table in self._tables if table.aside is not None and now >= table.aside.look_at]
+        later = [table for table in due if table.table.binding >= self._next]
+        chosen = [*later, *(table for table in due if table.table.binding < self._next)][:LOOKS]
+        if chosen:
+            self._next = chosen[-1].table.binding + 1
+        return chosen
+
+    def _look(self, table: TableBackfill, aside: Aside, position: int, now: float) -> None:
+        """Its log is followed still: either nothing has happened, or it is left out now."""
+        error = self._source.unfit(table.table.binding)
+        if error is None:
+            table.aside = None
+            table.not_before = 0.0
+            return
+        aside.error = error
+        if now >= aside.settles_at:
+            self._leave_out(table, aside, self._source.format_position(position))
+            self._settle(table, aside, now)
+
+    def _regain(self, table: TableBackfill, aside: Aside, position: int, now: float) -> bool:
+        binding = table.table.binding
+        regained = self._source.regain(binding, position, asked=aside.asked)
+        if regained is None:
+            return False  # The log has to be read to where the table is what it is now.
+        if isinstance(regained, SourceError):
+            aside.error, aside.asked = regained, False
+            self._settle(table, aside, now)
+            return False
+        fresh = self._source.tables[binding]
+        same = not aside.passed and aside.policy is None and regained.same
+        same = same and fresh.is_still(aside.kept.get("identity"))
+        if not same and fresh.scan == "none":
+            logger.warning("%s is captured from its log only: what changed meanwhile is lost", fresh.name)
+            same = True
+        how = "goes on where it stood" if same else "is emptied and read again"
+        logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": aside.since})
+        table.come_back(fresh, aside.kept if same else None)
+        self._changed = True
+        return True
+
+    def _leave_out(self, table: TableBackfill, aside: Aside, since: str) -> None:
+        if aside.left_out:
+            return
+        table.put_off_all(0.0)
+        aside.kept, aside.since, aside.left_out = table.to_state(), since, True
+        self._source.leave_out(table.table.binding, table.table.identity)
+        self._changed = True
+
+    @staticmethod
+    def _settle(table: TableBackfill, aside: Aside, now: float) -> None:
+        if aside.settled or now < aside.settles_at:
+            return
+        aside.settled = True
+        then = "once that is mended" if aside.policy is None else "with another policy, or on `tidemark resume`"
+        logger.warning(
+            "%s; %s is set aside: nothing more of it is captured, the other tables go on. It comes back %s",
+            aside.error.message,
+            table.table.name,
+            then,
+            extra={"code": aside.error.code, "remedy": aside.error.remedy},
+        )
+
+    @staticmethod
+    def _tell_away(table: TableBackfill, aside: Aside) -> None:
+        logger.warning(
+            "%s; unless that is mended within %.0f s, %s is set aside and the other tables go on",
+            aside.error.message,
+            timing.GRACE_SECONDS,
+            table.table.name,
+            extra={"code": aside.error.code, "remedy": aside.error.remedy},
+        )

@@ -1,0 +1,181 @@
+"""The connector's state: what a checkpoint holds, and what a session starts from.
+
+::
+
+    {"cursor": "0/1950A28",                    the log has been emitted up to here
+     "source": {"system": "7412…", …},         which server that is a position of, and what its tables were
+     "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
+     "hidden_until": 751,                      where those are many, a barrier behind which all of them are visible
+     "control": 7,                             the last command that was handled
+     "taken_out": ["public%2Fold"],            tables that are bound no more: one that is again is emptied first
+     "bindings": {"public%2Fusers": {          by stateKey
+         "identity": "16402 id",               the table and its key: with others it is read anew
+         "barrier": 751,                       no chunk before all transactions below this are over
+         "base": 751,                          without a key: what was written since comes from the log
+         "log_only": true,                     it is not scanned
+         "begun": true,                        the begin of its backfill was announced, and the end was not
+         "paused": true,                       by command
+         "priority": [5, 0],                   by command, and the configured one that it takes the place of
+         "failed": {"code": "TM-…", "text": …}, why the table was left alone
+         "bad": {"null": 3},                   bad values so far, by the policy that was followed
+         "aside": {"code": "TM-…", "text": …,  why nothing of it is captured; the rest is as it was then
+                   "since": "0/1950A28",       from there on
+                   "passed": true,             changes of it were passed over: it is to be read again
+                   "policy": "…"},             of its values, where it is they that could not be captured
+         "layout": "…",                        what its rows look like from here on, where the log does not say it
+         "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from backfill.fence import TransactionId
+from captures.contract.chunk import Barrier
+from protocol.errors import ProtocolError
+from protocol.messages import ConnectorState, JsonObject
+from protocol.state import difference, merge_patch
+
+
+class _StoredAside(BaseModel):
+    model_config = ConfigDict(strict=True)
+    code: str
+    text: str
+    since: str
+    remedy: str | None = None
+    passed: bool | None = None
+    policy: str | None = None
+
+
+class _StoredBinding(BaseModel):
+    model_config = ConfigDict(strict=True)
+    identity: str | None = None
+    barrier: Barrier | None = None
+    base: Barrier | None = None
+    log_only: bool | None = None
+    begun: bool | None = None
+    paused: bool | None = None
+    priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    failed: JsonObject | None = None
+    bad: dict[str, int] | None = None
+    aside: _StoredAside | None = None
+    layout: str | None = None
+    scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True)
+    cursor: str | None = None
+    source: JsonObject | None = None
+    hidden: list[TransactionId] | None = None
+    hidden_until: Barrier | None = None
+    control: int | None = None
+    taken_out: list[str] | None = None
+    bindings: dict[str, _StoredBinding] | None = None
+
+
+class CaptureState:
+    """The state as of the last checkpoint, and the patch that the next one will carry.
+
+    Raises:
+        ProtocolError: ``TM-PRO-003`` a member of the state is not what this connector writes.
+    """
+
+    def __init__(self, state: JsonObject) -> None:
+        try:
+            _Stored.model_validate(state)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))
+            raise ProtocolError(
+                "TM-PRO-003",
+                f"open.state: {wrong}",
+                remedy="Something other than this connector wrote the state. Restore it, or start a new change log.",
+            ) from None
+        self._stored: JsonObject = dict(state)
+
+    @property
+    def cursor(self) -> str | None:
+        return self._stored.get("cursor")
+
+    @property
+    def source(self) -> JsonObject | None:
+        return self._stored.get("source")
+
+    @property
+    def hidden(self) -> list[TransactionId]:
+        return list(self._stored.get("hidden") or [])
+
+    @property
+    def hidden_until(self) -> Barrier | None:
+        return self._stored.get("hidden_until")
+
+    @property
+    def control(self) -> int:
+        return int(self._stored.get("control") or 0)
+
+    def was_taken_out(self, state_key: str) -> bool:
+        """Whether a table was captured once, and then not: downstream has rows of it that may be gone by now."""
+        return self.binding(state_key) is None and state_key in (self._stored.get("taken_out") or ())
+
+    def taken_out_of(self, bound: Set[str]) -> list[str]:
+        """Those that were captured once, of which none is in ``bound``."""
+        known = {*(self._stored.get("taken_out") or ()), *(self._stored.get("bindings") or {})}
+        return sorted(known - bound)
+
+    def binding(self, state_key: str) -> JsonObject | None:
+        return (self._stored.get("bindings") or {}).get(state_key)
+
+    def advance(
+        self,
+        cursor: str,
+        source: JsonObject,
+        hidden: list[TransactionId],
+        bindings: dict[str, JsonObject],
+        control: int = 0,
+        hidden_until: Barrier | None = None,
+        *,
+        taken_out: Sequence[str] = (),
+    ) -> ConnectorState | None:
+        """The change from the last checkpoint to this state, None when there is none.
+
+        ``bindings`` holds them all, and nowhere a null: in a patch it would remove something.
+        """
+        new: JsonObject = {"cursor": cursor, "source": _without_nulls(source)}
+        if hidden:
+            new["hidden"] = hidden
+        if hidden_until is not None:
+            new["hidden_until"] = hidden_until
+        if control:
+            new["control"] = control
+        if taken_out:
+            new["taken_out"] = list(taken_out)
+        old = {name: value for name, value in self._stored.items() if name != "bindings"}
+        patch = difference(old, new) or {}
+        if changed := self._changed(bindings):
+            patch["bindings"] = changed
+        if not patch:
+            return None
+        self._stored = merge_patch(self._stored, patch)
+        return ConnectorState(updated=patch, merge_patch=True)
+
+    def _changed(self, bindings: dict[str, JsonObject]) -> JsonObject:
+        stored: JsonObject = self._stored.get("bindings") or {}
+        # A table that is bound again later starts anew, because its log was not read in between: it is forgotten.
+        changed: JsonObject = {state_key: None for state_key in stored if state_key not in bindings}
+        for state_key, state in bindings.items():
+            # Most tables are as they were, and there may be many.
+            if (old := stored.get(state_key)) != state:
+                changed[state_key] = state if old is None else difference(old, state)
+        return changed
+
+
+def _without_nulls(state: JsonObject) -> JsonObject:
+    """Without members that are null: in a patch they would remove something, and so they say the same as none."""
+    return {
+        name: _without_nulls(value) if isinstance(value, dict) else value
+        for name, value in state.items()
+        if value is not None
+    }

@@ -1,0 +1,257 @@
+"""What a snapshot sees of the log, and where the log ends: by GTIDs, by positions, or by a row of our own.
+
+See docs/backfill.md for why each of these is right. A transaction's id, as the log gives it and fences know it:
+
+- MySQL with GTIDs: its GTID;
+- MySQL without: the position after its commit, an integer;
+- MariaDB: ``transaction_id`` of its GTID, that position, and the xid of the prepared transaction that it commits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from backfill.fence import TransactionId
+from captures.mysql.chunks.row_decoder import quoted_name
+from captures.mysql.config import EndpointConfig
+from captures.mysql.log.connection import server_name
+from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from captures.mysql.log.position import position
+from captures.mysql.server.session import Session
+from captures.mysql.server.xa_recover import prepared_xids
+from protocol.errors import SourceError
+
+_SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+
+
+def transaction_id(gtid: str, server: str, end: int, xid: str = "") -> str:
+    """The id of a transaction of MariaDB.
+
+    The position says exactly whether a snapshot sees it, and means something on one server only; on another one, after
+    a failover, its GTID has to do.
+
+    Args:
+        gtid: ``domain-server-number``.
+        server: ``server_name`` of the one whose log was read.
+        end: The position after its commit in that log.
+        xid: Of the prepared transaction that it commits, as ``captures.mysql.log.events.xa_id`` writes it.
+    """
+    return f"{gtid}@{server}:{end}@{xid}" if xid else f"{gtid}@{server}:{end}"
+
+
+@dataclass(frozen=True, slots=True)
+class GtidFence:
+    """MySQL: GTIDs get into ``gtid_executed`` after InnoDB has committed, so what was in it before is visible."""
+
+    executed: MysqlGtids
+    high: int
+
+    def hides(self, txn: TransactionId) -> bool:
+        return str(txn) not in self.executed
+
+
+@dataclass(frozen=True, slots=True)
+class PositionFence:
+    """Everything up to a position is visible, but for prepared transactions that were being committed.
+
+    Attributes:
+        visible: That position.
+        high: See ``backfill.fence.Fence``.
+        server: ``server_name`` of this one; empty where positions are not given together with GTIDs.
+        gtids: MariaDB: a position by GTIDs that is visible too, for transactions that another server's log gave.
+        settled: MariaDB: where the log ended before ``prepared`` was asked for.
+        prepared: MariaDB: the xids that XA RECOVER listed then, before the snapshot was opened. A prepared transaction
+            whose commit the log had before, and that is not among them, is visible.
+    """
+
+    visible: int
+    high: int
+    server: str = ""
+    gtids: MariadbGtids | None = None
+    settled: int = 0
+    prepared: frozenset[str] = frozenset()
+
+    def hides(self, txn: TransactionId) -> bool:
+        gtid, at, place = str(txn).partition("@")
+        if not at:
+            return int(gtid) > self.visible
+        place, _, xid = place.partition("@")
+        server, _, end = place.rpartition(":")
+        if server == self.server:
+            return not self.shows(int(end), xid)
+        return self.gtids is None or gtid not in self.gtids or xid in self.prepared
+
+    def shows(self, end: int, xid: str = "") -> bool:
+        """Whether the snapshot shows the transaction whose commit this server's log has up to ``end``."""
+        return end <= self.visible and not (xid and self._in_doubt(end, xid))
+
+    def _in_doubt(self, end: int, xid: str) -> bool:
+        return end > self.settled or xid in self.prepared
+
+
+@dataclass(frozen=True, slots=True)
+class NothingCertain:
+    """Tables without transactions: rows are visible one by one, and get into the log later."""
+
+    high: int
+
+    def hides(self, txn: TransactionId) -> bool:
+        return True
+
+
+ServerFence = GtidFence | PositionFence
+
+
+class FenceTaker(Protocol):
+    """Opens snapshots on a session."""
+
+    def open(self) -> ServerFence:
+        """Begins a transaction with a snapshot; what it sees. Raises pymysql.Error."""
+
+    def logged(self) -> list[str]:
+        """Ids that fences hide as long as something is hidden that is in the log now. Raises pymysql.Error."""
+
+
+class MariadbFences:
+    """The server says at which commit the snapshot was taken (``binlog_snapshot_file`` and ``_position``), exactly.
+
+    But for XA COMMIT: it is in the log, and the snapshot's position is past it, before its engines commit, which takes
+    them a second where there is a full-text index. XA RECOVER lists its xid until they have.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._server = server_name(session)
+
+    def open(self) -> PositionFence:
+        # In this order: see docs/backfill.md.
+        gtids = MariadbGtids(str(self._session.value("SELECT @@gtid_binlog_pos") or ""))
+        logged = end_of_log(self._session)
+        prepared = prepared_xids(self._session)
+        self._session.rows(_SNAPSHOT)
+        found = {
+            str(name).lower(): str(value) for name, value in self._session.rows("SHOW STATUS LIKE 'binlog_snapshot_%'")
+        }
+        visible = position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+        # A transaction is in gtid_binlog_pos before it is visible: only if the snapshot is past it, all of it is.
+        return PositionFence(visible, visible, self._server, gtids if visible >= logged else None, logged, prepared)
+
+    def logged(self) -> list[str]:
+        gtids = str(self._session.value("SELECT @@gtid_binlog_pos") or "")
+        end = end_of_log(self._session)
+        return [transaction_id(gtid, self._server, end) for gtid in gtids.split(",") if gtid]
+
+
+class MysqlGtidFences:
+    """``gtid_executed`` is read before the snapshot is opened, the position after."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def open(self) -> GtidFence:
+        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
+        self._session.rows(_SNAPSHOT)
+        return GtidFence(executed, end_of_log(self._session))
+
+    def logged(self) -> list[str]:
+        return []  # A log is read from what is visible on: see captures.mysql.log.resumption.
+
+
+class WatermarkFences:
+    """A row is written between reading the log's end and opening the snapshot.
+
+    MySQL commits in the engines in the order of the binlog (``binlog_order_commits``), so once ours is over, everything
+    that the log had before it is visible.
+
+    Args:
+        table: Schema and name of the table that is ours.
+    """
+
+    def __init__(self, session: Session, table: tuple[str, str]) -> None:
+        self._session = session
+        self._table = ".".join(map(quoted_name, table))
+
+    def open(self) -> PositionFence:
+        logged = end_of_log(self._session)
+        self._session.rows(
+            f"INSERT INTO {self._table} (id, n) VALUES (CONNECTION_ID() % 64, 1) ON DUPLICATE KEY UPDATE n = n + 1"
+        )
+        self._session.rows(_SNAPSHOT)
+        return PositionFence(logged, end_of_log(self._session))
+
+    def logged(self) -> list[str]:
+        return [str(end_of_log(self._session))]
+
+
+class UncertainSnapshots:
+    """Snapshots for a plan, which looks at no log: nothing is written for them, nor known of what they see."""
+
+    def __init__(self, session: Session) -> None:
+        session.rows("SET SESSION TRANSACTION READ ONLY")
+        self._session = session
+
+    def open(self) -> PositionFence:
+        self._session.rows(_SNAPSHOT)
+        return PositionFence(0, end_of_log(self._session))
+
+    def logged(self) -> list[str]:
+        return [str(end_of_log(self._session))]
+
+
+def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:
+    """How snapshots are opened on this server; with ``only_reads`` for a plan, for which nothing is written.
+
+    Raises:
+        SourceError: ``TM-MY-011`` MySQL without GTIDs, and no watermark table in the configuration.
+        pymysql.Error: The server refuses, or the connection is lost.
+    """
+    if only_reads:
+        return UncertainSnapshots(session)
+    if session.mariadb:
+        return MariadbFences(session)
+    if has_gtids(session):
+        return MysqlGtidFences(session)
+    if config.watermark_path is None:
+        raise SourceError(
+            "TM-MY-011",
+            f"GTIDs are off at {config.where}, and no watermark_table is configured",
+            remedy="Switch GTIDs on (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table`.",
+        )
+    return WatermarkFences(session, config.watermark_path)
+
+
+def has_gtids(session: Session) -> bool:
+    """Whether every transaction of a MySQL server has a GTID."""
+    return session.variable("gtid_mode") == "ON"
+
+
+def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
+    """Makes the watermark table where it is needed and there is none; whether it did. Raises pymysql.Error."""
+    path = config.watermark_path
+    if path is None or session.mariadb or has_gtids(session):
+        return False
+    if session.value("SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path):
+        return False
+    session.rows(create_watermark_table(path))
+    return True
+
+
+def create_watermark_table(table: tuple[str, str]) -> str:
+    """The statement that makes the watermark table where there is none."""
+    name = ".".join(map(quoted_name, table))
+    return f"CREATE TABLE IF NOT EXISTS {name} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
+
+
+def log_file_and_offset(session: Session) -> tuple[str, int]:
+    """The binlog's end. Raises SourceError ``TM-MY-005`` when the binlog is off, pymysql.Error."""
+    modern = not session.mariadb and session.version >= (8, 2, 0)
+    rows = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not rows:
+        raise SourceError("TM-MY-005", "the server writes no binary log")
+    return str(rows[0][0]), int(rows[0][1])
+
+
+def end_of_log(session: Session) -> int:
+    """The binlog's end as a position. Raises as ``log_file_and_offset``."""
+    return position(*log_file_and_offset(session))

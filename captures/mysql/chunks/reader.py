@@ -1,0 +1,218 @@
+"""Reads chunks: a SELECT of a key range inside one short transaction with a consistent snapshot, with its fence."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import pymysql
+
+from backfill.keys import Key
+from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
+from captures.mysql.chunks.result_rows import stream
+from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
+from captures.mysql.chunks.scan_target import ScanTarget
+from captures.mysql.config import EndpointConfig
+from captures.mysql.server.session import Session, asking, connect, error_of, query_failure
+from captures.mysql.tables.catalog import read_tables
+from captures.mysql.tables.columns import reads_as
+from captures.tables.bad_values import BadCounts, Repairs
+from captures.tables.joined_rows import Packed
+from protocol.errors import SourceError
+
+CHUNK_BYTES = 16 * 1024 * 1024
+"""A chunk that grows over this is ended early: memory must not follow the width of rows."""
+
+STATEMENT_SECONDS = 30
+"""No statement of a chunk runs longer. What was read by then is a chunk."""
+
+_BROKEN_OFF = {1317, 1969, 3024}
+"""Errors that end a query which took too long, by its limit or because somebody killed it."""
+
+
+class _DecodedRows:
+    """Rows that come a block at a time."""
+
+    def __init__(self, decode: ChunkDecoder, first: int = 0) -> None:
+        self._decode = decode
+        self._first = first
+        self._keys = Packed(KEY_MARK)
+        self._tails = Packed(TAIL_MARK)
+
+    @property
+    def size(self) -> int:
+        return self._tails.size
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def take(self, block: list[bytes]) -> None:
+        tails, keys = self._decode(block, self._first + len(self))
+        self._tails.add(tails)
+        self._keys.add(keys)
+
+    def rows(self) -> Rows:
+        return Rows(self._keys, self._tails)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """What a chunk's scan brought; as in ``captures.contract.chunk.Chunk``."""
+
+    rows: Rows
+    end: bool
+    cursor: Key | None = None
+    scanned: int = 0
+
+
+class SelectChunkReader:
+    """Reads chunks over one connection. See ``captures.scheduling.reader_process.TableReader``."""
+
+    def __init__(self, config: EndpointConfig, *, only_reads: bool = False) -> None:
+        self._config = config
+        self._only_reads = only_reads
+        self._bad: BadCounts = Counter()
+        self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
+        self._row_bytes: dict[int, float] = {}
+        self._cancelled = False
+        self._connect()
+
+    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+        """Reads a chunk of ``target``; see ``captures.contract.chunk.ChunkReader``."""
+        started = time.monotonic()
+        self._cancelled = False
+        self._bad.clear()
+        try:
+            snapshot = self._fences.open()
+            self._session.rows(target.touch())
+            check_shape(self._session, target)
+            # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that
+            # is not found counts as deleted, so they are never ended early.
+            rereads = self._decoded(target)
+            if request.rereads:
+                self._select(target.rows(request.rereads), rereads, whole=True)
+            nothing = self._decoded(target).rows()
+            scan = self._scan(request, target, len(rereads)) if request.scan else _Scan(nothing, end=False)
+            if self._session.connection.open:
+                self._session.rows("ROLLBACK")
+            else:
+                self._connect()
+            fence = snapshot if target.table.transactional else NothingCertain(end_of_log(self._session))
+        except (pymysql.Error, OSError) as error:
+            raise query_failure(error, f"reading a chunk of {target.name}") from None
+        return Chunk(
+            request=request,
+            fence=fence,
+            rows=scan.rows,
+            end=scan.end,
+            rereads=rereads.rows(),
+            seconds=time.monotonic() - started,
+            cursor=scan.cursor,
+            scanned=scan.scanned,
+            bad=self._bad.copy(),
+        )
+
+    def cancel(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        self._cancelled = True
+        thread = self._session.connection.thread_id()
+        # Where it does not arrive the read ends by its own limit.
+        with contextlib.suppress(SourceError, pymysql.Error), contextlib.closing(connect(self._config)) as other:
+            other.rows(f"KILL QUERY {thread}")
+
+    def close(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        self._session.close()
+
+    def _connect(self) -> None:
+        self._session = connect(self._config)
+        with asking("preparing a chunk reader"):
+            self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
+            limit = (
+                f"max_statement_time = {STATEMENT_SECONDS}"
+                if self._session.mariadb
+                else f"max_execution_time = {STATEMENT_SECONDS * 1000}"
+            )
+            self._session.rows(f"SET SESSION {limit}")
+
+    def _scan(self, request: ChunkRequest, target: ScanTarget, first: int) -> _Scan:
+        cursor, until, where = request.cursor, request.until, request.where
+        limit = self._limit(request)
+        conditional = bool(target.where or where)
+        bound = None
+        if conditional:
+            # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
+            bound = self._bound(target, cursor, until, limit)
+            query = target.scan(cursor, until if bound is None else bound, where, None)
+        else:
+            query = target.scan(cursor, until, where, limit)
+        found = self._decoded(target, first)
+        whole = self._select(query, found)
+        rows = found.rows()
+        if len(rows):
+            self._row_bytes[request.binding] = rows.size / len(rows)
+        if bound is not None:
+            return _Scan(rows, end=False, cursor=bound if whole else None, scanned=limit if whole else len(rows))
+        return _Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
+
+    def _bound(self, target: ScanTarget, cursor: Key | None, until: Key | None, rows: int) -> Key | None:
+        found = _DecodedRows(self._decoder(target)[2])
+        self._select(target.bound(cursor, until, rows), found, whole=True)
+        return found.rows().keys[0] if len(found) else None
+
+    def _decoded(self, target: ScanTarget, first: int = 0) -> _DecodedRows:
+        """Takes rows, which are numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
+        return _DecodedRows(self._decoder(target)[1], first)
+
+    def _decoder(self, target: ScanTarget) -> tuple[ScanTarget, ChunkDecoder, ChunkDecoder]:
+        """The target with decoders of its rows and of its keys."""
+        known = self._decoders.get(target.name)
+        if known is None or known[0] != target:
+            rows = compile_chunk_decoder(
+                target.columns,
+                target.key_names,
+                table=target.name,
+                tinyint1_as_bool=target.tinyint1_as_bool,
+                repairs=Repairs(target.name, self._bad),
+            )
+            keys = compile_chunk_decoder(target.key, target.key_names, table=target.name)
+            known = self._decoders[target.name] = target, rows, keys
+        return known
+
+    def _limit(self, request: ChunkRequest) -> int:
+        """As many rows as probably fit, so that wide ones seldom cost the connection."""
+        width = self._row_bytes.get(request.binding)
+        return request.limit if width is None else max(1, min(request.limit, int(CHUNK_BYTES / width)))
+
+    def _select(self, query: str, found: _DecodedRows, *, whole: bool = False) -> bool:
+        """Takes the rows of ``query``; False when it ended early, by us for its size or by the server for its time.
+
+        Args:
+            whole: All rows are needed, however many: raises instead.
+        """
+        try:
+            for block in stream(self._session.connection, query):
+                found.take(block)
+                if found.size > CHUNK_BYTES and not whole:
+                    self._session.close()
+                    return False
+        except pymysql.Error as error:
+            if whole or not len(found) or self._cancelled or error_of(error)[0] not in _BROKEN_OFF:
+                raise
+            return False
+        return True
+
+
+def check_shape(session: Session, target: ScanTarget) -> None:
+    """The table stays as it is now; the decoder is for what the log, or the catalog, showed last.
+
+    Raises:
+        SourceError: ``TM-MY-030`` the table has other columns.
+        pymysql.Error: The server refuses.
+    """
+    found = read_tables(session, [target.table.path])
+    if not found or not reads_as(found[0].columns, target.table.columns):
+        raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")

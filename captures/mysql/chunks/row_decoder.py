@@ -1,0 +1,361 @@
+"""Decodes rows of the text protocol (MySQL internals, "Text Resultset Row"): every value a length and its text.
+
+The decoder is generated, one per table version, so that nothing is decided per value. The source is built from the
+columns' places and forms, and the texts that a document needs, each character of which is escaped that could mean
+anything (see ``captures.tables.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
+``captures.mysql.values.json_values``), and ``m3`` its JSON with its name, as a member of an object, with a comma in
+front.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from captures.mysql.tables.columns import Column
+from captures.mysql.values import json_values as values
+from captures.mysql.values.calendar_days import CALENDAR
+from captures.mysql.values.charsets import HALVES, joined_halves
+from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
+from captures.tables.source_literals import literal, quoted
+from protocol.errors import SourceError
+
+ChunkDecoder = Callable[[Sequence[bytes], int], tuple[list[bytes], list[bytes]]]
+"""Payloads of row packets, and the number of the first row in its chunk, to the rows' tails and keys.
+
+A tail is what follows the beginning of ``cursor`` in a line, ``0000000"}},"id":1,"name":"a"}}}`` and a newline.
+A key is the texts of the key columns joined by NUL, the same as the log's. Raises BadValues, and SourceError
+``TM-MY-030``.
+"""
+
+MISFITS = (ValueError, LookupError, struct.error)
+"""What conversions raise when a text is not as it must be. They may hold values: never chain them."""
+
+_NUMBER = '{number:07}"}}'
+"""The inside of an f-string: the number of a row, and the end of ``source``."""
+
+_END = "}}}\n"
+_NULL = 251
+
+# The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
+_INLINE: dict[Form, str] = {
+    Form.INTEGER: "{%s}",
+    **dict.fromkeys((Form.DECIMAL, Form.TIME), '"{%s}"'),
+    Form.STRING: "{string(%s)}",
+    Form.DATE: '"{CALENDAR[%s]}"',
+    Form.DATETIME: '"{CALENDAR[%s[:10]]}T{%s[11:]}"',
+    Form.TIMESTAMP: '"{CALENDAR[%s[:10]]}T{%s[11:]}Z"',
+}
+
+# The same where the column is text.
+_INLINE_TEXT: dict[Form, str] = {
+    **_INLINE,
+    Form.DATE: '"{%s}"',
+    Form.DATETIME: '"{%s[:10]}T{%s[11:]}"',
+    Form.TIMESTAMP: '"{%s[:10]}T{%s[11:]}Z"',
+    Form.JSON: "{string(%s)}",
+}
+
+_SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
+"""Texts of these have fewer than 251 bytes, so that their length is one byte."""
+
+_KEYS: dict[KeyForm, str] = {
+    KeyForm.PLAIN: "{v%d}",
+    KeyForm.TEXT: "{key_text(v%d)}",
+    **dict.fromkeys((KeyForm.NUMBER, KeyForm.CODED), "{v%d}"),
+    KeyForm.HEX: '{v%d.encode("latin-1").hex()}',
+    KeyForm.REAL: "{float(v%d)!r}",
+}
+
+
+_EXTRA = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))"}
+"""Keys that are not made of the text that the document has: selected besides."""
+
+
+def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
+    """The SQL expressions whose texts the decoder of these columns takes, in order."""
+    forms = [(quoted_name(column.name), key_form(column)) for column in _in_order(columns, key)]
+    extra = [_EXTRA[form].replace("%s", name) for name, form in forms if form in _EXTRA]
+    return [*map(_expression, columns), *extra]
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _expression(column: Column) -> str:
+    name = quoted_name(column.name)
+    if column.data_type == "bit":
+        return f"CAST({name} AS UNSIGNED)"
+    if column.data_type == "float" or (column.data_type == "double" and column.scale is not None):
+        # The server would print six digits of a float, or as many as were declared.
+        return f"{name} * 1e0"
+    if column.zerofill or column.data_type == "year":
+        return f"{name} + 0"
+    return name
+
+
+def _in_order(columns: Sequence[Column], key: Sequence[str]) -> list[Column]:
+    by_name = {column.name: column for column in columns}
+    return [by_name[name] for name in key]
+
+
+def compile_chunk_decoder(
+    columns: Sequence[Column],
+    key: Sequence[str],
+    *,
+    table: str = "",
+    tinyint1_as_bool: bool = False,
+    repairs: Repairs | None = None,
+    keys_only: bool = False,
+) -> ChunkDecoder:
+    """Generates the decoder of a table's chunks, whose queries select ``selected(columns, key)``.
+
+    Args:
+        columns: What documents have, in order. At least one: a tail needs a first member.
+        key: Names of the key columns, all among ``columns``.
+        table: ``schema.table``, for errors.
+        repairs: What is done with bad values; None where none can be: each of them is an error.
+        keys_only: Tails are of no interest: rows may be of any size.
+
+    Raises:
+        SourceError: ``TM-MY-031`` a column of a type that is not known.
+    """
+    if not columns:
+        raise ValueError("a chunk without columns has no tails")
+    forms = [_form(column, table, tinyint1_as_bool) for column in columns]
+    labels = [f",{values.string(name_text(column))}:" for column in columns]
+    labels[0] = f"}}{labels[0]}"
+    repaired = RepairedRows(columns, key, table, tinyint1_as_bool, repairs or Repairs(table))
+    namespace: dict[str, Any] = {
+        "CALENDAR": CALENDAR,
+        "string": values.string,
+        "key_text": key_text,
+        "length": _length,
+        "MISFITS": MISFITS,
+        "repaired": repaired.row,
+        "check": repaired.tails_as_they_are if keys_only else repaired.check,
+        **{
+            f"join{place}": joined_halves(column.charset, digits=keys_only)
+            for place, column in enumerate(columns)
+            if column.charset in HALVES
+        },
+        **{
+            f"convert{place}": column_conversion(column, of)
+            for place, (column, of) in enumerate(zip(columns, forms, strict=True))
+        },
+    }
+    body = [line for place, column in enumerate(columns) for line in _value(place, column, labels[place], forms[place])]
+    parts = []
+    extra = len(columns)
+    for column in _in_order(columns, key):
+        kind = key_form(column)
+        if kind is None:
+            raise SourceError("TM-MY-022", f"{table}: a column of type {column.data_type} cannot be part of a key")
+        place = columns.index(column)
+        if kind in _EXTRA:
+            body += ["n = row[p]", *_taken(f"v{extra}")]
+            place, extra = extra, extra + 1
+        parts.append(_KEYS[kind] % place)
+    members = "".join(f"{{m{place}}}" for place in range(len(columns)))
+    lines = [
+        "def decode(rows, first):",
+        "    tails = []",
+        "    keys = []",
+        "    for number, row in enumerate(rows, first):",
+        '        line = row.decode("latin-1")',
+        "        p = 0",
+        "        try:",
+        *(f"            {line}" for line in body),
+        "            if p != len(row):",
+        "                raise ValueError",
+        f"            tail = f'{_NUMBER}{members}{literal(_END)}'",
+        f"            key = {_joined(parts)}",
+        "        except MISFITS:",
+        "            tail, key = repaired(row, number)",
+        '        tails.append(tail.encode("latin-1"))',
+        '        keys.append(key.encode("latin-1"))',
+        "    return check(rows, tails, first), keys",
+    ]
+    source = "\n".join(lines) + "\n"
+    filename = f"<chunk decoder {zlib.crc32(source.encode()):08x}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - built from forms and places, see above
+    decode: ChunkDecoder = namespace["decode"]
+    return decode
+
+
+def name_text(column: Column) -> str:
+    """Its name as a byte text."""
+    return column.name.encode().decode("latin-1")
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """An expression that joins the key's parts by NUL."""
+    return " '\\0' ".join(f"f'{part}'" for part in parts) or "''"
+
+
+def _taken(variable: str) -> list[str]:
+    """The statements that take a text of any length ``n``, whose first byte was read."""
+    return [
+        "p += 1",
+        f"if n >= {_NULL}:",
+        "    n, p = length(row, n, p)",
+        "q = p + n",
+        f"{variable} = line[p:q]",
+        "p = q",
+    ]
+
+
+def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
+    """The statements that take a value's text from ``p`` on, and make its member."""
+    v = f"v{place}"
+    made = f"{{convert{place}({v})}}"
+    inline = _INLINE_TEXT if column.on_bad_value == "text" else _INLINE
+    if of in inline and not column.salt:
+        made = inline[of].replace("%s", v)
+    member = f"m{place} = f'{literal(label)}{made}'"
+    join = [f"{v} = join{place}({v})"] if column.charset in HALVES else []
+    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else [*_taken(v), *join]
+    if not column.nullable:
+        return ["n = row[p]", *take, member]
+    return [
+        "n = row[p]",
+        f"if n == {_NULL}:",
+        "    p += 1",
+        f"    m{place} = {quoted(f'{label}null')}",
+        "else:",
+        *(f"    {line}" for line in (*take, member)),
+    ]
+
+
+def _length(row: bytes, first: int, place: int) -> tuple[int, int]:
+    """A length of more than one byte, whose first byte was read, and where the text begins."""
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
+    if size is None:
+        raise ValueError("NULL where there can be none")
+    return int.from_bytes(row[place : place + size], "little"), place + size
+
+
+def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
+    of = form(column, tinyint1_as_bool=tinyint1_as_bool)
+    if of is None:
+        raise SourceError(
+            "TM-MY-031",
+            f"{table}: column {column.name} is of type {column.data_type}, which is not known here",
+            remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+        )
+    return of
+
+
+class RepairedRows:
+    """Rows of chunks with values that have no place in a document: what becomes of these.
+
+    Args:
+        columns: As of ``compile_chunk_decoder``; ``key``, ``table`` and ``tinyint1_as_bool`` likewise.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], key: Sequence[str], table: str, tinyint1_as_bool: bool, repairs: Repairs
+    ) -> None:
+        self._columns = [(name_text(column), column) for column in columns]
+        self._conversions = [column_conversion(column, _form(column, table, tinyint1_as_bool)) for column in columns]
+        self._texts = [replace(column, on_bad_value="text") for column in columns]
+        self._key = frozenset(key)
+        self._decode_key: ChunkDecoder | None = None
+        self._table = table
+        self._tinyint1_as_bool = tinyint1_as_bool
+        self._repairs = repairs
+        self._order = list(key)
+        self._bad_key: bytes | None = None
+
+    def _key_text(self, row: bytes) -> str:
+        """The key of a row, as it is."""
+        if self._decode_key is None:
+            self._decode_key = compile_chunk_decoder(
+                self._texts,
+                self._order,
+                table=self._table,
+                tinyint1_as_bool=self._tinyint1_as_bool,
+                keys_only=True,
+            )
+        return self._decode_key([row], 0)[1][0].decode("latin-1")
+
+    def row(self, row: bytes, number: int, limit: int | None = None) -> tuple[str, str]:
+        """The tail and the key of the row of that number. Raises SourceError ``TM-MY-030`` when it is not one."""
+        if limit is None and all(c.on_bad_value == "text" and c.charset not in HALVES for _, c in self._columns):
+            raise self._unfitting() from None
+        texts = self._split(row)
+        key = self._key_text(row)
+        stopped = len(self._repairs.stopped)
+        members = [self._member(place, text) if text is not None else "null" for place, text in enumerate(texts)]
+        if limit is not None:
+            self._shrink(members, limit)
+        if len(self._repairs.stopped) > stopped and self._bad_key is None:
+            self._bad_key = key.encode("latin-1")
+        labelled = (f",{values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True))
+        return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{_END}', key
+
+    @staticmethod
+    def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
+        """What takes the place of ``check`` where nobody wants them."""
+        return tails
+
+    def check(self, rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
+        """The tails, none of them too large for a line. Raises BadValues where a policy lets a value not through."""
+        for place, tail in enumerate(tails):
+            if len(tail) > ROW_LIMIT:
+                tails[place] = self.row(rows[place], first + place, ROW_LIMIT)[0].encode("latin-1")
+        key, self._bad_key = self._bad_key, None
+        self._repairs.check(key)
+        return tails
+
+    def _member(self, place: int, text: str) -> str:
+        try:
+            return self._conversions[place](text)
+        except MISFITS as error:
+            name, column = self._columns[place]
+            unfit = f"a value is not written as type {column.data_type} should be"
+            raw = joined_halves(column.charset, digits=True)(text) if column.charset in HALVES else text
+            settled = self._repairs.settle(name, column.on_bad_value, error, raw, unfit=unfit)
+        return "null" if settled is None else self._conversions[place](settled)
+
+    def _shrink(self, members: list[str], limit: int) -> None:
+        """Leaves out the largest values until there are no more than so many bytes, by their policies."""
+        left = sum(map(len, members))
+        for place in sorted(range(len(members)), key=lambda each: len(members[each]), reverse=True):
+            if left <= limit:
+                return
+            name, column = self._columns[place]
+            policy = "stop" if column.name in self._key else column.on_bad_value
+            self._repairs.settle(name, policy, BadValue(TOO_LARGE), members[place], unfit="")
+            left -= len(members[place])
+            members[place] = "null"
+
+    def _split(self, row: bytes) -> list[str | None]:
+        texts: list[str | None] = []
+        place = 0
+        for _ in self._columns:
+            if place >= len(row):
+                raise self._unfitting() from None
+            size, place = row[place], place + 1
+            if size == _NULL:
+                texts.append(None)
+                continue
+            if size > _NULL:
+                size, place = _length(row, size, place)
+            texts.append(row[place : place + size].decode("latin-1"))
+            place += size
+        return texts
+
+    def _unfitting(self) -> SourceError:
+        where = f"{self._table}: " if self._table else ""
+        return SourceError(
+            "TM-MY-030", f"{where}a row does not have the {len(self._columns)} columns that the table has"
+        )

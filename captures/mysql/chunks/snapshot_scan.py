@@ -1,0 +1,147 @@
+"""Reads a table without a key: all of its rows in one snapshot, by one query whose rows are taken a chunk at a time.
+
+Nothing tells such rows apart, so no query could go on where another one broke off. The transaction is open for as long
+as the whole scan takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import pymysql
+
+from backfill.keys import Key
+from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
+from captures.mysql.chunks.reader import CHUNK_BYTES, check_shape
+from captures.mysql.chunks.result_rows import stream
+from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
+from captures.mysql.chunks.scan_target import ScanTarget
+from captures.mysql.config import EndpointConfig
+from captures.mysql.server.session import Session, asking, connect, query_failure
+from captures.mysql.server.wire import break_off
+from captures.tables.bad_values import BadCounts, Repairs
+from captures.tables.joined_rows import Packed
+
+WRITE_SECONDS = 31_536_000
+"""How long the server waits for us to take rows (``net_write_timeout``): chunks may be held back. Its longest."""
+
+
+class SnapshotScan:
+    """One scan at a time, over a connection of its own. See ``captures.scheduling.reader_process.TableReader``.
+
+    A request that scans nothing opens the snapshot, and its chunk has the fence of it. The others take what comes next;
+    their cursor is how many rows were taken before. One that does not go on where the last one ended, because what that
+    took was of no use, or because the snapshot is gone, gets a chunk that is ``rewritten``: the scan begins again.
+    """
+
+    def __init__(self, config: EndpointConfig) -> None:
+        self._config = config
+        self._session: Session | None = None
+        self._tails: Iterator[list[bytes]] = iter(())
+        self._fence: ServerFence | None = None
+        self._given = 0
+        self._bad: BadCounts = Counter()
+
+    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        started = time.monotonic()
+        try:
+            if not request.scan:
+                return self._begun(request, target, started)
+            if self._fence is None or self._given != _given(request.cursor):
+                self._end()
+                return begin_again(request, started)
+            return self._next(request, self._fence, started)
+        except (pymysql.Error, OSError) as error:
+            self._end()
+            raise query_failure(error, f"reading {target.name} in one snapshot") from None
+        except BaseException:
+            self._end()
+            raise
+
+    def cancel(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``: nothing needs to end, as the end of the process ends it."""
+
+    def close(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        self._end()
+
+    def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:
+        self._end()
+        session = self._session = connect(self._config)
+        with asking("preparing a scan in one snapshot"):
+            # The log waits meanwhile. MySQL knows no shorter time than a second.
+            wait = 0 if session.mariadb else 1
+            session.rows(f"SET SESSION net_write_timeout = {WRITE_SECONDS}, lock_wait_timeout = {wait}")
+        self._fence = fence_taker(session, self._config).open()
+        session.rows(target.touch())
+        check_shape(session, target)
+        self._bad.clear()
+        decode = compile_chunk_decoder(
+            target.columns,
+            (),
+            table=target.name,
+            tinyint1_as_bool=target.tinyint1_as_bool,
+            repairs=Repairs(target.name, self._bad),
+        )
+        self._tails = _decoded(decode, stream(session.connection, target.everything()))
+        self._given = 0
+        nothing = Rows.of((), ())
+        return Chunk(request, self._fence, nothing, False, nothing, time.monotonic() - started)
+
+    def _next(self, request: ChunkRequest, fence: ServerFence, started: float) -> Chunk:
+        tails = Packed(TAIL_MARK)
+        end = False
+        while len(tails) < request.limit and tails.size < CHUNK_BYTES:
+            block = next(self._tails, None)
+            if block is None:
+                end = True
+                break
+            tails.add(block)
+        self._given += len(tails)
+        keys = Packed(KEY_MARK)
+        keys.add([b""] * len(tails))
+        if end:
+            self._end()
+        bad = self._bad.copy()
+        self._bad.clear()
+        return Chunk(
+            request=request,
+            fence=fence,
+            rows=Rows(keys, tails),
+            end=end,
+            rereads=Rows.of((), ()),
+            seconds=time.monotonic() - started,
+            cursor=b"%d" % self._given,
+            scanned=len(tails),
+            bad=bad,
+        )
+
+    def _end(self) -> None:
+        self._tails = iter(())
+        self._fence = None
+        if self._session is not None:
+            break_off(self._session.connection)  # There may be rows that nobody takes.
+            self._session = None
+
+
+def _decoded(decode: ChunkDecoder, blocks: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """The tails of a whole scan: its rows are numbered over all chunks."""
+    first = 0
+    for block in blocks:
+        yield decode(block, first)[0]
+        first += len(block)
+
+
+def _given(cursor: Key | None) -> int:
+    return 0 if cursor is None else int(cursor)
+
+
+def begin_again(request: ChunkRequest, started: float) -> Chunk:
+    """The chunk that says that the table is to be scanned from the start."""
+    nothing = Rows.of((), ())
+    seconds = time.monotonic() - started
+    return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)

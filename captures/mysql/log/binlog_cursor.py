@@ -1,0 +1,128 @@
+"""Where the log is read: the file and offset of the present event."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from captures.contract.errors import LostPosition
+from captures.mysql.log import events
+from captures.mysql.log.events import HEADER
+from captures.mysql.log.position import LastEvent, LogPosition, position
+from captures.mysql.rows.row_events import ROW_EVENTS
+from protocol.errors import SourceError
+
+_FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
+_WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
+
+
+_FIRST_EVENT = 4
+"""Where a file's first event begins, which says when it was made."""
+
+_UNCHANGING = 13
+"""Bytes of an event's header that are always the same: its place and its flags are not, as it is sent."""
+
+
+class LogPlace:
+    """The place of the event that was read last, on one connection.
+
+    Attributes:
+        file: Of the log; empty before the server has said it.
+        offset: Where in it the event ends.
+        event_start: Where it begins.
+        base: The file's begin, as ``captures.mysql.log.position.position`` has it.
+    """
+
+    def __init__(self, start: LogPosition) -> None:
+        self.file = start.file
+        self.offset = self.event_start = start.offset
+        self.base = position(start.file, 0)
+        # The server may send what lies before the place: its protocol has no room for large offsets.
+        self._passed_to = start.order if start.file and not start.gtids else 0
+        self._silence = (0, 0)
+        self._expected = None if start.gtids else start.last
+        self._created = 0
+        self._noted = b"", 0, 0
+
+    @property
+    def last(self) -> LastEvent:
+        """The event that was noted last."""
+        data, start, end = self._noted
+        if not data or self.event_start <= _FIRST_EVENT:
+            return LastEvent(0, 0, self._created)
+        view = memoryview(data)
+        checksum = crc32(view[start + HEADER : end], crc32(view[start : start + _UNCHANGING]))
+        return LastEvent(self.event_start, checksum, self._created)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.event_start}"
+
+    @property
+    def order(self) -> int:
+        """The event's end, as the engine knows it."""
+        return self.base + self.offset
+
+    def move(self, kind: int, size: int, log_position: int) -> bool:
+        """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset.
+
+        It is 0 for what is not in the log; and within transactions of MariaDB 11.4 and later, unless it has
+        ``binlog_legacy_event_pos``: those events follow one another, but for some that replicas are not sent.
+
+        Returns:
+            Whether it lies before the place that was asked for, and says nothing of its file: then it is passed over.
+        """
+        if log_position:
+            if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
+                return False  # the file's first event, sent again before one in its middle
+            self.offset += log_position - self.offset & 0xFFFFFFFF
+        elif kind in _WITHIN_TRANSACTIONS:
+            self.offset += size
+        else:
+            return False
+        self.event_start = self.offset - size
+        return self._passed_to > self.base + self.event_start and kind not in _FILE_EVENTS
+
+    def note(self, kind: int, data: bytes, start: int, end: int, *, passed: bool) -> None:
+        """An event, with its header at ``start`` of ``data``; ``passed`` over where it lies before the place that was
+        asked for. Raises LostPosition ``TM-MY-016`` when the one before that place is not what it was.
+        """
+        self._noted = data, start, end
+        expected = self._expected
+        if expected is None or not expected.start or kind in _FILE_EVENTS or self.event_start < expected.start:
+            return
+        self._expected = None
+        if not passed or self.last[:2] != expected[:2]:
+            raise self._another()
+
+    def created(self, timestamp: int) -> None:
+        """The file was made then. Raises LostPosition ``TM-MY-016`` when it is not the one that was read."""
+        self._created = timestamp
+        expected = self._expected
+        if expected is not None and expected.created not in (0, timestamp):
+            raise self._another()
+
+    def _another(self) -> LostPosition:
+        return LostPosition("TM-MY-016", f"the log at {self} is not the one that the capture has read: it was reset")
+
+    def rotate(self, file: str, offset: int) -> None:
+        """The log goes on in another file."""
+        if file != self.file:
+            self._expected, self._created, self._noted = None, 0, (b"", 0, 0)
+        self.file, self.offset = file, offset
+        self.base = position(file, 0)
+
+    def sent_up_to(self, file: str, offset: int) -> None:
+        """The server passed over events that are not for us."""
+        if file == self.file and offset > self.offset:
+            self.offset = offset
+
+    def silent(self, end: int) -> None:
+        """The server says that it has nothing to send, while its log ends at ``end``: here, or perhaps since a moment.
+
+        After RESET MASTER it goes on saying so, at the end of a file that is deleted, while it writes a new one. Raises
+        SourceError ``TM-MY-020``, upon which the log is opened again, and the server says whether it has the position.
+        """
+        here = self.order
+        was_here, was_end = self._silence
+        self._silence = here, end
+        if end < here or was_here == here < was_end:
+            raise SourceError("TM-MY-020", f"the server sends nothing after {self}, which is not where its log ends")

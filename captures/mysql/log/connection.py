@@ -1,0 +1,341 @@
+"""The replication connection: a session that registers as a replica and is sent the log.
+
+MySQL client/server protocol, "Replication protocol"; MariaDB knowledge base, "Replication protocol". PyMySQL connects
+and authenticates; from COM_BINLOG_DUMP on the packets are read here, many at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import select
+import ssl
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+from zlib import crc32
+
+from captures.contract.errors import LostPosition
+from captures.mysql.log.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, TRANSACTION_PAYLOAD, Event
+from captures.mysql.log.gtid import MysqlGtids
+from captures.mysql.log.position import LogPosition
+from captures.mysql.server.session import Session, asking
+from captures.mysql.server.wire import read_packet, send_command, socket_of
+from captures.server.shutdown_watch import HangUpWatch
+from protocol.errors import SourceError
+
+HEARTBEAT_SECONDS = 10
+"""The server sends something at least this often."""
+
+SILENCE_SECONDS = 60
+"""A connection that brings nothing for so long is taken for lost."""
+
+_RECEIVE = 256 * 1024
+_TAKE = 1024 * 1024
+"""Bytes that are taken in before they are looked at."""
+
+_COM_BINLOG_DUMP = 0x12
+_COM_REGISTER_SLAVE = 0x15
+_COM_BINLOG_DUMP_GTID = 0x1E
+_THROUGH_GTID = 0x04
+_FIRST_EVENT = 4
+"""Where a file's first event is."""
+
+_MAX_OFFSET = (1 << 32) - 1
+"""COM_BINLOG_DUMP has no more bits for one."""
+
+_WHOLE = 0xFFFFFF
+"""The length of a packet that goes on in the next one."""
+
+_WHOLE_BYTES = _WHOLE.to_bytes(3, "little")
+
+_OK, _ERROR = 0x00, 0xFF
+_FRAME_BYTES = 5
+"""Of a packet before its event: length, sequence number, status."""
+
+_CRC32 = 1
+"""The checksum algorithm, in a format description."""
+
+_UNDAMAGED = 0x2144DF1C
+"""The CRC32 of anything that ends in its own CRC32."""
+
+_FRAME = struct.Struct("<IB").unpack_from
+_EVENT = struct.Struct("<IBIBIIIH").unpack_from
+"""The frame, and the header of the event."""
+
+_ERROR_PACKET = struct.Struct("<H")
+
+_READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
+_FORBIDDEN = frozenset((1045, 1142, 1227))
+
+
+class BinlogConnection:
+    """A started stream of events.
+
+    Args:
+        open_session: Connects.
+        server_id: By which the server knows this replica; no other one may have it.
+        position: Where to start. With GTIDs the server finds the place, otherwise the file and offset say it.
+        beside: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
+
+    Attributes:
+        checksums: Events end in a CRC32. The log says so in each file's format description.
+        server: What tells the server from any other.
+        names_columns: The server's ``binlog_row_metadata`` is FULL.
+
+    Raises:
+        SourceError: As ``failure`` says, and those of ``open_session``.
+    """
+
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        server_id: int,
+        position: LogPosition,
+        beside: int | None = None,
+    ) -> None:
+        self._server_id = server_id
+        self._buffer = b""
+        self._buffer_text: str | None = ""  # None until it is wanted: a large event would be there twice.
+        self._at = 0
+        self._arrived: list[bytes] = []
+        self._held = 0
+        self._needed = 0
+        self._heard = time.monotonic()
+        self._closed = ""
+        self._session = open_session()
+        try:
+            with asking("registering as a replica"):
+                self.server = server_name(self._session)
+                self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
+                self.checksums = self._prepare(position)
+                self._dump(position)
+            self._socket: Any = socket_of(self._session.connection)
+            self._socket.setblocking(False)
+            self._watch = None if beside is None else HangUpWatch(beside, self._socket.fileno())
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _prepare(self, position: LogPosition) -> bool:
+        """Tells the server what this replica understands. Whether events will have checksums."""
+        session = self._session
+        algorithm = str(session.value("SELECT @@GLOBAL.binlog_checksum"))
+        nanoseconds = HEARTBEAT_SECONDS * 1_000_000_000
+        # From the server_id: so two captures with the same one have the same of these as well, and are found out.
+        replica = uuid.UUID(bytes=hashlib.sha256(b"tidemark %d" % self._server_id).digest()[:16], version=4)
+        settings: dict[str, object] = {}
+        for role in ("master", "source"):
+            settings[f"{role}_binlog_checksum"] = algorithm
+            settings[f"{role}_heartbeat_period"] = nanoseconds
+        settings["slave_uuid"] = settings["replica_uuid"] = str(replica)
+        if session.mariadb:
+            # GTIDs are understood: events are not replaced by older ones.
+            settings["mariadb_slave_capability"] = 4
+            if position.gtids or not position.file:
+                settings["slave_connect_state"] = position.gtids
+                # A GTID that the server's log does not have is an error, not a place to guess.
+                settings["slave_gtid_strict_mode"] = 1
+                settings["slave_gtid_ignore_duplicates"] = 0
+        for name, value in settings.items():
+            session.rows(f"SET @{name} = %s", value)
+        return algorithm.upper() not in ("NONE", "0")
+
+    def _dump(self, position: LogPosition) -> None:
+        connection = self._session.connection
+        host = b"tidemark"
+        registration = struct.pack("<IB", self._server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
+        send_command(connection, _COM_REGISTER_SLAVE, registration)
+        read_packet(connection)
+        file = position.file.encode()
+        if self._session.mariadb and (position.gtids or not file):
+            send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
+        elif position.gtids or not file:
+            encoded = MysqlGtids(position.gtids).encode()
+            head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
+            send_command(connection, _COM_BINLOG_DUMP_GTID, head + encoded)
+        else:
+            # From the event before, which tells whether it is the log that was read. Beyond four gigabytes the file is
+            # read from its begin, and passed over up to there.
+            start = position.last.start if position.last is not None and position.last.start else position.offset
+            offset = start if start <= _MAX_OFFSET else _FIRST_EVENT
+            head = struct.pack("<IHI", offset, 0, self._server_id)
+            send_command(connection, _COM_BINLOG_DUMP, head + file)
+
+    # Packets.
+
+    def events(self) -> Iterator[Event | None]:
+        """The events, without their checksums; None each time that no whole one has arrived.
+
+        Raises:
+            SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` an event is damaged.
+        """
+        while True:
+            data, at = self._buffer, self._at
+            last = len(data)
+            text = self._text(data, at)
+            while at + _FRAME_BYTES + HEADER <= last:
+                word, status, timestamp, kind, server_id, size, log_position, flags = _EVENT(data, at)
+                length = word & _WHOLE
+                end = at + 4 + length
+                if end > last or status != _OK or length == _WHOLE:
+                    break
+                start, at = at + _FRAME_BYTES, end
+                if kind == FORMAT_DESCRIPTION:
+                    self._describe(data, end)
+                if self.checksums and crc32(data[start:end]) != _UNDAMAGED:
+                    raise _damaged()
+                if self.checksums or kind == FORMAT_DESCRIPTION:
+                    end -= CHECKSUM
+                yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
+            self._at = at
+            del data, text  # A large event is nowhere but with whom it is given to.
+            found = self._unusual()
+            if found:
+                yield found.pop()
+            elif not self.fill():
+                yield None
+
+    def _text(self, data: bytes, at: int) -> str:
+        """``data`` as Latin-1; empty where an event that has to be put together first begins at ``at``."""
+        if self._buffer_text is None and data[at : at + 3] != _WHOLE_BYTES:
+            self._buffer_text = data.decode("latin-1")
+        return self._buffer_text or ""
+
+    def _describe(self, data: bytes, end: int) -> None:
+        """A format description has room for a checksum in any case, and says before it whether its file has them."""
+        self.checksums = data[end - CHECKSUM - 1] == _CRC32
+
+    def _unusual(self) -> list[Event]:
+        """The next packet where it is not an event in one piece: none when it has not arrived."""
+        at = self._at
+        available = len(self._buffer) - at
+        self._needed = _FRAME_BYTES
+        if available < _FRAME_BYTES:
+            return []
+        word, status = _FRAME(self._buffer, at)
+        size = word & _WHOLE
+        if size == _WHOLE:
+            return self._divided()
+        self._needed = size + 4
+        if available < self._needed:
+            return []
+        if status != _OK:
+            raise self._ended(self._buffer[at + 4 : at + 4 + size])
+        raise _damaged()
+
+    def _divided(self) -> list[Event]:
+        """The next event, of 16 MB or more: in several packets, the last of which is shorter than that."""
+        at, pieces = self._at, []
+        while True:
+            if len(self._buffer) - at < 4:
+                self._needed = at + 4 - self._at
+                return []
+            size = int.from_bytes(self._buffer[at : at + 3], "little")
+            if len(self._buffer) - at < size + 4:
+                self._needed = at + size + 4 - self._at
+                return []
+            pieces.append(memoryview(self._buffer)[at + 4 : at + 4 + size])
+            at += 4 + size
+            if size < _WHOLE:
+                break
+        data = b"".join(pieces)
+        pieces.clear()
+        self._buffer, self._buffer_text, self._at = self._buffer[at:], None, 0
+        end = len(data)
+        if self.checksums:
+            if crc32(memoryview(data)[1:]) != _UNDAMAGED:
+                raise _damaged()
+            end -= CHECKSUM
+        _, _, *header = _EVENT(b"\0\0\0\0" + data[: 1 + HEADER])
+        timestamp, kind, server_id, size, log_position, flags = header
+        # The events of a compressed transaction have texts of their own.
+        text = "" if kind == TRANSACTION_PAYLOAD else data.decode("latin-1")
+        return [(data, text, 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags)]
+
+    def fill(self) -> bool:
+        """Takes in what has arrived on the socket, without waiting; whether that was anything."""
+        taken = 0
+        while taken < _TAKE:
+            try:
+                data = self._socket.recv(_RECEIVE)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                break
+            except OSError as error:
+                data, self._closed = b"", str(error)
+            if not data:
+                if taken:
+                    break  # perhaps it says why in what came before
+                raise self._broken(self._closed or "the server closed the connection")
+            self._arrived.append(data)
+            taken += len(data)
+        if not taken:
+            return False
+        self._heard = time.monotonic()
+        self._held += taken
+        rest = len(self._buffer) - self._at
+        if rest + self._held >= self._needed:
+            self._buffer = b"".join((memoryview(self._buffer)[self._at :], *self._arrived))
+            self._buffer_text = None
+            self._arrived.clear()
+            self._at = self._held = 0
+        return True
+
+    def wait(self, seconds: float, wakeup: int) -> None:
+        """Waits for data, for ``wakeup``, or for the time to pass. Raises SourceError when nothing came for long."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return
+        ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
+        if self._socket not in ready and time.monotonic() - self._heard > SILENCE_SECONDS:
+            raise self._broken(f"nothing came from the server in {SILENCE_SECONDS} s, not even a heartbeat")
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._session.close()
+
+    def _broken(self, reason: str) -> SourceError:
+        return SourceError("TM-MY-020", f"the stream of the binary log broke: {reason}")
+
+    def _ended(self, packet: bytes) -> SourceError:
+        if packet[0] == _ERROR:
+            (number,) = _ERROR_PACKET.unpack_from(packet, 1)
+            # A marker and the SQLSTATE stand before the message.
+            return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
+        return self._broken("the server ended it without a reason")
+
+
+def _damaged() -> SourceError:
+    return SourceError("TM-MY-049", "an event of the binary log does not have the checksum that it says")
+
+
+def server_name(session: Session) -> str:
+    """What tells a server from any other: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
+    if session.mariadb:
+        return ":".join(str(part) for part in session.rows("SELECT @@server_id, @@hostname, @@port")[0])
+    return str(session.value("SELECT @@server_uuid"))
+
+
+def failure(number: int, message: str, server_id: int) -> SourceError:
+    """What it means that the server ended the stream with an error. ER_MASTER_FATAL_ERROR_READING_BINLOG has many
+    causes, told apart by the message.
+    """
+    text = " ".join(message.split())
+    reason = f"{text} (error {number})"
+    lower = text.lower()
+    if "same server" in lower and "connected" in lower:
+        return SourceError("TM-MY-042", f"another replica took server_id {server_id}: {reason}")
+    if number in _FORBIDDEN:
+        return SourceError("TM-MY-006", reason, remedy="Run GRANT REPLICATION SLAVE ON *.* TO the configured user;")
+    if number != _READ_LOG:
+        return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
+    if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:
+        return LostPosition("TM-MY-015", reason)
+    if "max_allowed_packet" in lower:
+        return SourceError("TM-MY-043", reason)
+    if "is not in the master" in lower or "impossible position" in lower or "has more gtids" in lower:
+        return LostPosition("TM-MY-016", reason)
+    if "out-of-order" in lower or "diverged" in lower or "position > file size" in lower:
+        return LostPosition("TM-MY-016", reason)
+    return SourceError("TM-MY-020", f"the server cannot read its binary log: {reason}")

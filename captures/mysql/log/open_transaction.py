@@ -1,0 +1,140 @@
+"""The transaction that the log is in: where its rows go, and what the engine is told of it at its end."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from backfill.keys import TouchedKeys
+from captures.contract.log import LogBatch, Transaction
+from captures.mysql.log.events import Gtid
+from captures.mysql.log.xa_pending import Prepared
+from captures.mysql.rows.row_sink import Sink
+from captures.mysql.tables.logged_tables import LoggedTable
+from captures.tables.truncation import Truncation, emptied, ignored
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+
+class OpenTransaction:
+    """One transaction, from its begin on.
+
+    Args:
+        number: Counts transactions.
+        gtid: Its begin.
+        timestamp: Of the event that began it, in seconds since 1970.
+        tracked: Bindings whose touched keys are recorded.
+        written: Row events whose documents were returned before the connection broke: they are not returned again.
+
+    Attributes:
+        explicit: It ends with a commit, not with its first statement.
+        held: It is an XA transaction: its rows are kept for its commit.
+        row: Numbers the rows of several events in one place; None where each event has a place of its own.
+        row_events: Row events so far, those of tables that are not captured among them.
+        ends: The xid of the prepared transaction that it commits or rolls back; empty for none.
+    """
+
+    def __init__(self, number: int, gtid: Gtid, timestamp: int, tracked: frozenset[int], written: int) -> None:
+        self._number = number
+        self._tracked = tracked
+        self._written = written
+        self._entered: list[LoggedTable] = []
+        self._current: Transaction | None = None
+        self.gtid = gtid.text
+        self.explicit = gtid.begins
+        self.milliseconds = gtid.commit_time // 1000 if gtid.commit_time else timestamp * 1000
+        self.committed_at = gtid.commit_time / 1e6 if gtid.commit_time else None
+        self.held: Prepared | None = None
+        self.row: int | None = None
+        self.row_events = 0
+        self.ends = ""
+
+    @property
+    def bindings(self) -> set[int]:
+        """The bindings that it changed."""
+        return {table.binding for table in self._entered}
+
+    def rows(
+        self, table: LoggedTable, what: str, data: bytes, text: str, at: int, end: int, place: str, batch: LogBatch
+    ) -> None:
+        """Writes an event's rows. ``place`` is ``file:offset:`` of ``_meta.source.cursor``. Raises SourceError."""
+        returned = self.row_events < self._written
+        self.row_events += 1
+        if table.transaction != self._number:
+            self._enter(table)
+        if table.decoder is None:
+            self._unknown(table, batch)
+            return
+        sink = Sink([] if returned else batch.lines, table.touched, table.incomplete)
+        row = self.row
+        lines = len(sink.lines)
+        try:
+            after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
+            if table.as_of:
+                b"".join(sink.lines[lines:]).decode()
+        except (SourceError, UnicodeDecodeError):
+            if not table.as_of:
+                raise
+            # They are not as the catalog says, which is of a later place in the log.
+            del sink.lines[lines:]
+            table.decoder.repairs.counts.clear()
+            self._unknown(table, batch)
+            return
+        if bad := table.decoder.repairs.counts:
+            batch.bad.setdefault(table.binding, Counter()).update(bad)
+            bad.clear()
+        if row is not None:
+            self.row = after
+
+    @staticmethod
+    def _unknown(table: LoggedTable, batch: LogBatch) -> None:
+        """What rows say cannot be told: the table is read again, and nothing that was read before counts."""
+        batch.restarted.add(table.binding)
+        if table.touched is not None:
+            table.touched.truncate()
+
+    def pass_over(self) -> None:
+        """An event's rows, of a table that is not captured.
+
+        They count as the others: a table may be left out from the middle of a transaction on, and then be passed over
+        from its beginning when that is read again.
+        """
+        self.row_events += 1
+
+    def truncation(self, table: LoggedTable, place: str, batch: LogBatch, becomes: Truncation, name: str) -> None:
+        """Writes that the table was emptied; ``name`` is for people."""
+        self._enter(table)
+        if table.touched is not None:
+            table.touched.truncate()
+        if becomes is Truncation.EMIT:
+            source = f"{table.source}{place}0{table.tail}".encode("latin-1")
+            document = b'{"_meta":{"op":"t","source":%b}}' % source
+            batch.lines.append(captured_prefix(table.binding) + document + CAPTURED_SUFFIX)
+        elif becomes is Truncation.BACKFILL:
+            batch.lines += emptied(table.binding)
+        else:
+            logger.warning("%s", ignored(name))
+
+    def finished(self, position: int) -> Transaction | None:
+        """What the engine is told when it ends at ``position``; None when it changed no captured table."""
+        current = self._current
+        if current is not None:
+            current.txn = self.gtid or position
+            for table in self._entered:
+                current.incomplete += [(table.binding, key) for key in table.incomplete]
+                table.incomplete.clear()
+        return current
+
+    def _enter(self, table: LoggedTable) -> None:
+        """The table's first change in this transaction."""
+        if self._current is None:
+            self._current = Transaction(self.gtid, self._tracked)
+        table.transaction = self._number
+        table.source = f'{{"ts_ms":{self.milliseconds},{table.origin},"cursor":"'
+        table.tail = f'","txid":"{self.gtid}"}}' if self.gtid else '"}'
+        table.touched = None
+        if table.binding in self._tracked:
+            table.touched = self._current.touched.setdefault(table.binding, TouchedKeys())
+        self._entered.append(table)

@@ -1,0 +1,218 @@
+"""Whether a server's binary log goes on from where the capture stands, and where a new capture begins.
+
+A position is a file and an offset, which mean something on one server until its log is reset, and GTIDs, which mean
+something on every server of the same history: so a capture moves to another server by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+
+import pymysql
+
+from captures.contract.errors import LostPosition
+from captures.mysql.chunks.fence import has_gtids, log_file_and_offset
+from captures.mysql.config import EndpointConfig
+from captures.mysql.log.connection import server_name
+from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from captures.mysql.log.position import LogPosition
+from captures.mysql.server.session import Session
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+_TRIES = 50
+_FIRST_EVENT = 4
+"""Where a file's first event begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the binary log, as the server lists them."""
+
+    name: str
+    size: int
+
+
+def server_identity(session: Session) -> JsonObject:
+    """What tells a server and its log from others. Raises pymysql.Error, SourceError ``TM-MY-005``."""
+    file, _ = log_file_and_offset(session)
+    return {
+        "product": "mariadb" if session.mariadb else "mysql",
+        "server": server_name(session),
+        "base": file.rpartition(".")[0],
+    }
+
+
+def log_files(session: Session) -> list[LogFile]:
+    """The files that the server still has, oldest first. Raises pymysql.Error."""
+    return [LogFile(str(row[0]), int(row[1])) for row in session.rows("SHOW BINARY LOGS")]
+
+
+def end_position(session: Session) -> LogPosition:
+    """The end of the log, with the GTIDs of everything before it. Raises pymysql.Error, SourceError ``TM-MY-005``."""
+    if not session.mariadb:
+        # What gets into the log before it is in gtid_executed is only read twice.
+        gtids = str(MysqlGtids(str(session.value("SELECT @@GLOBAL.gtid_executed")))) if has_gtids(session) else ""
+        return LogPosition(*log_file_and_offset(session), gtids)
+    for _ in range(_TRIES):
+        end = log_file_and_offset(session)
+        gtids = str(session.value("SELECT @@gtid_binlog_pos") or "")
+        if log_file_and_offset(session) == end:
+            return LogPosition(*end, _canonical(gtids))
+    # Where commits never pause: this reads the file from its beginning.
+    at = _gtids_at(session, *end)
+    if at is None:
+        raise SourceError(
+            "TM-MY-019", f"the GTIDs at {end[0]}:{end[1]} cannot be told while transactions are committed"
+        )
+    return LogPosition(*end, _canonical(at))
+
+
+def continued(session: Session, config: EndpointConfig, stored: LogPosition, identity: JsonObject) -> LogPosition:
+    """The stored position as one of this server.
+
+    Args:
+        identity: Of the server that it was a position of; empty when nobody knows.
+
+    Raises:
+        LostPosition: ``TM-MY-015`` this server has no longer all that comes after it, ``TM-MY-016`` this server, or its
+            log, is another one that does not go on from it.
+        SourceError: ``TM-MY-005``.
+        pymysql.Error: The server refuses, or the connection is lost.
+    """
+    now = server_identity(session)
+    identity = {name: identity[name] for name in now if name in identity}  # It says more, of the tables.
+    by_gtids = bool(stored.gtids) and (session.mariadb or has_gtids(session))
+    if stored.file and identity == now:
+        return _continued_here(session, config, stored, by_gtids=by_gtids)
+    if not by_gtids:
+        raise LostPosition(
+            "TM-MY-016",
+            f"{config.where} is not the server that the capture has read ({identity.get('server', 'unknown')}), and "
+            "without GTIDs a position is of one server only",
+        )
+    if session.mariadb:
+        _check_mariadb_history(session, config, stored)
+    else:
+        _check_mysql_history(session, config, stored)
+    return stored.elsewhere()
+
+
+def _continued_here(session: Session, config: EndpointConfig, stored: LogPosition, *, by_gtids: bool) -> LogPosition:
+    """On the server that the capture has read: the position must be one of its log as it is now.
+
+    GTIDs alone would not tell: after RESET MASTER the same ones are given out again.
+    """
+    files = log_files(session)
+    size = {file.name: file.size for file in files}.get(stored.file)
+    if size is None:
+        if files and stored.order > LogPosition(files[-1].name, files[-1].size).order:
+            raise LostPosition("TM-MY-016", f"the binary log of {config.where} was reset: it has no {stored.file} yet")
+        if not by_gtids:
+            raise LostPosition("TM-MY-015", f"{config.where} has purged {stored.file}, at which the capture stands")
+        # Perhaps nothing came after it in that file.
+        (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
+        return stored.elsewhere()
+    here = stored.offset <= size and _is_boundary(session, stored)
+    if here and session.mariadb and by_gtids:
+        # All that comes after it is there, whatever the server has forgotten of what was before.
+        domains = {domain for domain, _ in _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))}
+        stored = replace(stored, gtids=_of_domains(stored.gtids, domains) or stored.gtids)
+        at = _gtids_at(session, stored.file, stored.offset)
+        if at is None:
+            _check_mariadb_has_read(session, config, stored, {})
+        else:
+            here = _of_domains(at, domains) == _canonical(stored.gtids)
+    if not here:
+        raise LostPosition(
+            "TM-MY-016", f"{stored.file} of {config.where} is not the one that the capture has read: the log was reset"
+        )
+    if by_gtids and not session.mariadb:
+        _check_mysql_history(session, config, stored)
+    return stored
+
+
+def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
+    read = MysqlGtids(stored.gtids)
+    executed, purged = (
+        MysqlGtids(str(value)) for value in session.rows("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
+    )
+    if not executed.contains_all(read):
+        raise LostPosition(
+            "TM-MY-016",
+            f"{config.where} has not executed all transactions that the capture has read: it is another server, was "
+            "reset or restored, or a failover lost them",
+        )
+    if not read.contains_all(purged):
+        raise LostPosition("TM-MY-015", f"{config.where} has purged transactions that the capture has not read")
+
+
+def _check_mariadb_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
+    """That the server has what was read, and all that comes after it. Raises LostPosition."""
+    files = log_files(session)
+    oldest = _last_numbers((_gtids_at(session, files[0].name, _FIRST_EVENT) or "") if files else "")
+    _check_mariadb_has_read(session, config, stored, oldest)
+    read = {domain: number for (domain, _), number in _last_numbers(stored.gtids).items()}
+    for (domain, _), number in oldest.items():
+        if number > read.get(domain, 0):
+            raise LostPosition("TM-MY-015", f"{config.where} has purged its binary logs beyond {stored.gtids}")
+
+
+def _check_mariadb_has_read(
+    session: Session, config: EndpointConfig, stored: LogPosition, oldest: Mapping[tuple[int, int], int]
+) -> None:
+    """That the server has executed what was read. Raises LostPosition.
+
+    Args:
+        oldest: The last numbers before the oldest file. A domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away is
+            there still.
+    """
+    state = _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))
+    for of, number in _last_numbers(stored.gtids).items():
+        if max(state.get(of, 0), oldest.get(of, 0)) < number:
+            raise LostPosition(
+                "TM-MY-016",
+                f"the binary log of {config.where} does not have transaction {of[0]}-{of[1]}-{number}, up to which the "
+                "capture has read: it is another server, was reset or restored, or a failover lost it",
+            )
+
+
+def _is_boundary(session: Session, stored: LogPosition) -> bool:
+    """Whether an event begins at the position, or the file ends there, and the event before it begins where it did.
+
+    In another file that would be by chance, of which the log's stream tells: see ``captures.mysql.log.binlog_cursor``.
+    """
+    before = [] if stored.last is None or not stored.last.start else [stored.last.start]
+    try:
+        for offset in (*before, stored.offset):
+            session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT 1", stored.file)
+    except pymysql.OperationalError as error:
+        if error.args[0] != pymysql.constants.ER.ERROR_WHEN_EXECUTING_COMMAND:
+            raise
+        return False
+    return True
+
+
+def _gtids_at(session: Session, file: str, offset: int) -> str | None:
+    """MariaDB: the position by GTIDs at a place in its log; None when no event begins there.
+
+    It is None, too, when the file has an event before it that is larger than ``max_allowed_packet``.
+    """
+    found = session.value("SELECT BINLOG_GTID_POS(%s, %s)", file, offset)
+    return None if found is None else str(found)
+
+
+def _of_domains(gtids: str, domains: Container[int]) -> str:
+    """MariaDB: a position without the domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away."""
+    return _canonical(",".join(each for each in gtids.split(",") if each and int(each.partition("-")[0]) in domains))
+
+
+def _canonical(gtids: str) -> str:
+    return str(MariadbGtids(gtids))
+
+
+def _last_numbers(state: str) -> dict[tuple[int, int], int]:
+    """MariaDB's ``gtid_binlog_state``: the last number of each server in each domain."""
+    numbers = [tuple(map(int, gtid.split("-"))) for gtid in state.split(",") if gtid]
+    return {(domain, server): number for domain, server, number in numbers}

@@ -1,0 +1,498 @@
+"""The log stream: events of the binary log in, protocol lines out, one transaction after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from captures.contract.errors import LostPosition
+from captures.contract.log import LogBatch
+from captures.mysql.chunks.fence import transaction_id
+from captures.mysql.config import OnStatement
+from captures.mysql.log import events
+from captures.mysql.log.binlog_cursor import LogPlace
+from captures.mysql.log.connection import BinlogConnection
+from captures.mysql.log.events import Event
+from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
+from captures.mysql.log.open_transaction import OpenTransaction
+from captures.mysql.log.position import LogPosition, PreparedPlace
+from captures.mysql.log.statement_effects import LoggedTables, StatementPlace
+from captures.mysql.log.table_contract import Tables
+from captures.mysql.log.transaction_control import Control, ControlStatement, control
+from captures.mysql.log.transaction_payload import payload_events
+from captures.mysql.log.xa_pending import HELD_BYTES, Committing, HeldEvent, Prepared
+from captures.mysql.log.xa_reread import Recall, not_recalled
+from captures.mysql.rows.log_decoder import LacksKey
+from captures.mysql.rows.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
+from captures.mysql.rows.row_sink import Sink
+from captures.mysql.server.session import Session
+from captures.mysql.tables.bindings import origin_members
+from captures.mysql.tables.logged_tables import LoggedTable
+from captures.tables.bad_values import BadValues
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+
+NEAR_END_BYTES = 1024 * 1024
+"""How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
+
+
+class BinlogLog:
+    """Reads a replication connection. See ``captures.contract.log.LogStream``.
+
+    Args:
+        open_session: Connects; asked again by ``reconnect``, and where the rows of an XA transaction are read again.
+        server_id: By which the server knows this capture.
+        start: Where to begin.
+        tables: The captured tables.
+        truncation: What a TRUNCATE becomes.
+        on_statement: What is done where the log has a statement instead of rows.
+        mariadb: The server is MariaDB: its GTIDs are others.
+        beside: The descriptor of a session with the server, asked for anew each time: see ``BinlogConnection``.
+
+    Raises:
+        SourceError: As ``BinlogConnection``.
+    """
+
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        server_id: int,
+        start: LogPosition,
+        tables: Tables,
+        *,
+        truncation: Truncation,
+        mariadb: bool,
+        on_statement: OnStatement = "set_aside",
+        beside: Callable[[], int] | None = None,
+    ) -> None:
+        self._open_session = open_session
+        self._beside = beside
+        self._server_id = server_id
+        self._truncation = truncation
+        self._gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
+        # On MySQL a set that does not begin with all that was before would ask for it: GTIDs switched on on the way.
+        self._keeps_gtids = mariadb or bool(start.gtids)
+        self._prepared = {xid: Prepared(place, None) for xid, place in start.prepared.items()}
+        self._maps: dict[bytes, LoggedTable | None] = {}
+        self._next_tracked: frozenset[int] = frozenset()
+        self._left_out: set[int] = set()
+        self._unfit: dict[bytes, LoggedTable] = {}  # Those that were set aside for their values in this batch.
+        self._count = 0
+        self._open: OpenTransaction | None = None
+        self._broken: OpenTransaction | None = None
+        self._recalled: Recall | None = None
+        self._payload: Iterator[Event] | None = None
+        self._failure: SourceError | None = None
+        self.position = start.order
+        self.committed_at: float | None = None
+        self._committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
+        self._connection = self._connected(start)
+        self._server = self._connection.server
+        self._tables = LoggedTables(
+            tables, names_columns=self._connection.names_columns, mariadb=mariadb, on_statement=on_statement
+        )
+        self._boundary = self._began = start.file, start.offset
+        self._last = start.last
+
+    def _connected(self, start: LogPosition) -> BinlogConnection:
+        self._place = LogPlace(start)
+        beside = None if self._beside is None else self._beside()
+        connection = BinlogConnection(self._open_session, self._server_id, start, beside)
+        self._events = connection.events()
+        return connection
+
+    @property
+    def between_transactions(self) -> bool:
+        return self._open is None and self._broken is None
+
+    @property
+    def log_position(self) -> LogPosition:
+        """How far whole transactions were read: what the state keeps."""
+        prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
+        last = None if self._keeps_gtids else self._last
+        return LogPosition(*self._boundary, str(self._gtids), prepared, last)
+
+    @property
+    def committing(self) -> Collection[str]:
+        """The xids whose XA COMMIT was read, and that may not be visible yet; MySQL tells by GTIDs."""
+        return () if self._committing is None else self._committing.xids
+
+    def track(self, bindings: frozenset[int]) -> None:
+        self._next_tracked = bindings
+
+    def acknowledge(self, position: int) -> None:
+        """Nothing: the server keeps its log by time, whoever reads it."""
+
+    def request_progress(self) -> None:
+        """Nothing: every event is sent as soon as it is there, so the end of what has come is the log's."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def reconnect(self) -> None:
+        self._connection.close()
+        self._connection = self._connected(self.log_position)
+        self._failure = None
+        if self._connection.server != self._server:
+            # Its files are others, so positions of before mean nothing: only a new session can go on there.
+            self._failure = SourceError(
+                "TM-MY-054", f"the log was read from server {self._server}, now {self._connection.server} answers"
+            )
+        # The transaction that broke off comes again: what was returned of it is not returned twice.
+        written = self._broken.row_events if self._broken is not None else 0
+        if self._open is not None and self._open.row_events > written:
+            self._broken = self._open
+        self._open = None
+        self._payload = self._recalled = None
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        self._left_out.add(binding)
+        self._tables.forget()
+        for number, table in self._maps.items():
+            if table is not None and table.binding == binding:
+                self._maps[number] = None
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        self._left_out.discard(binding)
+        self._tables.forget()
+
+    # Reading.
+
+    def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        batch = LogBatch()
+        self._unfit.clear()
+        try:
+            self._read(batch, limit, wait, wakeup)
+        except SourceError as error:
+            failure = error if self._recalled is None else not_recalled(error)
+            if not batch.says_something:
+                raise failure from None
+            self._failure = failure  # after what came before it
+        batch.size = sum(map(len, batch.lines))
+        return batch
+
+    def _read(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
+        taken = 0
+        if self._committing is not None:
+            self._committing.forget()
+        event = self._next_event()
+        if event is None:
+            self._connection.wait(wait, wakeup)
+            event = self._next_event()
+        while event is not None:
+            taken += event[3] - event[2]
+            self._event(event, batch)
+            if taken >= limit and (self._open is None or taken >= limit + NEAR_END_BYTES):
+                return
+            event = self._next_event()
+        batch.drained = True
+        if self._open is None:
+            self._tables.doubted(self.position, batch)
+
+    def _next_event(self) -> Event | None:
+        if self._payload is not None:
+            event = next(self._payload, None)
+            if event is not None:
+                return event
+            self._payload = None
+        return next(self._events)
+
+    def _event(self, event: Event, batch: LogBatch) -> None:
+        data, text, start, end, kind, timestamp, server_id, size, log_position, flags = event
+        in_log = not flags & events.ARTIFICIAL and self._payload is None
+        if in_log:
+            passed = self._place.move(kind, size, log_position)
+            if not self._keeps_gtids:
+                self._place.note(kind, data, start - events.HEADER, end, passed=passed)
+            if passed:
+                return
+        if self._recalled is not None and self._recalled.passes_over(kind):
+            return
+        if kind in ROW_EVENTS:
+            self._rows(kind, data, text, start, end, batch)
+        elif kind == events.TABLE_MAP:
+            self._maps[data[start : start + 6]] = self._tables.mapped(data[start:end], batch)
+            self._left_out |= batch.set_aside.keys()
+        elif kind == events.XID:
+            self._commit(timestamp, batch)
+        elif kind == events.MARIADB_GTID:
+            self._begin(events.read_mariadb_gtid(data[start:end], server_id), timestamp, batch)
+        elif kind in (events.GTID, events.ANONYMOUS_GTID):
+            self._begin(events.read_gtid(data[start:end]), timestamp, batch)
+        elif kind == events.QUERY:
+            self._query(events.read_query(data[start:end]), timestamp, server_id, flags, batch)
+        elif kind == events.TRANSACTION_PAYLOAD:
+            if self._open is not None:
+                self._open.row = 0
+            self._payload = payload_events(memoryview(data)[start:end])
+        else:
+            self._other(kind, data[start:end], timestamp, server_id, flags, batch)
+        if self._open is None and self._recalled is None:
+            self._boundary_here()
+
+    def _boundary_here(self) -> None:
+        place = self._place
+        if place.base + place.offset > self.position:
+            self.position = place.order
+            self._boundary = place.file, place.offset
+            if not self._keeps_gtids:
+                self._last = place.last
+
+    def _other(self, kind: int, body: bytes, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
+        """Events that are rare."""
+        if kind == events.ROTATE:
+            self._place.rotate(*events.read_rotate(body))
+            self._maps.clear()  # A transaction maps its tables anew, by numbers that are others after each ALTER.
+        elif kind == events.FORMAT_DESCRIPTION:
+            self._place.created(timestamp)
+            if self._open is not None and self._recalled is None:
+                self._abandoned(batch)  # the server stopped in the middle of it
+                self._open = None
+            if events.server_started(body):
+                self._tables.sessions_ended()
+        elif kind == events.GTID_TAGGED:
+            self._begin(events.read_tagged_gtid(body), timestamp, batch)
+        elif kind == events.QUERY_COMPRESSED:
+            self._query(events.read_compressed_query(body), timestamp, server_id, flags, batch)
+        elif kind == events.XA_PREPARE:
+            self._xa_prepare(*events.read_xa_prepare(body), timestamp, batch)
+        elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
+            if kind == events.HEARTBEAT_V2:
+                self._place.sent_up_to(*events.read_heartbeat_v2(body))
+            self._place.silent(self._tables.end_of_log())
+        elif kind == events.INCIDENT:
+            raise LostPosition("TM-MY-048", f"the log says at {self._place} that events were lost")
+        elif kind == events.EXECUTE_LOAD_QUERY:
+            self._query(events.read_load_query(body), timestamp, server_id, flags, batch)
+        elif kind not in events.IGNORED and not flags & events.IGNORABLE_FLAG:
+            raise SourceError("TM-MY-044", f"the log has an event of type {kind} at {self._place}")
+
+    # Transactions.
+
+    def _begin(self, gtid: events.Gtid, timestamp: int, batch: LogBatch) -> OpenTransaction:
+        if self._recalled is not None and self._open is not None:
+            self._recalled.begins(gtid.text)
+            return self._open  # it is the one whose rows are read again
+        if self._open is not None:
+            self._abandoned(batch)  # the server stopped in the middle of it
+        written, broken = 0, self._broken
+        if broken is not None:
+            if broken.gtid == gtid.text:
+                written = broken.row_events
+            else:
+                batch.restarted |= broken.bindings  # it is not in the log any more
+        self._broken = None
+        self._began = self._place.file, self._place.event_start
+        self._count += 1
+        self._open = OpenTransaction(self._count, gtid, timestamp, self._next_tracked, written)
+        if gtid.prepares:
+            self._open.held = self._prepared_here(gtid.text)
+        return self._open
+
+    def _prepared_here(self, gtid: str) -> Prepared:
+        """The present transaction as one that is prepared."""
+        before = str(self._gtids) if isinstance(self._gtids, MariadbGtids) else ""
+        return Prepared(PreparedPlace(*self._began, gtid, before))
+
+    def _commit(self, timestamp: int, batch: LogBatch) -> None:
+        if self._recalled is not None:
+            return
+        transaction = self._open
+        if transaction is None:
+            return
+        self._over(transaction)
+        self.committed_at = transaction.committed_at or float(timestamp)
+        finished = transaction.finished(self.position)
+        if finished is not None:
+            if isinstance(self._gtids, MariadbGtids):
+                server = self._connection.server
+                finished.txn = transaction_id(transaction.gtid, server, self.position, transaction.ends)
+            batch.transactions.append(finished)
+
+    def _over(self, transaction: OpenTransaction) -> None:
+        if transaction.gtid and self._keeps_gtids:
+            self._gtids.add(transaction.gtid)
+        self._prepared.pop(transaction.ends, None)
+        if transaction.ends and self._committing is not None:
+            self._committing.add(transaction.ends)
+        self._open = None
+        self._boundary_here()
+
+    def _abandoned(self, batch: LogBatch) -> None:
+        """The source took back rows of the present transaction: what was written of them is replaced by a backfill."""
+        if self._open is not None:
+            batch.restarted |= self._open.bindings
+            if self._open.held is not None:
+                batch.restarted |= self._open.held.bindings
+                self._open.held.events = []
+
+    def _query(self, query: events.Query, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
+        if self._recalled is not None:
+            return
+        # Without GTIDs a transaction begins with its first statement.
+        transaction = self._open or self._begin(events.Gtid(""), timestamp, batch)
+        statement = control(query.text)
+        if statement is not None:
+            self._control(transaction, statement, timestamp, batch)
+            return
+        where = StatementPlace(
+            self._place.order, str(self._place), (server_id, query.session), bool(flags & events.THREAD_SPECIFIC)
+        )
+        emptied = self._tables.statement(query, where, batch)
+        for binding in batch.set_aside:
+            self.leave_out(binding)
+        for name, binding in emptied:
+            table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
+            transaction.truncation(table, f"{self._place}:", batch, self._truncation, ".".join(name))
+        if not transaction.explicit:
+            self._commit(timestamp, batch)
+
+    def _control(
+        self, transaction: OpenTransaction, statement: ControlStatement, timestamp: int, batch: LogBatch
+    ) -> None:
+        match statement.control:
+            case Control.BEGIN:
+                transaction.explicit = True
+            case Control.COMMIT:
+                self._commit(timestamp, batch)
+            case Control.ROLLBACK:
+                self._abandoned(batch)
+                self._commit(timestamp, batch)
+            case Control.ROLLBACK_TO:
+                self._abandoned(batch)
+            case Control.XA_START:
+                transaction.explicit = True
+                transaction.held = self._prepared_here(transaction.gtid)
+            case Control.XA_COMMIT:
+                self._xa_commit(transaction, statement.xid, timestamp, batch)
+            case Control.XA_ROLLBACK:
+                transaction.ends = statement.xid
+                self._commit(timestamp, batch)
+
+    # Rows.
+
+    def _rows(self, kind: int, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
+        number = data[start : start + 6]
+        table = self._maps.get(number)
+        if table is None:
+            if number not in self._maps and number != WITHOUT_TABLE:
+                raise SourceError("TM-MY-044", f"rows at {self._place} without their table")
+            if number in self._unfit:
+                self._look_for_more(self._unfit[number], row_event(kind, data, text, start, end), batch)
+            if self._open is not None and self._open.held is None:
+                self._open.pass_over()
+            return
+        what, data, text, at, end = row_event(kind, data, text, start, end)
+        transaction = self._open or self._begin(events.Gtid(""), 0, batch)
+        if transaction.held is not None:
+            room = HELD_BYTES - sum(prepared.size for prepared in self._prepared.values()) - transaction.held.size
+            transaction.held.add(HeldEvent(table, what, data[at:end]), room)
+            return
+        if table.decoder is None or not table.decoder.has_key:
+            counts = self._place.order if self._recalled is None else self._recalled.after.order
+            if self._tables.leaves_out(table, transaction.gtid, counts, transaction.ends, batch):
+                transaction.pass_over()
+                return
+        if table.as_of and table.as_of < self._place.order:
+            table.as_of = 0
+        place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
+        try:
+            transaction.rows(table, what, data, text, at, end, place, batch)
+        except BadValues as error:
+            self._set_aside(table.binding, error, batch)
+            self._unfit[number] = table
+        except LacksKey as error:
+            self._set_aside(table.binding, error, batch)
+
+    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        self._tables.set_aside(binding, error, batch)
+        self.leave_out(binding)
+
+    def _look_for_more(self, table: LoggedTable, event: tuple[str, bytes, str, int, int], batch: LogBatch) -> None:
+        """All bad columns of a table that a batch shows are said at once."""
+        known = batch.set_aside.get(table.binding)
+        if table.decoder is None or not isinstance(known, BadValues):
+            return
+        what, data, text, at, end = event
+        try:
+            table.decoder.decode(what, data, text, at, end, ("{", "}"), 0, Sink([], None, []))
+        except BadValues as error:
+            if not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[table.binding] = known.joined(error)
+
+    # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
+
+    def _xa_prepare(self, one_phase: bool, xid: str, timestamp: int, batch: LogBatch) -> None:
+        transaction = self._open
+        if transaction is None:
+            return
+        if self._recalled is not None:
+            self._return_from_recall(self._recalled, xid, timestamp, batch)
+            return
+        held, transaction.held = transaction.held, None
+        held = held or self._prepared_here(transaction.gtid)
+        if one_phase:
+            self._count_prepared(transaction, xid, held, timestamp, batch)
+        else:
+            self._prepared[xid] = held
+            if self._committing is not None:
+                self._committing.prepared(xid)
+            self._over(transaction)
+
+    def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
+        prepared = self._prepared.get(xid)
+        transaction.ends = xid
+        if prepared is None:
+            # Of before the capture, which waits for those that it can see before it reads tables.
+            batch.restarted |= self._tables.without_prepared()
+            self._commit(timestamp, batch)
+        else:
+            self._count_prepared(transaction, xid, prepared, timestamp, batch)
+
+    def _count_prepared(
+        self, transaction: OpenTransaction, xid: str, prepared: Prepared, timestamp: int, batch: LogBatch
+    ) -> None:
+        """Writes the rows of a prepared transaction, or goes back to where they are in the log."""
+        # Their place is that of the commit, which counts; there they are numbered over all events.
+        self._counted_at = f"{self._place}:"
+        transaction.row = 0
+        if prepared.events is None:
+            here = LogPosition(self._place.file, self._place.offset)
+            self._recall(Recall(xid, prepared.place, transaction.gtid, here))
+        else:
+            self._replay(transaction, prepared, batch)
+            self._commit(timestamp, batch)
+
+    def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
+        for event in prepared.events or ():
+            rows, table = event.rows, event.table
+            if table.binding in self._left_out:
+                batch.passed.add(table.binding)
+                transaction.pass_over()
+            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
+                transaction.pass_over()
+            else:
+                text = rows.decode("latin-1")
+                try:
+                    transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
+                except (BadValues, LacksKey) as error:
+                    self._set_aside(table.binding, error, batch)
+
+    def _recall(self, recall: Recall) -> None:
+        """Goes back in the log to the rows of a prepared transaction."""
+        self._recalled = recall
+        self._connection.close()
+        self._connection = self._connected(recall.start(self._gtids))
+
+    def _return_from_recall(self, recall: Recall, xid: str, timestamp: int, batch: LogBatch) -> None:
+        recall.check(xid)
+        self._connection.close()
+        self._connection = self._connected(recall.after)
+        self._recalled = None
+        self._commit(timestamp, batch)

@@ -1,0 +1,236 @@
+"""Row events to captured lines: inserts, updates and deletes, with whole rows or with those columns that a session's
+``binlog_row_image`` left in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.mysql.log.events import lenenc
+from captures.mysql.rows.bad_values import RepairedImage, RepairedRows
+from captures.mysql.rows.partial_rows import PartialRows
+from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
+from captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
+from captures.mysql.rows.row_loops import END, rows_loop, updates_loop
+from captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs
+from protocol.codec import captured_prefix
+from protocol.errors import SourceError
+
+_OPS = {INSERT: "c", DELETE: "d"}
+
+_GROWTH = 6
+"""Bytes of JSON that one of a row may become, as U+0000 to U+001F do."""
+
+
+class LacksKey(SourceError):
+    """``TM-MY-047``: which row of a table an event is about cannot be told."""
+
+
+class RowDecoder:
+    """Decodes the row events that follow one TABLE_MAP.
+
+    Args:
+        binding: The index that stands in the lines.
+        table: The columns.
+        name: ``schema.table``, for errors.
+
+    Attributes:
+        has_key: Rows can be told apart.
+        repairs: What became of bad values.
+    """
+
+    def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
+        self.has_key = bool(table.key)
+        self.repairs = Repairs(name)
+        self._table = table
+        self._name = name
+        self._opening = {op: f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":' for op in "cud"}
+        self._emitted = [place for place, column in enumerate(table.columns) if column is not None]
+        self._images: dict[tuple[bytes, bool], Image] = {}
+        self._known: dict[tuple[str, bytes], tuple[Write, list[Image]]] = {}
+        self._bitmap_bytes = (len(table.logged) + 7) // 8
+        one = (1 if len(table.logged) < 0xFB else 3) + self._bitmap_bytes
+        self._head_bytes = {
+            INSERT: one,
+            DELETE: one,
+            UPDATE: one + self._bitmap_bytes,
+            PARTIAL_UPDATE: one + self._bitmap_bytes,
+        }
+
+    def decode(
+        self, kind: str, data: bytes, text: str, at: int, end: int, source: tuple[str, str], row: int, sink: Sink
+    ) -> int:
+        """Decodes the rows of an event.
+
+        Args:
+            kind: ``INSERT``, ``UPDATE``, ``DELETE`` or ``PARTIAL_UPDATE``.
+            data: Bytes that hold the event; ``text`` the same as Latin-1.
+            at: Where its columns' count begins.
+            end: Where its rows end.
+            source: The JSON of ``_meta.source`` before and after the number of a row.
+            row: The number of its first row.
+
+        Returns:
+            The number of the row after its last.
+
+        Raises:
+            BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
+            SourceError: ``TM-MY-030`` the rows do not have the table's columns.
+            LacksKey: A row lacks its key.
+        """
+        rows = at + self._head_bytes[kind]
+        head = kind, data[at:rows]
+        known = self._known.get(head)
+        if known is None:
+            known = self._known[head] = self._writer(*head)
+        write, images = known
+        documents: list[str] = []
+        first = row
+        place: int | None
+        try:
+            place, row = write(data, text, rows, end, source, row, documents, sink)
+        except MISFITS:
+            place = None
+        else:
+            if place != end:
+                raise self._unfitting()
+        # Outside of the handler: what the error holds must not be seen beside another one.
+        if place is None or (end - rows > ROW_LIMIT // _GROWTH and max(map(len, documents)) > ROW_LIMIT):
+            documents.clear()
+            row = self._repaired(kind, data, text, rows, end, source, first, documents, sink, images)
+        sink.lines.append("".join(documents).encode("latin-1"))
+        return row
+
+    def _repaired(
+        self,
+        kind: str,
+        data: bytes,
+        text: str,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+        images: Sequence[Image],
+    ) -> int:
+        """Decodes rows some of whose values have no place in a document. Raises as ``decode``."""
+        repairs = self.repairs
+        last = len(images) - 1
+        rows = RepairedRows(
+            self,
+            [
+                RepairedImage(
+                    self._table,
+                    image.places,
+                    repairs,
+                    raw_json=kind == PARTIAL_UPDATE,
+                    marked=number == last and kind != DELETE,
+                )
+                for number, image in enumerate(images)
+            ],
+            repairs,
+        )
+        try:
+            write = one_by_one(self._partial(rows)[kind])
+            try:
+                at, row = write(data, text, at, end, source, row, documents, sink)
+            except MISFITS as error:
+                place = next((p for image in images if (p := image.column_of(error)) is not None), None)
+                raise self._misfit(place) from None
+            if at != end:
+                raise self._unfitting()
+            repairs.check(rows.bad_key)
+        finally:
+            repairs.forget()
+        return row
+
+    @staticmethod
+    def _partial(rows: PartialRows) -> dict[str, WriteRow]:
+        return {INSERT: rows.insert, DELETE: rows.delete, UPDATE: rows.update, PARTIAL_UPDATE: rows.json_update}
+
+    def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
+        """What writes events that begin with ``head``: the count of columns, and those of each image."""
+        count, at = lenenc(head, 0)
+        if count != len(self._table.logged):
+            raise SourceError("TM-MY-030", f"{self._name}: rows with another number of columns than their table")
+        bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
+        images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
+        # A deleted row needs no more than its key.
+        whole = all(image.has_key and self._complete(image) for image in images)
+        if whole or (kind == DELETE and images[0].has_key):
+            if kind in _OPS:
+                return rows_loop(images[0], self._opening[_OPS[kind]]), images
+            if kind == UPDATE:
+                update = _WholeUpdate(self._opening, images).write
+                same = images[0] is images[1]
+                loop = updates_loop(images[0], self._opening["u"], update) if same else None
+                return loop or one_by_one(update), images
+        return one_by_one(self._partial(PartialRows(self, images))[kind]), images
+
+    def _image(self, bitmap: bytes, *, raw: bool) -> Image:
+        image = self._images.get((bitmap, raw))
+        if image is None:
+            places = [p for p in range(len(self._table.logged)) if bitmap[p >> 3] >> (p & 7) & 1]
+            try:
+                image = self._images[bitmap, raw] = Image(self._table, places, raw_json=raw)
+            except LookupError as error:
+                raise SourceError("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
+        return image
+
+    def _complete(self, image: Image) -> bool:
+        return len(image.places) == len(self._table.logged) or set(self._emitted) <= set(image.places)
+
+    def _misfit(self, place: int | None) -> SourceError:
+        """The error for a value that could not be read: names the column, never its value."""
+        column = None if place is None else self._table.columns[place]
+        if column is None:
+            return self._unfitting()
+        unfit = f"a value is not written as type {column.data_type} should be"
+        return BadValues(self._name, {column.name: unfit})
+
+    def _unfitting(self) -> SourceError:
+        return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the columns that the table has")
+
+    def lacks_key(self) -> LacksKey:
+        """The error for a row image without the key."""
+        return LacksKey("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
+
+    @property
+    def opening(self) -> dict[str, str]:
+        """Captured lines up to their ``source``, by ``op``."""
+        return self._opening
+
+    @property
+    def table(self) -> DecodedTable:
+        return self._table
+
+    @property
+    def emitted(self) -> list[int]:
+        """Places of the columns that documents have."""
+        return self._emitted
+
+
+class _WholeUpdate:
+    """An update of a row with every column, whatever it changes."""
+
+    def __init__(self, opening: dict[str, str], images: Sequence[Image]) -> None:
+        self._opening = opening
+        self._before, self._after = (image.read for image in images)
+
+    def write(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        touched = sink.touched
+        old, old_key, at = self._before(data, text, at)
+        new, key, at = self._after(data, text, at)
+        if key == old_key:
+            documents.append(f'{self._opening["u"]}{place},"before":{{{old[1:]}}}}}{new}{END}')
+        else:
+            created = next_place(place)
+            documents.append(f"{self._opening['d']}{place}}}{old}{END}{self._opening['c']}{created}}}{new}{END}")
+            sink.split = True
+            if touched is not None:
+                touched.add(old_key.encode("latin-1"), False)
+        if touched is not None:
+            touched.add(key.encode("latin-1"), False, key != old_key)
+        return at

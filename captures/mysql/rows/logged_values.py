@@ -1,0 +1,382 @@
+"""How a column's value is read from a row image: the pieces of source from which readers of images are generated.
+
+Every type ends in the text that ``captures.mysql.values.types.CONVERSIONS`` takes, or, where it is worth it, at once in
+the JSON that the conversion would make of that text.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from captures.mysql.rows import table_map
+from captures.mysql.rows.logged_hashes import hash_value, labels_of
+from captures.mysql.rows.table_map import LoggedColumn
+from captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
+from captures.mysql.tables.columns import Column
+from captures.mysql.values import binary_values
+from captures.mysql.values.binary_values import HIRES_DATETIME_BYTES, HIRES_TIME_BYTES, decimal_bytes, fraction_bytes
+from captures.mysql.values.calendar_days import CALENDAR
+from captures.mysql.values.charsets import RecodeOf
+from captures.mysql.values.json_binary import json_text
+from captures.mysql.values.json_values import LINE_BREAKS, double_of, single_of, string, walk_json
+from captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
+
+NAMES: dict[str, object] = {
+    "string": string,
+    "single_of": single_of,
+    "double_of": double_of,
+    "walk_json": walk_json,
+    "LINE_BREAKS": LINE_BREAKS,
+    "key_text": key_text,
+    "json_text": json_text,
+    "TRUTH": ("false", "true"),
+    "CALENDAR": CALENDAR,
+    "DATES": binary_values.DATES,
+    "ANY_DATES": binary_values.ANY_DATES,
+    "DAYS": binary_values.DAYS,
+    "ANY_DAYS": binary_values.ANY_DAYS,
+    "EPOCH_DAYS": binary_values.EPOCH_DAYS,
+    "ANY_EPOCH_DAYS": binary_values.ANY_EPOCH_DAYS,
+    "DAY_SECONDS": binary_values.DAY_SECONDS,
+    "NEVER": binary_values.NEVER,
+    "TWO_DIGITS": binary_values.TWO_DIGITS,
+    "time_text": binary_values.time_text,
+    "old_datetime_text": binary_values.old_datetime_text,
+    "old_time_text": binary_values.old_time_text,
+    "hires_datetime_text": binary_values.hires_datetime_text,
+    "hires_timestamp_text": binary_values.hires_timestamp_text,
+    "hires_time_text": binary_values.hires_time_text,
+    "inflated": binary_values.inflated,
+    "uuid_text": binary_values.uuid_text,
+    "inet4_text": binary_values.inet4_text,
+    "inet6_text": binary_values.inet6_text,
+}
+"""What generated source may use by name."""
+
+
+_INTEGERS = {
+    table_map.TINY: ("b", 1),
+    table_map.SHORT: ("h", 2),
+    table_map.INT24: ("Hb", 3),
+    table_map.LONG: ("i", 4),
+    table_map.LONGLONG: ("q", 8),
+}
+_LENGTHS = {1: "B", 2: "H", 3: "HB", 4: "I"}
+_TEXTS = frozenset((table_map.VARCHAR, table_map.VAR_STRING, table_map.STRING, table_map.VARCHAR_COMPRESSED))
+_BLOBS = frozenset(
+    (
+        table_map.TINY_BLOB,
+        table_map.BLOB,
+        table_map.MEDIUM_BLOB,
+        table_map.LONG_BLOB,
+        table_map.BLOB_COMPRESSED,
+        table_map.JSON,
+        table_map.GEOMETRY,
+        table_map.VECTOR,
+        table_map.TYPED_ARRAY,
+    )
+)
+_COMPRESSED = frozenset((table_map.VARCHAR_COMPRESSED, table_map.BLOB_COMPRESSED))
+_ADDRESSES = frozenset(("uuid", "inet4", "inet6"))
+
+
+def value_reader(
+    logged: LoggedColumn,
+    column: Column | None,
+    key: Column | None,
+    place: str,
+    *,
+    recode_of: RecodeOf,
+    tinyint1_as_bool: bool,
+) -> ValueReader:
+    """The reader of a column.
+
+    Args:
+        column: As documents have it, None when they do not.
+        key: As keys have it, None when they do not.
+        place: The number in the names of its variables.
+        recode_of: What recodes texts.
+
+    Raises:
+        LookupError: The type, or its character set, is not known.
+    """
+    reader = _skipped(logged, place)
+    described = column or key
+    if described is None:
+        reader.codes, reader.variables = _without_variables(reader)
+        reader.used = False
+        return reader
+    wanted = form(described, tinyint1_as_bool=tinyint1_as_bool)
+    if wanted is None:
+        raise LookupError("an unknown type")
+    coded = key is not None and key_form(key) is KeyForm.CODED
+    _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
+    if described.salt:
+        hash_value(reader, logged, described, wanted, place)
+    if key is not None:
+        kind = key_form(key)
+        if kind is None:
+            raise LookupError("a type that no key has")
+        reader.key = _key(reader, kind, wanted, place)
+    return reader
+
+
+def _without_variables(reader: ValueReader) -> tuple[str, list[str]]:
+    if reader.variable:
+        return reader.codes, reader.variables
+    return f"{reader.size}x", []
+
+
+def _skipped(logged: LoggedColumn, place: str) -> ValueReader:
+    """What it takes to get past a value: its bytes in ``v``, or its length in ``n``."""
+    v, n = f"v{place}", f"n{place}"
+    kind = logged.type
+    if kind in _INTEGERS:
+        codes, size = _INTEGERS[kind]
+        return ValueReader(codes, [v, f"{v}_high"][: len(codes)], size)
+    if kind in _TEXTS or kind in _BLOBS:
+        size = logged.size if kind in _BLOBS else 1 if logged.size < 256 else 2
+        return ValueReader(_LENGTHS[size], [n, f"{n}_high"][: len(_LENGTHS[size])], size, variable="text")
+    fixed = {
+        table_map.FLOAT: ("f", 4),
+        table_map.DOUBLE: ("d", 8),
+        table_map.YEAR: ("B", 1),
+        table_map.TIMESTAMP: ("I", 4),
+        table_map.DATETIME: ("Q", 8),
+    }
+    if kind in fixed and not logged.scale:
+        codes, size = fixed[kind]
+        return ValueReader(codes, [v], size)
+    if kind == table_map.ENUM:
+        return ValueReader("B" if logged.size == 1 else "H", [v], logged.size)
+    size = _bytes(logged)
+    return ValueReader(f"{size}s", [v], size)
+
+
+def _bytes(logged: LoggedColumn) -> int:
+    """Bytes of a type that is read as bytes."""
+    match logged.type:
+        case table_map.NEWDECIMAL:
+            return decimal_bytes(logged.size, logged.scale)
+        case table_map.BIT:
+            return (logged.size + 7) // 8
+        case table_map.DATE | table_map.NEWDATE:
+            return 3
+        case table_map.TIME:
+            return HIRES_TIME_BYTES[logged.scale]
+        case table_map.DATETIME:
+            return HIRES_DATETIME_BYTES[logged.scale]
+        case table_map.SET:
+            return logged.size
+        case table_map.TIMESTAMP | table_map.TIMESTAMP2:
+            return 4 + fraction_bytes(logged.scale)
+        case table_map.DATETIME2:
+            return 5 + fraction_bytes(logged.scale)
+        case table_map.TIME2:
+            return 3 + fraction_bytes(logged.scale)
+        case _:
+            raise LookupError(f"type {logged.type}")
+
+
+def _key(reader: ValueReader, kind: KeyForm, wanted: Form, place: str) -> str:
+    v = f"v{place}"
+    match kind:
+        case KeyForm.TEXT:
+            return f"{{key_text({v})}}"
+        case KeyForm.HEX:
+            return f"{{{v}.encode('latin-1').hex()}}"
+        case KeyForm.REAL:
+            return f"{{{v}!r}}"
+        case KeyForm.NUMBER:
+            return f"{{{v}}}"
+        case _:
+            if wanted is Form.BOOLEAN:
+                return f"{{{v}}}"
+            return reader.key or reader.json
+
+
+class _Describer:
+    """Completes a reader: what is done to ``v`` until it is JSON."""
+
+    def __init__(
+        self,
+        reader: ValueReader,
+        logged: LoggedColumn,
+        column: Column,
+        wanted: Form,
+        place: str,
+        recode_of: RecodeOf,
+        *,
+        coded: bool,
+    ) -> None:
+        self._recode_of = recode_of
+        self._coded = coded
+        self._reader = reader
+        self._logged = logged
+        self._column = column
+        self._form = wanted
+        self._v = f"v{place}"
+        self._place = place
+        self._as_text = column.on_bad_value == "text"
+        # A hash is of the text, whatever that is.
+        self._any = "ANY_" if self._as_text or column.salt else ""
+
+    def describe(self) -> None:
+        kind = self._logged.type
+        if kind in _INTEGERS:
+            self._integer()
+        elif kind in _TEXTS or kind in _BLOBS:
+            self._bytes()
+        elif kind in (table_map.ENUM, table_map.SET):
+            self._labels()
+        else:
+            getattr(self, self._METHODS[kind])()
+
+    def _prepare(self, line: str) -> None:
+        self._reader.prepare.append(line)
+
+    def _name(self, name: str, value: object) -> str:
+        unique = f"{name}{self._place}"
+        self._reader.names[unique] = value
+        return unique
+
+    def _quoted(self, inside: str) -> None:
+        self._reader.json, self._reader.mark = inside, '"'
+
+    def _integer(self) -> None:
+        v = self._v
+        if self._column.unsigned:
+            self._reader.codes = self._reader.codes.replace("b", "B").replace("h", "H").replace("i", "I")
+            self._reader.codes = self._reader.codes.replace("q", "Q")
+        if self._logged.type == table_map.INT24:
+            self._prepare(f"{v} += {v}_high << 16")
+        self._number()
+
+    def _number(self) -> None:
+        v = self._v
+        self._reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
+
+    def _year(self) -> None:
+        # What was declared YEAR(2) is shown without its century.
+        year = f"{self._v} % 100" if self._column.length == 2 else f"{self._v} and {self._v} + 1900"
+        self._prepare(f"{self._v} = {year}")
+        self._number()
+
+    def _bit(self) -> None:
+        self._prepare(f"{self._v} = int.from_bytes({self._v}, 'big')")
+        self._number()
+
+    def _float(self) -> None:
+        self._reader.costly = True
+        self._reader.json = f"{{single_of({self._v})}}"
+
+    def _double(self) -> None:
+        self._reader.costly = True
+        self._reader.json = f"{{double_of({self._v})}}"
+
+    def _decimal(self) -> None:
+        read_decimal(self._reader, self._place, self._logged.size, self._logged.scale)
+
+    def _date(self) -> None:
+        self._quoted(f"{{{self._any}DATES[{self._v}]}}")
+
+    def _datetime(self) -> None:
+        read_datetime(self._reader, self._place, self._logged.scale, days=f"{self._any}DAYS")
+
+    def _timestamp(self) -> None:
+        if self._logged.type == table_map.TIMESTAMP and self._logged.scale:
+            self._moment(f"hires_timestamp_text({self._v}, {self._logged.scale})", "Z")
+            return
+        big = self._logged.type == table_map.TIMESTAMP2
+        days = f"{self._any}EPOCH_DAYS"
+        read_timestamp(self._reader, self._place, self._logged.scale, big=big, days=days)
+
+    def _time(self) -> None:
+        self._reader.costly = True
+        self._prepare(f"t{self._place} = time_text({self._v}, {self._logged.scale})")
+        self._quoted(f"{{t{self._place}}}")
+
+    def _old_datetime(self) -> None:
+        scale = self._logged.scale
+        self._moment(f"hires_datetime_text({self._v}, {scale})" if scale else f"old_datetime_text({self._v})", "")
+
+    def _old_time(self) -> None:
+        scale = self._logged.scale
+        text = f"hires_time_text({self._v}, {scale})" if scale else f"old_time_text({self._v})"
+        self._prepare(f"{self._v} = {text}")
+        self._quoted(f"{{{self._v}}}")
+
+    def _moment(self, text: str, zone: str) -> None:
+        """A day and a clock, from the source of their text."""
+        self._prepare(f"{self._v} = {text}")
+        day = f"{self._v}[:10]"
+        self._quoted(f"{{{day if self._any else f'CALENDAR[{day}]'}}}T{{{self._v}[11:]}}{zone}")
+        self._reader.key = f"{{{self._v}}}"
+
+    _METHODS: ClassVar[dict[int, str]] = {
+        table_map.YEAR: "_year",
+        table_map.BIT: "_bit",
+        table_map.FLOAT: "_float",
+        table_map.DOUBLE: "_double",
+        table_map.NEWDECIMAL: "_decimal",
+        table_map.DATE: "_date",
+        table_map.NEWDATE: "_date",
+        table_map.DATETIME2: "_datetime",
+        table_map.TIMESTAMP2: "_timestamp",
+        table_map.TIMESTAMP: "_timestamp",
+        table_map.TIME2: "_time",
+        table_map.DATETIME: "_old_datetime",
+        table_map.TIME: "_old_time",
+    }
+
+    def _labels(self) -> None:
+        v, labels = self._v, labels_of(self._column)
+        if self._logged.type == table_map.ENUM:
+            # Index 0 is the empty text that stands for a value that was not a label.
+            texts = self._name("labels", tuple(string(label) for label in ("", *labels)))
+            self._reader.json = f"{{{texts}[{v}]}}"
+        else:
+            self._prepare(f"{v} = int.from_bytes({v}, 'little')")
+            self._reader.json = f"{{{self._name('labels', set_json(labels))}({v})}}"
+
+    def _bytes(self) -> None:
+        """Texts and binaries of any length: ``v`` becomes the text that the form's conversion takes."""
+        v, reader, kind = self._v, self._reader, self._logged.type
+        reader.costly = True
+        if kind == table_map.JSON:
+            reader.variable = "data"
+            reader.json = f"{{string(json_text({v}))}}" if self._as_text else f"{{json_text({v})}}"
+            return
+        if kind in _COMPRESSED:
+            reader.variable = "data"
+            self._prepare(f"{v} = inflated({v}).decode('latin-1')")
+        if self._column.data_type in _ADDRESSES:
+            reader.variable = "data"
+            self._prepare(f"{v} = {self._column.data_type}_text({v})")
+            self._quoted(f"{{{v}}}")
+            reader.key = f"{{{v}}}"
+            return
+        if self._column.data_type == "binary" and self._column.length:
+            # The log leaves out trailing zero bytes.
+            self._prepare(f"{v} = {v}.ljust({self._column.length}, '\\0')")
+        if self._form in (Form.STRING, Form.JSON):
+            recode = self._recode_of(self._column.charset or "utf8mb4")
+            if self._coded:
+                self._prepare(f"x{self._place} = {v}.encode('latin-1').hex()")
+                reader.key = f"{{x{self._place}}}"
+            if recode is not None:
+                self._prepare(f"{v} = {self._name('recode', recode)}({v})")
+        if self._form is Form.JSON and not (self._column.salt or self._as_text):
+            self._json()
+            return
+        text = self._form is Form.STRING or (self._form is Form.JSON and self._as_text)
+        convert = "string" if text else self._name("convert", CONVERSIONS[self._form])
+        reader.json = f"{{{convert}({v})}}"
+
+    def _json(self) -> None:
+        """What ``captures.mysql.values.json_values.json`` does, inline."""
+        v = self._v
+        self._prepare(f"if not {v}: {v} = 'null'")
+        self._prepare(f"walk_json({v})")
+        self._prepare(f"if '\\n' in {v} or '\\r' in {v}: {v} = {v}.translate(LINE_BREAKS)")
+        self._reader.json = f"{{{v}}}"

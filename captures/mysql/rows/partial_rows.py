@@ -1,0 +1,144 @@
+"""Rows that lack columns, or whose JSON columns have changes instead of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from backfill.keys import Key
+from captures.mysql.log.events import lenenc
+from captures.mysql.rows.partial_json import apply_changes
+from captures.mysql.rows.row_images import RAW, Image
+from captures.mysql.rows.row_loops import END
+from captures.mysql.rows.row_sink import Sink, next_place
+from captures.mysql.rows.table_map import JSON
+from captures.mysql.values.json_binary import json_text, print_tree, read_tree
+from captures.mysql.values.json_values import string
+
+if TYPE_CHECKING:
+    from captures.mysql.rows.log_decoder import RowDecoder
+
+_PARTIAL_JSON = 1
+"""Value option of a partial update's row: some of its JSON columns have changes instead of a value."""
+
+Members = list[str | None]
+"""Of each column, the member of an object, with a comma in front."""
+
+
+class PartialRows:
+    """Writes such rows, each by the method for its event: see ``captures.mysql.rows.row_sink.WriteRow``.
+
+    Args:
+        decoder: What is known of the table.
+        images: Of each row, or of before and after.
+    """
+
+    def __init__(self, decoder: RowDecoder, images: Sequence[Image]) -> None:
+        self._decoder = decoder
+        self._before, self._after = images[0], images[-1]
+        self._json = [place for place in self._after.places if decoder.table.logged[place].type == JSON]
+
+    def insert(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        members, parts, at = self._after.parts(data, text, at)
+        key = self._key(parts)
+        documents.append(self._line("c", place, members, ""))
+        self._touch(sink, key, partial=self._missing(members) != "", inserted=True)
+        return at
+
+    def delete(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        raise self._decoder.lacks_key()
+
+    def update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        old, old_parts, at = self._before.parts(data, text, at)
+        new, new_parts, at = self._after.parts(data, text, at)
+        self._update(old, old_parts, new, new_parts, place, documents, sink)
+        return at
+
+    def json_update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+        old, old_parts, at = self._before.parts(data, text, at)
+        options, at = lenenc(data, at)
+        changed: set[int] = set()
+        if options & _PARTIAL_JSON:
+            changed = {p for i, p in enumerate(self._json) if data[at + (i >> 3)] >> (i & 7) & 1}
+            at += (len(self._json) + 7) // 8
+        new, new_parts, at = self._after.parts(data, text, at)
+        known = self._print_json(old, new, changed)
+        self._update(old, old_parts, new, new_parts, place, documents, sink, all_known=known)
+        return at
+
+    def _print_json(self, old: Members, new: Members, changed: set[int]) -> bool:
+        """Turns stored values and changes into members; False when one changed and the log does not have it."""
+        table = self._decoder.table
+        known = True
+        for place in self._decoder.emitted:
+            if table.logged[place].type != JSON:
+                continue
+            was, now = old[place], new[place]
+            label = table.label(place)
+            if now is not None and now.startswith(RAW):
+                stored = now[len(RAW) :].encode("latin-1")
+                if place not in changed:
+                    new[place] = label + self._json_member(place, json_text(stored))
+                elif was is not None and was.startswith(RAW):
+                    tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
+                    new[place] = label + self._json_member(place, print_tree(tree))
+                else:
+                    new[place], known = None, False  # changes to a value that the log does not have
+            if was is not None and was.startswith(RAW):
+                old[place] = label + self._json_member(place, json_text(was[len(RAW) :].encode("latin-1")))
+            if new[place] is None and place in changed:
+                old[place] = None  # not what the row has now
+        return known
+
+    def _json_member(self, place: int, text: str) -> str:
+        column = self._decoder.table.columns[place]
+        return string(text) if column is not None and column.on_bad_value == "text" else text
+
+    def _update(
+        self,
+        old: Members,
+        old_parts: Members,
+        new: Members,
+        new_parts: Members,
+        place: str,
+        documents: list[str],
+        sink: Sink,
+        *,
+        all_known: bool = True,
+    ) -> None:
+        """Writes an update. Unless all that changed is known, what a consumer has of the row is no help."""
+        old_key = self._key(old_parts)
+        key = self._key([now if now is not None else was for was, now in zip(old_parts, new_parts, strict=True)])
+        members = [now if now is not None else was for was, now in zip(old, new, strict=True)]
+        partial = self._missing(members) != ""
+        known = "".join(member for member in old if member is not None)
+        if key == old_key:
+            documents.append(self._line("u", place, members, f',"before":{{{known[1:]}}}' if known else ""))
+        else:
+            documents.append(f"{self._decoder.opening['d']}{place}}}{known}{END}")
+            documents.append(self._line("c", next_place(place), members, ""))
+            sink.split = True
+            self._touch(sink, old_key, partial=False, inserted=False)
+        self._touch(sink, key, partial=partial, inserted=key != old_key or not all_known)
+
+    def _key(self, parts: Members) -> Key:
+        known = [part for part in parts if part is not None]
+        if len(known) != len(parts):
+            raise self._decoder.lacks_key()
+        return "\0".join(known).encode("latin-1")
+
+    def _touch(self, sink: Sink, key: Key, *, partial: bool, inserted: bool) -> None:
+        if sink.touched is not None:
+            sink.touched.add(key, partial, inserted)
+        elif partial and inserted:
+            # Nobody downstream has the missing columns of this row: it must be read again.
+            sink.incomplete.append(key)
+
+    def _missing(self, members: Members) -> str:
+        """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is missing."""
+        names = ",".join(self._decoder.table.label(p)[1:-1] for p in self._decoder.emitted if members[p] is None)
+        return f',"unchanged":[{names}]' if names else ""
+
+    def _line(self, op: str, place: str, members: Members, before: str) -> str:
+        present = "".join(member for member in members if member is not None)
+        return f"{self._decoder.opening[op]}{place}{before}{self._missing(members)}}}{present}{END}"

@@ -1,0 +1,253 @@
+"""Reads the images of rows in row events, by functions that are generated per table version and set of columns.
+
+An image is a bitmap of NULLs, one bit for each column that is present, and their values (MySQL's ``Rows_event``). The
+source is built from the columns' types and the texts that documents need, each character of which is escaped that could
+mean anything (see ``captures.tables.source_literals``).
+
+In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
+front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
+UTF-8 already needs no copy but the last. See ``captures.mysql.rows.row_loops`` for an example.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+import msgspec
+
+from captures.mysql.rows.logged_values import NAMES, value_reader
+from captures.mysql.rows.table_map import JSON, LoggedColumn
+from captures.mysql.rows.value_reader import ValueReader
+from captures.mysql.tables.columns import Column
+from captures.mysql.values.charsets import RecodeOf, built_in
+from captures.mysql.values.json_values import string
+from captures.tables.source_literals import literal
+
+MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError, msgspec.DecodeError)
+"""What reading raises when bytes are not as they must be. They may hold values: never chain them."""
+
+RAW = "\0"
+"""Stands before the bytes of a JSON value that was asked for as it is stored."""
+
+ReadImage = Callable[[bytes, str, int], tuple[str, str, int]]
+"""An image at a place: all of its members, the row's key as a byte text, and where the image ends."""
+
+ReadParts = Callable[[bytes, str, int], tuple[list[str | None], list[str | None], int]]
+"""An image at a place: each column's member and each key column's text, None where the image lacks it, and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedTable:
+    """What the images of a table's rows are read by.
+
+    Attributes:
+        logged: The columns as the log has them.
+        columns: The same as documents have them; None for one that they do not have.
+        key: Places of the key columns, in the key's order.
+        tinyint1_as_bool: See ``captures.mysql.values.types.form``.
+        recode_of: What recodes texts.
+    """
+
+    logged: tuple[LoggedColumn, ...]
+    columns: tuple[Column | None, ...]
+    key: tuple[int, ...]
+    key_columns: tuple[Column, ...]
+    tinyint1_as_bool: bool = False
+    recode_of: RecodeOf = built_in
+
+    def label(self, place: int) -> str:
+        """``,"name":`` as a byte text."""
+        column = self.columns[place]
+        assert column is not None  # asked for columns of documents only
+        return f",{string(column.name.encode().decode('latin-1'))}:"
+
+
+About = dict[CodeType, list[int | None]]
+"""Which column each line of generated functions is about."""
+
+
+class Generated:
+    """A function that is being generated."""
+
+    def __init__(self, table: DecodedTable) -> None:
+        self.table = table
+        self.names: dict[str, object] = {}
+        self._lines: list[str] = []
+        self._about: list[int | None] = []
+
+    def add(self, line: str, place: int | None = None) -> None:
+        self._lines.append(line)
+        self._about.append(place)
+
+    def unpack(self, indent: str, readers: Sequence[tuple[int, ValueReader]]) -> None:
+        """Unpacks columns that stand one after the other: the little-endian ones together, then the big-endian."""
+        for big, order in ((False, "<"), (True, ">")):
+            codes, variables, first = "", [], None
+            for place, reader in readers:
+                if reader.variables and reader.big == big:
+                    codes += reader.codes
+                    variables += reader.variables
+                    first = place if first is None else first
+                else:
+                    codes += f"{reader.size}x"
+            if variables:
+                codes = re.sub(r"(?:\d+x)+", lambda pads: f"{sum(map(int, pads[0].split('x')[:-1]))}x", codes)
+                name = f"{'BIG' if big else 'LITTLE'}_{codes}"
+                self.names[name] = struct.Struct(order + codes).unpack_from
+                self.add(f"{indent}{', '.join(variables)}, = {name}(data, at)", first)
+        size = sum(reader.size for _, reader in readers)
+        if size:
+            self.add(f"{indent}at += {size}")
+
+    def slice(self, indent: str, place: int, reader: ValueReader) -> None:
+        """Takes the bytes of a column of any length, after their number."""
+        n = reader.variables[0]
+        if len(reader.variables) > 1:  # a length of three bytes
+            self.add(f"{indent}{n} += {n}_high << 16", place)
+        if reader.used:
+            self.add(f"{indent}v{n[1:]} = {reader.variable}[at:at + {n}]", place)
+        self.add(f"{indent}at += {n}", place)
+
+    def compile(self, name: str, about: About) -> Callable[..., Any]:
+        """The function; tracebacks show its source."""
+        source = "\n".join(self._lines) + "\n"
+        filename = f"<{name} {zlib.crc32(source.encode()):08x}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        functions: dict[str, Any] = {**NAMES, **self.names}
+        exec(compile(source, filename, "exec"), functions)  # noqa: S102 - built from types and places, see above
+        function: Callable[..., Any] = functions[name]
+        about[function.__code__] = self._about
+        return function
+
+
+class Image:
+    """Images with certain columns.
+
+    Args:
+        places: The columns that are present.
+        raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
+
+    Attributes:
+        about: For ``column_of``; other functions that read these images are noted here, too.
+        has_key: Every key column is present.
+
+    Raises:
+        LookupError: A column's type or character set is not known.
+    """
+
+    def __init__(self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> None:
+        self.table = table
+        self.places = tuple(places)
+        self.about: About = {}
+        self.has_key = set(table.key) <= set(places)
+        self.readers = self.readers_of("")
+        self._raw_json = raw_json
+
+    def readers_of(self, suffix: str) -> dict[int, ValueReader]:
+        """The columns' readers by their places; ``suffix`` follows the places in the names of variables."""
+        table = self.table
+        return {
+            place: value_reader(
+                table.logged[place],
+                table.columns[place],
+                table.key_columns[table.key.index(place)] if place in table.key else None,
+                f"{place}{suffix}",
+                recode_of=table.recode_of,
+                tinyint1_as_bool=table.tinyint1_as_bool,
+            )
+            for place in self.places
+        }
+
+    @cached_property
+    def read(self) -> ReadImage:
+        """Reads images that have the key."""
+        function = self._general("read", raw_json=False)
+        table = self.table
+        members = "".join(f"{{m{place}}}" for place in self.places if table.columns[place] is not None)
+        key = literal("\0").join(f"{{k{place}}}" for place in table.key)
+        if table.key:
+            missing = " or ".join(f"k{place} is None" for place in table.key)
+            function.add(f"    if {missing}:")
+            function.add("        raise ValueError('a key column without a value')")
+        function.add(f'    return f"{members}", f"{key}", at')
+        return function.compile("read", self.about)
+
+    @cached_property
+    def parts(self) -> ReadParts:
+        """Reads any."""
+        function = self._general("parts", raw_json=self._raw_json)
+        members = ", ".join(
+            f"m{place}" if place in self.readers and column is not None else "None"
+            for place, column in enumerate(self.table.columns)
+        )
+        keys = ", ".join(f"k{place}" if place in self.readers else "None" for place in self.table.key)
+        function.add(f"    return [{members}], [{keys}], at")
+        return function.compile("parts", self.about)
+
+    def nulls(self, *, whole: bool) -> str:
+        """Source of the bits of the columns that are NULL; not all of them when only asked whether there are any.
+
+        Bits beyond the last column are set, or not: they say nothing.
+        """
+        size, last = (len(self.places) + 7) // 8, (1 << (len(self.places) - 1) % 8 + 1) - 1
+        if size == 1:
+            return f"data[at] & {last}"
+        if size == 2 and not whole:
+            return f"data[at] or data[at + 1] & {last}"
+        return f"int.from_bytes(data[at:at + {size}], 'little') & {(1 << len(self.places)) - 1}"
+
+    @property
+    def bitmap_bytes(self) -> int:
+        """Bytes of the bitmap of NULLs."""
+        return (len(self.places) + 7) // 8
+
+    def column_of(self, error: BaseException) -> int | None:
+        """The place of the column that a generated function was at when it raised."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            about = self.about.get(traceback.tb_frame.f_code)
+            if about is not None:
+                return about[traceback.tb_lineno - 1]
+            traceback = traceback.tb_next
+        return None
+
+    def _general(self, name: str, *, raw_json: bool) -> Generated:
+        """A function that reads any image, column by column, without its end."""
+        function, table = Generated(self.table), self.table
+        function.add(f"def {name}(data, text, at):")
+        function.add(f"    nulls = {self.nulls(whole=True)}")
+        function.add(f"    at += {self.bitmap_bytes}")
+        for bit, (place, reader) in enumerate(self.readers.items()):
+            function.names.update(reader.names)
+            in_document, in_key = table.columns[place] is not None, place in table.key
+            absent = []
+            if in_document:
+                absent.append(f'm{place} = f"{literal(table.label(place) + "null")}"')
+            if in_key:
+                absent.append(f"k{place} = None")
+            function.add(f"    if nulls & {1 << bit}:", place)
+            function.add(f"        {'; '.join(absent) or 'pass'}", place)
+            function.add("    else:", place)
+            indent = "        "
+            function.unpack(indent, [(place, reader)])
+            if reader.variable:
+                function.slice(indent, place, reader)
+            for line in reader.prepare:
+                function.add(indent + line, place)
+            if in_document and raw_json and table.logged[place].type == JSON:
+                function.add(f"{indent}m{place} = f\"{literal(RAW)}{{v{place}.decode('latin-1')}}\"", place)
+            elif in_document:
+                label = literal(table.label(place) + reader.mark)
+                closing = literal(reader.mark)
+                function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"', place)
+            if in_key:
+                function.add(f'{indent}k{place} = f"{reader.key}"', place)
+        return function

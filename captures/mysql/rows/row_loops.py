@@ -1,0 +1,233 @@
+"""Loops over the rows of an event, generated like the readers of images of which they are made.
+
+What is usual is written out in them: rows without NULLs, and updates that leave the key as it is. All other rows go to
+functions that take any. For a table ``(id int primary key, price decimal(5,2), note varchar(50))`` updates are read by
+this, but that what stands around the values is escaped. The names of what is read after the update end in ``_new``; a
+value that is the same is not turned into text again::
+
+    def updates(data, text, at, end, source, row, documents, sink):
+        head, tail, touched = OPENING + source[0], source[1] + ',"before":{', sink.touched
+        while at < end:
+            start = at
+            if not (data[at] & 7):
+                at += 1
+                v0, n2, = LITTLE_i3xB(data, at)
+                v1_0, v1_1, = BIG_4xHB1x(data, at)
+                at += 8
+                v2 = text[at:at + n2]
+                at += n2
+                d1 = f'{v1_0 - 32768}.{TWO_DIGITS[v1_1]}' if v1_0 - 32768 >= 0 else decimal1(pack1(v1_0, v1_1))
+                j1 = f"{d1}"
+                j2 = f"{string(v2)}"
+                if not (data[at] & 7):
+                    ...
+                    if v2_new == v2:
+                        j2_new = j2
+                    else:
+                        j2_new = f"{string(v2_new)}"
+                    if v0_new == v0:
+                        documents.append(
+                            f'{head}{row}{tail}"id":{v0},"price":"{j1}","note":{j2}}}}},'
+                            f'"id":{v0_new},"price":"{j1_new}","note":{j2_new}}}}}}}\\n'
+                        )
+                        row += 1
+                        if touched is not None:
+                            touched.add(f"{v0}".encode('latin-1'), False)
+                        continue
+            at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)
+            row += 2 if sink.split else 1
+            sink.split = False
+        return at, row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from captures.mysql.rows.row_images import Generated, Image
+from captures.mysql.rows.row_sink import Write, WriteRow
+from captures.mysql.rows.value_reader import ValueReader
+from captures.tables.source_literals import literal
+from protocol.codec import CAPTURED_SUFFIX
+
+END = "}" + CAPTURED_SUFFIX.decode()
+"""Ends a captured line after the members of its document."""
+
+_WIDEST = 512
+"""Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""
+
+_FLOATS = frozenset("fd")
+
+
+def rows_loop(image: Image, opening: str) -> Write:
+    """Writes inserts or deletes, whose images have the key.
+
+    Args:
+        opening: The captured lines up to their ``source``.
+    """
+    function = Generated(image.table)
+    function.names.update(OPENING=opening, read=image.read)
+    function.add("def rows(data, text, at, end, source, row, documents, sink):")
+    function.add("    head, tail, touched = OPENING + source[0], source[1] + '}', sink.touched")
+    function.add("    while at < end:")
+    function.add(f"        if {image.nulls(whole=False)}:")
+    function.add("            members, key, at = read(data, text, at)")
+    function.add(f'            documents.append(f"{{head}}{{row}}{{tail}}{{members}}{literal(END)}")')
+    function.add("            if touched is not None:")
+    function.add("                touched.add(key.encode('latin-1'), False)")
+    function.add("        else:")
+    indent = "            "
+    loop = _Loop(function, image)
+    loop.values(indent, image.readers, lambda place, reader: _add_all(function, indent, place, reader.prepare))
+    function.add(f'{indent}documents.append(f"{{head}}{{row}}{{tail}}"')
+    loop.members(indent, image.readers, "", ",")
+    function.add(f'{indent}f"{literal(END)}")')
+    function.add(f"{indent}if touched is not None:")
+    function.add(f"{indent}    touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
+    function.add("        row += 1")
+    function.add("    return at, row")
+    return function.compile("rows", image.about)
+
+
+def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
+    """Writes updates, whose two images have the same columns, the key among them; None where it is not worth it.
+
+    Args:
+        opening: The captured lines up to their ``source``.
+        other: Writes those that are not usual.
+    """
+    table = image.table
+    # Two zeros are equal and have two texts.
+    if len(image.places) > _WIDEST or any(image.readers[place].codes in _FLOATS for place in table.key):
+        return None
+    function = Generated(table)
+    function.names.update(OPENING=opening, other=other)
+    loop = _Loop(function, image)
+    after = image.readers_of(_NEW)
+    function.add("def updates(data, text, at, end, source, row, documents, sink):")
+    function.add("    head, tail, touched = OPENING + source[0], source[1] + ',\"before\":{', sink.touched")
+    function.add("    while at < end:")
+    function.add("        start = at")
+    function.add(f"        if not ({image.nulls(whole=False)}):")
+    loop.values(" " * 12, image.readers, loop.keep)
+    function.add(f"            if not ({image.nulls(whole=False)}):")
+    indent = " " * 16
+    loop.values(indent, after, loop.keep_new)
+    same = " and ".join(f"same{p}" if image.readers[p].costly else f"v{p}{_NEW} == v{p}" for p in table.key)
+    function.add(f"{indent}if {same or True}:")
+    function.add(f'{indent}    documents.append(f"{{head}}{{row}}{{tail}}"')
+    loop.members(indent + "    ", image.readers, "", "", costly="j")
+    loop.members(indent + "    ", after, "}}", ",", costly="j", suffix=_NEW)
+    function.add(f'{indent}    f"{literal(END)}")')
+    function.add(f"{indent}    row += 1")
+    function.add(f"{indent}    if touched is not None:")
+    function.add(f"{indent}        touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
+    function.add(f"{indent}    continue")
+    function.add('        at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)')
+    function.add("        row += 2 if sink.split else 1")
+    function.add("        sink.split = False")
+    function.add("    return at, row")
+    return function.compile("updates", image.about)
+
+
+_NEW = "_new"
+
+
+def _add_all(function: Generated, indent: str, place: int, lines: list[str]) -> None:
+    for line in lines:
+        function.add(indent + line, place)
+
+
+class _Loop:
+    def __init__(self, function: Generated, image: Image) -> None:
+        self._function = function
+        self._image = image
+
+    def values(self, indent: str, readers: dict[int, ValueReader], settle: Callable[[int, ValueReader], None]) -> None:
+        """Reads an image without NULLs: columns of fixed size are unpacked together.
+
+        Args:
+            settle: Adds what is done to a column's variables.
+        """
+        function = self._function
+        function.add(f"{indent}at += {self._image.bitmap_bytes}")
+        run: list[tuple[int, ValueReader]] = []
+        for place, reader in readers.items():
+            function.names.update(reader.names)
+            run.append((place, reader))
+            if reader.variable:
+                function.unpack(indent, run)
+                function.slice(indent, place, reader)
+                for read in run:
+                    settle(*read)
+                run = []
+        function.unpack(indent, run)
+        for read in run:
+            settle(*read)
+
+    def keep(self, place: int, reader: ValueReader) -> None:
+        """Before an update: keeps the text of a value that is likely to come again."""
+        indent = " " * 12
+        if reader.costly and reader.variable and reader.prepare:
+            self._function.add(f"{indent}s{place} = v{place}", place)
+        _add_all(self._function, indent, place, reader.prepare)
+        if reader.costly and self._image.table.columns[place] is not None:
+            self._function.add(f'{indent}j{place} = f"{reader.json}"', place)
+
+    def keep_new(self, place: int, reader: ValueReader) -> None:
+        """After it: takes that text when the value is the same."""
+        indent, function = " " * 16, self._function
+        if not reader.costly:
+            _add_all(function, indent, place, reader.prepare)
+            return
+        if reader.variable:
+            same = f"v{place}{_NEW} == {'s' if reader.prepare else 'v'}{place}"
+        else:
+            pairs = zip(reader.variables, self._image.readers[place].variables, strict=True)
+            same = " and ".join(f"{now} == {was}" for now, was in pairs)
+            if reader.codes in _FLOATS:
+                same += f" and v{place}{_NEW}"  # two zeros are equal and have two texts
+        in_document = self._image.table.columns[place] is not None
+        if place in self._image.table.key:
+            function.add(f"{indent}same{place} = {same}", place)
+            same = f"same{place}"
+        if in_document:
+            function.add(f"{indent}if {same}:", place)
+            function.add(f"{indent}    j{place}{_NEW} = j{place}", place)
+            function.add(f"{indent}else:", place)
+            _add_all(function, indent + "    ", place, reader.prepare)
+            function.add(f'{indent}    j{place}{_NEW} = f"{reader.json}"', place)
+
+    def members(
+        self,
+        indent: str,
+        readers: dict[int, ValueReader],
+        before: str,
+        comma: str,
+        *,
+        costly: str = "",
+        suffix: str = "",
+    ) -> None:
+        """Adds f-strings of the members of an object.
+
+        Args:
+            before: Text in front of them.
+            comma: In front of the first one.
+            costly: The first letter of the variables that hold the texts of costly columns, if any do.
+            suffix: The end of their names.
+        """
+        function, table = self._function, self._image.table
+        for place, reader in readers.items():
+            if table.columns[place] is None:
+                continue
+            before += comma + table.label(place)[1:] + reader.mark
+            json = f"{{{costly}{place}{suffix}}}" if costly and reader.costly else reader.json
+            function.add(f'{indent}    f"{literal(before)}{json}"', place)
+            before, comma = reader.mark, ","
+        if before:
+            function.add(f'{indent}    f"{literal(before)}"')
+
+    def key(self) -> str:
+        """The inside of an f-string that makes the row's key."""
+        joint = literal("\0")
+        return joint.join(self._image.readers[place].key for place in self._image.table.key)

@@ -1,0 +1,128 @@
+"""Source that reads one column of a row image, and the types whose integers are big endian."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
+
+_BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
+"""``struct`` codes of an integer of so many bytes."""
+
+
+@dataclass(slots=True)
+class ValueReader:
+    """Source that reads one column. ``v3`` and ``n3`` are its variables.
+
+    Attributes:
+        codes: ``struct`` codes of what is unpacked.
+        variables: What they are unpacked to.
+        size: Bytes of that.
+        big: The integers are big endian.
+        costly: Worth to be kept for the next image of the row, which nearly always has the same value. ``prepare``
+            leaves the variables as they are, but for ``v3`` of a column of any length.
+        variable: ``data`` or ``text`` when ``n3`` bytes of it follow; otherwise empty.
+        used: ``v3`` is needed at all.
+        prepare: Statements.
+        json: The inside of an f-string that makes the JSON, without the quotes of ``mark``.
+        key: The inside of an f-string that makes the key's text.
+        mark: The quote around ``json``, or nothing.
+        names: What the source uses besides ``captures.mysql.rows.logged_values.NAMES``.
+    """
+
+    codes: str
+    variables: list[str]
+    size: int
+    big: bool = False
+    costly: bool = False
+    variable: str = ""
+    used: bool = True
+    prepare: list[str] = field(default_factory=list)
+    json: str = ""
+    key: str = ""
+    mark: str = ""
+    names: dict[str, object] = field(default_factory=dict)
+
+
+def read_decimal(reader: ValueReader, place: str, precision: int, scale: int) -> None:
+    """Completes the reader of a DECIMAL; see ``captures.mysql.values.binary_values.decimal_reader``."""
+    v, decimal, text = f"v{place}", f"decimal{place}", f"d{place}"
+    reader.names[decimal] = decimal_reader(precision, scale)
+    reader.costly = True
+    reader.json, reader.mark = f"{{{text}}}", '"'
+    before, after = decimal_groups(precision, scale)
+    if not before or len(before) > 2 or len(after) > 1:
+        reader.prepare.append(f"{text} = {decimal}({v})")
+        return
+    # Positive ones inline, of integers that are unpacked with those of other columns.
+    codes = ""
+    variables: list[str] = []
+    groups: list[str] = []
+    for number, size in enumerate(before + after):
+        code, parts, group = _integer(f"{v}_{number}", size)
+        codes += code
+        variables += parts
+        groups.append(group)
+    sign = f" - {1 << 8 * struct.calcsize(codes[0]) - 1}"
+    groups[0] = groups[0].replace(variables[0], variables[0] + sign, 1)
+    whole = groups[0] if len(before) == 1 else f"({groups[0]}) * 1000000000 + {groups[1]}"
+    part = f".{_digits(reader, place, groups[-1], scale)}" if scale else ""
+    reader.names[f"pack{place}"] = struct.Struct(f">{codes}").pack
+    negative = f"{decimal}(pack{place}({', '.join(variables)}))"
+    reader.prepare.append(f"{text} = f'{{{whole}}}{part}' if {variables[0]}{sign} >= 0 else {negative}")
+    reader.codes, reader.variables, reader.big = codes, variables, True
+
+
+def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) -> None:
+    """Completes the reader of a DATETIME with so many digits of a second.
+
+    Args:
+        days: The name of ``captures.mysql.values.binary_values.DAYS``, or of what takes its place.
+    """
+    codes, variables, fraction = _fraction(reader, place, digits)
+    reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
+    reader.costly = True
+    reader.prepare.append(f"d{place}, t{place} = {days}[v{place}]")
+    reader.json, reader.mark = f"{{d{place}}}T{{t{place}[c{place}]}}{fraction}", '"'
+    reader.key = f"{{d{place}}} {{t{place}[c{place}]}}{fraction}"
+
+
+def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, days: str) -> None:
+    """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian.
+
+    Args:
+        days: The name of ``captures.mysql.values.binary_values.EPOCH_DAYS``, or of what takes its place.
+    """
+    codes, variables, fraction = _fraction(reader, place, digits)
+    reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
+    reader.costly = True
+    moment = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
+    reader.prepare.append(f"d{place}, t{place} = {moment}")
+    reader.json, reader.mark = f"{{{days}[d{place}]}}T{{DAY_SECONDS[t{place}]}}{fraction}Z", '"'
+    reader.key = f"{{{days}[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"
+
+
+def _fraction(reader: ValueReader, place: str, digits: int) -> tuple[str, list[str], str]:
+    """The digits of a second, two a byte: codes, variables, and the text with the point."""
+    size = fraction_bytes(digits)
+    if not size:
+        return "", [], ""
+    code, variables, value = _integer(f"f{place}", size)
+    return code, variables, f".{_digits(reader, place, value, digits, 2 * size)}"
+
+
+def _integer(name: str, size: int) -> tuple[str, list[str], str]:
+    """Codes, variables and value of a big-endian integer."""
+    if size == 3:
+        return _BIG_ENDIAN[size], [f"{name}_high", name], f"({name}_high << 16 | {name})"
+    return _BIG_ENDIAN[size], [name], name
+
+
+def _digits(reader: ValueReader, place: str, value: str, digits: int, stored: int | None = None) -> str:
+    """The first ``digits`` decimal digits of a value that has ``stored`` of them: the inside of an f-string."""
+    if digits == 2:
+        return f"{{TWO_DIGITS[{value}]}}"
+    # A one in front keeps the zeros, and costs less than a format.
+    reader.prepare.append(f"p{place} = f'{{{value} + {10 ** (stored or digits)}}}'")
+    return f"{{p{place}[1:{digits + 1}]}}"

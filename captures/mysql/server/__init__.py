@@ -1,0 +1,1 @@
+"""Sessions on a MySQL or MariaDB server: authentication, settings, what must hold."""

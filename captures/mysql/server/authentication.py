@@ -1,0 +1,152 @@
+"""How a user authenticates, and what it means that a server refuses one.
+
+PyMySQL knows ``mysql_native_password``, ``caching_sha2_password`` and ``sha256_password`` (over TLS, or by the server's
+RSA key), and MariaDB's ``ed25519``. Which one an account has is the server's to say: it asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from captures.mysql.config import EndpointConfig
+from captures.mysql.server.wire import is_encrypted, read_packet
+from protocol.errors import SourceError
+
+_SECURE_TRANSPORT_REQUIRED = 3159
+_SOCKET = 1698
+"""ER_ACCESS_DENIED_NO_PASSWORD_ERROR: a method without a password."""
+
+_EXPIRED = frozenset((ER.MUST_CHANGE_PASSWORD, ER.MUST_CHANGE_PASSWORD_LOGIN))
+_LOCKED = frozenset((3118, 4151))
+_BLOCKED = frozenset((3955, 4150))
+_METHOD = frozenset((ER.NOT_SUPPORTED_AUTH_MODE, 1524, CR.CR_AUTH_PLUGIN_CANNOT_LOAD, CR.CR_AUTH_PLUGIN_ERR))
+_REFUSED = frozenset(
+    (ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.HOST_NOT_PRIVILEGED, _SOCKET, CR.CR_SECURE_AUTH)
+).union(_EXPIRED, _LOCKED, _BLOCKED, _METHOD)
+
+_METHOD_REMEDY = (
+    "Check that the account exists for the host that the connector comes from (MariaDB asks those that do not for "
+    "any method), and give it mysql_native_password, caching_sha2_password, sha256_password or ed25519. PAM and LDAP "
+    "work by mysql_clear_password (MariaDB: pam_use_cleartext_plugin = ON) over an encrypted connection: ssl_mode: "
+    "REQUIRED."
+)
+_SOCKET_REMEDY = (
+    "Check that the account exists for the host that the connector comes from, and has a password: one of unix_socket "
+    "(auth_socket) lets the operating system's user of its name in, through the server's socket only."
+)
+_ACCESS_REMEDY = (
+    "Check user and password, and that the account exists for the host that the connector comes from: SELECT user, "
+    "host FROM mysql.user; "
+)
+
+
+class _ClearText:
+    """Sends the password as it is, which PAM, LDAP and RDS's tokens need: to whoever asks for it, if encrypted."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def authenticate(self, packet: Any) -> Any:
+        connection = self._connection
+        if not is_encrypted(connection):
+            # Whoever sits between could ask for it, whatever method the account has.
+            raise pymysql.OperationalError(
+                CR.CR_AUTH_PLUGIN_ERR,
+                "the server asks for the password in clear text, and the connection is not encrypted",
+            )
+        connection.write_packet(connection.password + b"\0")
+        answer = read_packet(connection)
+        answer.check_error()
+        return answer
+
+
+class _Dialog:
+    """Questions that a person answers."""
+
+    def __init__(self, connection: Any) -> None:
+        pass
+
+    def authenticate(self, packet: Any) -> NoReturn:
+        raise pymysql.OperationalError(
+            CR.CR_AUTH_PLUGIN_CANNOT_LOAD, "the account authenticates by a dialog, which nobody is here for"
+        )
+
+
+PLUGINS: Mapping[str, type[_ClearText] | type[_Dialog]] = MappingProxyType(
+    {"mysql_clear_password": _ClearText, "dialog": _Dialog}
+)
+"""PyMySQL's ``auth_plugin_map``: methods that it would carry out otherwise."""
+
+
+def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) -> SourceError | None:
+    """What it means that the server did not let the user in.
+
+    Args:
+        config: The configuration.
+        error: PyMySQL's; ``number`` and ``reason`` as ``captures.mysql.server.session.error_of`` has them.
+
+    Returns:
+        ``TM-MY-002``, or ``TM-MY-003`` where it wants an encrypted connection; None for an error of another kind.
+    """
+    if number == _SECURE_TRANSPORT_REQUIRED:
+        return SourceError(
+            "TM-MY-003", f"{config.where} takes encrypted connections only: {reason}", remedy="Set ssl_mode: REQUIRED."
+        )
+    # Without a number: PyMySQL cannot follow what the server asks for, or lacks a package for it (RuntimeError).
+    unfollowed = not number and isinstance(error, (pymysql.OperationalError, RuntimeError))
+    if number not in _REFUSED and not unfollowed:
+        return None
+    return SourceError(
+        "TM-MY-002",
+        f"{config.where} does not let user {config.user} in: {reason}",
+        remedy=_METHOD_REMEDY if unfollowed else _remedy(config, number),
+    )
+
+
+def expired(number: int, where: str) -> SourceError | None:
+    """``TM-MY-002`` when the number says so: a user that was let in, to change the password and do nothing else."""
+    return SourceError("TM-MY-002", where, remedy=_expired_remedy("USER")) if number in _EXPIRED else None
+
+
+def _remedy(config: EndpointConfig, number: int) -> str | None:
+    """What to do; None for what the code itself says."""
+    if number in _EXPIRED:
+        return _expired_remedy(config.user)
+    if number in _LOCKED:
+        return f"Run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; {_host_of(config.user)}"
+    if number in _BLOCKED:
+        return (
+            f"Correct the password. Then run, as an administrator: {_alter(config.user)} ACCOUNT UNLOCK; (MariaDB: "
+            f"FLUSH PRIVILEGES;) {_host_of(config.user)}"
+        )
+    if number == _SOCKET:
+        return _SOCKET_REMEDY
+    if number in _METHOD:
+        return _METHOD_REMEDY
+    # For an account that wants TLS or a certificate the server says the same as for a wrong password.
+    if config.ssl_mode in ("DISABLED", "PREFERRED"):
+        return f"{_ACCESS_REMEDY}If it or the server wants encrypted connections (REQUIRE SSL), set ssl_mode: REQUIRED."
+    if config.ssl_cert is None:
+        return f"{_ACCESS_REMEDY}If it wants a certificate of the client (REQUIRE X509), set ssl_cert and ssl_key."
+    return None
+
+
+def _expired_remedy(user: str) -> str:
+    return (
+        f"Run, as an administrator: {_alter(user)} IDENTIFIED BY 'NEW PASSWORD'; and, since a program cannot change "
+        f"its password: {_alter(user)} PASSWORD EXPIRE NEVER; {_host_of(user)}"
+    )
+
+
+def _alter(user: str) -> str:
+    return f"ALTER USER '{user}'@'HOST'"
+
+
+def _host_of(user: str) -> str:
+    """The server does not tell a client that it refuses as which account it took it."""
+    return f"HOST is the account's host: SELECT host FROM mysql.user WHERE user = '{user}';"

@@ -1,0 +1,350 @@
+"""Everything that must hold before a capture can run. All of it is looked at, and all that fails is said at once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+
+import pymysql
+from pymysql.constants import ER
+
+from captures.mysql.chunks.fence import has_gtids
+from captures.mysql.chunks.row_decoder import quoted_name
+from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from captures.mysql.server.session import Session, error_of
+from captures.mysql.tables.bindings import captured_columns
+from captures.mysql.tables.catalog import is_versioned
+from captures.mysql.tables.columns import Table
+from captures.mysql.values.types import clampable, form, hashable, key_form
+from captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
+from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from captures.tables.hashes import no_salt
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+MINIMUM_RETENTION_HOURS = 24
+RECOMMENDED_RETENTION_HOURS = 72
+
+_MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
+
+_CASCADE = re.compile(
+    r"^ *CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .* ON (?:DELETE|UPDATE) (?:CASCADE|SET)\b", re.MULTILINE
+)
+
+
+def unmet(
+    session: Session,
+    config: EndpointConfig,
+    resources: Sequence[ResourceConfig],
+    tables: Sequence[Table | None],
+) -> Unmet:
+    """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing.
+
+    Raises pymysql.Error.
+    """
+    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+    return Unmet(
+        source=[
+            *quarantine_failures("TM-MY-023", config.on_bad_value, policies),
+            *_log(session, resources),
+            *_retention(session),
+            *_replication(session, config, resources),
+        ],
+        tables=[
+            list(table_failures(session, config, resource, table))
+            for resource, table in zip(resources, tables, strict=True)
+        ],
+    )
+
+
+def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
+    found = session.variables("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata")
+    if found.get("log_bin") != "ON":
+        yield SourceError("TM-MY-005", "the server writes no binary log: log_bin is off")
+        return
+    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL")):
+        if found.get(name, wanted).upper() != wanted:
+            yield SourceError(
+                "TM-MY-005",
+                f"{name} is {found[name]}",
+                remedy=f"Run: SET GLOBAL {name} = '{wanted}'; set it in the server's configuration (on RDS, Aurora, "
+                "Cloud SQL and Azure: among its parameters), and let the applications connect anew.",
+            )
+    if found.get("binlog_row_metadata", "").upper() != "FULL":
+        logger.warning(
+            "binlog_row_metadata is not FULL: columns are known by the statements that alter tables. Better, where the "
+            "server has it: SET GLOBAL binlog_row_metadata = 'FULL'"
+        )
+    yield from _filters(session, resources)
+
+
+def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
+    modern = not session.mariadb and session.version >= (8, 2, 0)
+    try:
+        status = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    except pymysql.Error as error:
+        if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+        return  # Said of the user's grants.
+    if not status:
+        return
+    only, never = (set(filter(None, str(value or "").split(","))) for value in status[0][2:4])
+    schemas = sorted({resource.schema_name for resource in resources})
+    if missing := [schema for schema in schemas if (only and schema not in only) or schema in never]:
+        yield SourceError(
+            "TM-MY-011",
+            f"the server leaves {', '.join(missing)} out of its binary log",
+            remedy="Take binlog_do_db and binlog_ignore_db out of the server's configuration, and restart it.",
+        )
+
+
+def _retention(session: Session) -> Iterator[SourceError]:
+    hours = _retention_hours(session)
+    if hours is None:
+        return
+    if hours < MINIMUM_RETENTION_HOURS:
+        yield SourceError("TM-MY-012", f"the server keeps binary logs for {hours:g} hours")
+    elif hours < RECOMMENDED_RETENTION_HOURS:
+        logger.warning("the server keeps binary logs for %g hours; a capture that stops for longer starts over", hours)
+
+
+def _retention_hours(session: Session) -> float | None:
+    """How long binary logs are kept, None for ever."""
+    try:
+        found = session.rows("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
+        if found:
+            return float(found[0][0] or 0)  # NULL: as soon as its own replicas and backups do not need them.
+    except pymysql.Error as error:
+        if error_of(error)[0] not in (ER.NO_SUCH_TABLE, ER.TABLEACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR):
+            raise
+    kept = session.variables("binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge")
+    if kept.get("binlog_expire_logs_auto_purge") == "OFF":
+        return None
+    seconds = float(kept.get("binlog_expire_logs_seconds") or 0) or float(kept.get("expire_logs_days") or 0) * 86400
+    return seconds / 3600 or None
+
+
+def _replication(
+    session: Session, config: EndpointConfig, resources: Sequence[ResourceConfig]
+) -> Iterator[SourceError]:
+    yield from _grants(session, config)
+    server_id = int(session.value("SELECT @@server_id"))
+    if server_id == 0:
+        yield SourceError(
+            "TM-MY-011",
+            "the server's server_id is 0: it lets nobody replicate",
+            remedy="Run: SET GLOBAL server_id = 1;",
+        )
+    elif server_id == replica_id(config, resources):
+        yield SourceError(
+            "TM-MY-011",
+            f"the server has the server_id {server_id} that the capture was given",
+            remedy="Choose another server_id in the capture's configuration; it must be unique among all replicas.",
+        )
+    found = session.variables("log_slave_updates", "log_replica_updates", "binlog_order_commits")
+    if "OFF" in (found.get("log_slave_updates"), found.get("log_replica_updates")) and _is_replica(session):
+        yield SourceError(
+            "TM-MY-011",
+            "the server is a replica, and does not log what it replicates",
+            remedy="Set log_slave_updates=ON (log_replica_updates) in its configuration and restart it.",
+        )
+    if session.mariadb or has_gtids(session):
+        return
+    if config.watermark_path is None:
+        yield SourceError(
+            "TM-MY-011",
+            "GTIDs are off, and no watermark_table is configured",
+            remedy="Switch GTIDs on (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table` to "
+            "the schema.table of one that the user may create and write to.",
+        )
+    elif found.get("binlog_order_commits") == "OFF":
+        yield SourceError(
+            "TM-MY-011",
+            "GTIDs are off, and binlog_order_commits too: nothing says what a snapshot sees",
+            remedy="Run: SET GLOBAL binlog_order_commits = ON;",
+        )
+
+
+def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
+    account = str(session.value("SELECT CURRENT_USER()"))
+    user, _, host = account.rpartition("@")
+    grantee = f"'{user}'@'{host}'"
+    monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
+    lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
+    # What a role grants is not listed everywhere: then opening the log tells.
+    has_roles = any(" ON " not in line for line in lines)
+    missing = [] if has_roles or any(map(_MAY_REPLICATE.search, lines)) else ["REPLICATION SLAVE"]
+    try:
+        session.rows("SHOW BINARY LOGS")
+    except pymysql.Error as error:
+        number = error_of(error)[0]
+        if number == ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            missing.append(monitor)
+        elif number != ER.NO_BINARY_LOGGING:
+            raise
+    if missing:
+        privileges = ", ".join(missing)
+        yield SourceError(
+            "TM-MY-006",
+            f"user {config.user} lacks {privileges}",
+            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {grantee};",
+        )
+
+
+def _is_replica(session: Session) -> bool:
+    modern = not session.mariadb and session.version >= (8, 0, 22)
+    try:
+        return bool(session.rows("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS"))
+    except pymysql.Error as error:
+        if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+        logger.warning("whether the server is a replica, which must log what it replicates, is not shown to this user")
+        return False
+
+
+def table_failures(
+    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps one table from being captured. Warns of cascades. Raises pymysql.Error."""
+    unreadable = False
+    for failure in definition_failures(session, config, resource, table):
+        unreadable |= failure.code == "TM-MY-008"
+        yield failure
+    if table is not None:
+        names = [column.name for column in table.columns]
+        for option, listed in (("exclude", resource.exclude), ("hash", resource.hash)):
+            warn_of_dropped(table.name_in_full, option, listed, names)
+    if table is not None and not unreadable:
+        _warn_of_cascades(session, table, table.name_in_full)
+
+
+def definition_failures(
+    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps one table from being captured. Raises pymysql.Error."""
+    name = f"{resource.schema_name}.{resource.table}"
+    if table is None:
+        if is_versioned(session, (resource.schema_name, resource.table)):
+            yield SourceError(
+                "TM-MY-007",
+                f"{name} is system-versioned: the log has its history as rows",
+                remedy=f"Take it out of the capture, or run: ALTER TABLE {name} DROP SYSTEM VERSIONING;",
+            )
+            return
+        yield SourceError(
+            "TM-MY-007", f"there is no table {name}, or user {config.user} may not see it, or it cannot be captured"
+        )
+        return
+    columns = {column.name: column for column in table.columns}
+    if "_meta" in columns.keys() - set(resource.exclude):
+        yield SourceError("TM-MY-017", f"{name} has a column named _meta")
+    if unknown := misspelt(resource.exclude, columns):
+        yield SourceError("TM-MY-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+    captured = captured_columns(table.columns, resource.exclude)
+    if not captured:
+        yield SourceError("TM-MY-022", f"{name}: every column is excluded")
+    for column in captured:
+        if form(column) is None:
+            yield SourceError(
+                "TM-MY-031",
+                f"{name}: column {column.name} is of type {column.data_type}, which is not known here",
+                remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+            )
+    yield from policy_failures(
+        "TM-MY-022",
+        name,
+        Policies.of(config.on_bad_value, resource.on_bad_value),
+        columns,
+        resource.key if resource.key is not None else table.key,
+        {column.name for column in captured if clampable(column)},
+    )
+    yield from _hash_failures(config, resource, table, name)
+    yield from _key_failures(config, resource, table, name)
+    yield from _select_failures(session, table, name)
+
+
+def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
+    # Since MySQL 9.6 the server, which logs what it does, carries foreign keys out, unless InnoDB is told to.
+    # information_schema does not show foreign keys to those who may only read.
+    definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
+    if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
+        logger.warning(
+            "%s: what its foreign keys %s delete or change (ON DELETE, ON UPDATE) is not in the binary log, and so is "
+            "missing from the capture: let the application or a trigger of the parent do it",
+            name,
+            ", ".join(cascades),
+        )
+
+
+def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+    columns = {column.name: column for column in table.columns}
+    if unknown := misspelt(resource.hash, columns):
+        yield SourceError("TM-MY-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+    if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
+            remedy=f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have changes instead of its value.",
+        )
+    if resource.hash and not config.hash_salt.get_secret_value():
+        yield no_salt("TM-MY-023", table.name_in_full)
+    key = resource.key if resource.key is not None else table.key
+    if hashed := sorted(set(key) & set(resource.hash)):
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
+            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+        )
+
+
+def _key_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+    columns = {column.name: column for column in table.columns}
+    key = resource.key if resource.key is not None else list(table.key)
+    if unknown := sorted(set(key) - columns.keys()):
+        yield SourceError("TM-MY-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
+        return
+    if excluded := sorted(set(key) & set(resource.exclude)):
+        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+    if nullable := [part for part in key if columns[part].nullable]:
+        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(nullable)} may be NULL")
+    if unfit := [part for part in key if key_form(columns[part]) is None]:
+        yield SourceError("TM-MY-022", f"{name}: the type of column {', '.join(unfit)} cannot be part of a key")
+    if not key and resource.scan == "key":
+        yield SourceError("TM-MY-009", f"{name} has no primary key and no unique index over columns that are not null")
+    if not key and resource.scan == "snapshot":
+        yield from _snapshot_failures(config, table, name)
+
+
+def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
+    if not table.transactional:
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: there is no snapshot of a table of engine {table.engine}",
+            remedy="Add a primary key, or follow only its log with `scan: none`.",
+        )
+    if config.truncation is Truncation.IGNORE:
+        yield SourceError(
+            "TM-MY-022",
+            f"{name}: a scan in one snapshot begins with a TRUNCATE, and `truncate: {config.truncate}` leaves it out",
+            remedy="Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
+            "backfillBegin, add a primary key, or follow only the table's log with `scan: none`.",
+        )
+
+
+def _select_failures(session: Session, table: Table, name: str) -> Iterator[SourceError]:
+    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+    try:
+        # Of all columns: those that a user may not read are missing from the catalog, and not from the log.
+        session.rows(f"SELECT * FROM {source} LIMIT 0")
+    except pymysql.Error as error:
+        if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
+            raise
+        user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
+        yield SourceError(
+            "TM-MY-008",
+            f"user {user} may not read {name}, or not all of its columns",
+            remedy=f"Run: GRANT SELECT ON {source} TO '{user}'@'{host}';",
+        )

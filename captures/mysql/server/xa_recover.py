@@ -1,0 +1,64 @@
+"""XA transactions that are prepared: in the log since XA PREPARE, visible after XA COMMIT only."""
+
+from __future__ import annotations
+
+import logging
+
+import pymysql
+from pymysql.constants import ER
+
+from captures.mysql.log.events import xa_id
+from captures.mysql.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+XA = "xa:"
+"""What their names begin with."""
+
+_REFUSED = (ER.XAER_RMERR, ER.SPECIFIC_ACCESS_DENIED_ERROR)
+
+
+def may_see_prepared(session: Session) -> bool:
+    """Whether ``prepared_transactions`` knows of all. Raises pymysql.Error."""
+    return _recoverable(session) is not None
+
+
+def prepared_transactions(session: Session) -> list[str]:
+    """Names of those at this moment, without blanks. None where the server does not tell us: MySQL wants a privilege.
+
+    Raises:
+        pymysql.Error: The server refuses otherwise, or the connection is lost.
+    """
+    found = _recoverable(session)
+    if found is None:
+        logger.warning(
+            "the user may not see XA transactions (GRANT XA_RECOVER_ADMIN): when one that is prepared now is committed "
+            "later, every table is read again"
+        )
+        return []
+    return [f"{XA}{form}:{len(first)}:{(first + second).hex()}" for first, second, form in found]
+
+
+def prepared_xids(session: Session) -> frozenset[str]:
+    """Those at this moment, and those whose commit is not over, as ``captures.mysql.log.events.xa_id`` writes them.
+
+    Raises pymysql.Error.
+    """
+    return frozenset(xa_id(*parts) for parts in _listed(session))
+
+
+def _recoverable(session: Session) -> list[tuple[bytes, bytes, int]] | None:
+    """As ``_listed``; None where the user may not see them."""
+    try:
+        return _listed(session)
+    except pymysql.Error as error:
+        if error.args[0] not in _REFUSED:
+            raise
+        return None
+
+
+def _listed(session: Session) -> list[tuple[bytes, bytes, int]]:
+    """Transaction, branch and format of each."""
+    # Most transaction managers make xids of any bytes, and MariaDB calls them texts.
+    rows = session.rows_of_bytes("XA RECOVER")
+    return [(data[: int(length)], data[int(length) :], int(form)) for form, length, _, data in rows]

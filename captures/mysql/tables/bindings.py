@@ -1,0 +1,229 @@
+"""A bound table as it is now: its columns, its schema, its chunk query. Rebuilt when the log shows other columns."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from captures.contract.source import OpenedTable
+from captures.mysql.chunks.scan_target import ScanTarget
+from captures.mysql.config import ResourceConfig
+from captures.mysql.server.session import Session
+from captures.mysql.tables.catalog import Path, read_tables
+from captures.mysql.tables.columns import Column, Table
+from captures.mysql.tables.document_schema import document_schema
+from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.hashes import no_salt
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+_BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
+
+
+def captured_columns(
+    columns: Sequence[Column],
+    exclude: Sequence[str],
+    hashed: Sequence[str] = (),
+    salt: bytes = b"",
+    *,
+    policies: Policies = STOP,
+    key: Sequence[str] = (),
+) -> tuple[Column, ...]:
+    """The columns that documents have: generated and invisible ones too, the log carries them."""
+    return tuple(
+        replace(
+            column,
+            salt=salt if column.name in hashed else b"",
+            on_bad_value=policies.column(column.name, in_key=column.name in key),
+        )
+        for column in columns
+        # A column that had the name of what we add, and has it no more, is still in older rows of the log.
+        if not column.hidden and column.name not in exclude and column.name != "_meta"
+    )
+
+
+def folded(path: Path, *, folds: bool) -> Path:
+    """A table's schema and name as this server compares them."""
+    return (path[0].lower(), path[1].lower()) if folds else path
+
+
+def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
+    """The table of each resource; None where there is none that can be captured.
+
+    Raises:
+        SourceError: ``TM-MY-023`` a table is bound twice: the log's changes would go to one of the bindings only.
+        pymysql.Error: The server refuses.
+    """
+    names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
+    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
+        raise SourceError(
+            "TM-MY-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
+        )
+    found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
+    return [found.get(name) for name in names]
+
+
+def absent(resource: ResourceConfig) -> Table:
+    """What stands for the table of a resource that cannot be captured."""
+    return Table(resource.schema_name, resource.table, (), (), "", False, "", False)
+
+
+def origin_members(schema: str, table: str) -> bytes:
+    """The members of ``_meta.source`` that say which table a document is of."""
+    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
+
+
+@dataclass(slots=True)
+class MysqlBinding:
+    """One binding of the open capture.
+
+    Attributes:
+        announced: The document schema that was announced last.
+        unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
+        past: Columns that ``table`` had before, by name.
+
+    Raises:
+        SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
+    """
+
+    index: int
+    state_key: str
+    resource: ResourceConfig
+    table: Table
+    emit_truncate: bool
+    tinyint1_as_bool: bool
+    salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
+    announced: JsonObject | None = None
+    unfit: SourceError | None = None
+    past: dict[str, Column] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.resource.hash and not self.salt:
+            raise no_salt("TM-MY-023", self.table.name_in_full)
+
+    def take(self, table: Table) -> None:
+        """The table is this one from here on."""
+        self.past |= {column.name: column for column in self.table.columns}
+        for column in table.columns:
+            self.past.pop(column.name, None)
+        self.table = table
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return captured_columns(
+            self.table.columns,
+            self.resource.exclude,
+            self.resource.hash,
+            self.salt,
+            policies=self.policies,
+            key=self.key,
+        )
+
+    @property
+    def policies(self) -> Policies:
+        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def scan(self) -> str:
+        """A table that has a key is not read in one transaction: it may have been given one since it was configured."""
+        return "key" if self.resource.scan == "snapshot" and self.key else self.resource.scan
+
+    @property
+    def name(self) -> str:
+        return self.table.name_in_full
+
+    @property
+    def document_schema(self) -> JsonObject:
+        return document_schema(
+            self.table,
+            self.columns,
+            self.key,
+            truncates=self.emit_truncate,
+            tinyint1_as_bool=self.tinyint1_as_bool,
+        )
+
+    @property
+    def identity(self) -> str:
+        """The key, its types and what gives its order: a scan cannot go on in another one, and the texts of keys, which
+        tell rows apart downstream, depend on their types.
+
+        A table that was dropped and made again is known by the log, which tells of both: the server has no id of a
+        table that an ALTER TABLE leaves as it is.
+        """
+        return self._key_text(lambda column: [column.name, column.type_text, _order(column)])
+
+    @property
+    def identity_without_types(self) -> str:
+        """``identity`` as it was before it had the types."""
+        return self._key_text(lambda column: [column.name, _order(column)])
+
+    def _key_text(self, parts: Callable[[Column], list[str]]) -> str:
+        by_name = {column.name: column for column in self.table.columns}
+        return " ".join(part for name in self.key for part in parts(by_name[name]) if part)
+
+    def opened(self) -> OpenedTable:
+        if self.unfit is not None:
+            name, priority = self.name, self.resource.priority
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+        self.announced = self.document_schema
+        return OpenedTable(
+            binding=self.index,
+            name=self.name,
+            state_key=self.state_key,
+            document_schema=self.announced,
+            identity=self.identity,
+            formerly=self.identity_without_types,
+            key=self.key,
+            scan=self.scan,
+            priority=self.resource.priority,
+            estimated_rows=self.table.estimated_rows,
+            estimated_bytes=self.table.size_bytes,
+            policy=self.policies.text(self.resource.exclude, self.resource.hash),
+        )
+
+    def scan_target(self) -> ScanTarget:
+        by_name = {column.name: column for column in self.table.columns}
+        return ScanTarget(
+            table=self.table,
+            columns=self.columns,
+            # A key is the text of its columns, whatever that is.
+            key=tuple(replace(by_name[name], on_bad_value="text") for name in self.key),
+            where=self.resource.where,
+            tinyint1_as_bool=self.tinyint1_as_bool,
+        )
+
+    def truncation(self, cursor: str) -> bytes:
+        """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
+        return self._head("t", cursor) + b'"}}}' + CAPTURED_SUFFIX if self.emit_truncate else b""
+
+    def chunk_head(self, cursor: str) -> bytes:
+        """What stands before a chunk row's tail, which goes on with the number of the row.
+
+        Args:
+            cursor: The document's, ``file:position:row``, up to that number or the digits in front of it.
+        """
+        return self._head("c", cursor)
+
+    def _head(self, op: str, cursor: str) -> bytes:
+        origin = origin_members(*self.table.path)
+        source = b'{"snapshot":true,%b,"cursor":%b' % (origin, orjson.dumps(cursor)[:-1])
+        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)
+
+
+def _order(column: Column) -> str:
+    """What the server orders a column's values by, where that can change and leave its type the same."""
+    if column.labels:
+        # The catalog has a question mark in the place of what the log may have.
+        labels = tuple(_BEYOND_BASIC_PLANE.sub("?", label) for label in column.labels)
+        return f"{zlib.crc32(repr(labels).encode()):08x}"
+    return column.collation or ""

@@ -1,0 +1,232 @@
+"""Reads tables, columns and keys from information_schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from captures.mysql.server.session import Session
+from captures.mysql.tables.columns import Column, Table
+from captures.mysql.values.types import key_form
+
+SYSTEM_SCHEMAS = (
+    "information_schema",
+    "mysql",
+    "mysql_innodb_cluster_metadata",
+    "ndbinfo",
+    "performance_schema",
+    "sys",
+)
+
+_ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
+"""Their rows are elsewhere, or nowhere, so the binlog does not tell of all that changes them."""
+
+_TABLES = """
+    SELECT t.table_schema, t.table_name, t.engine, t.table_rows, t.data_length, t.index_length, t.table_comment
+    FROM information_schema.tables t
+    WHERE t.table_type = 'BASE TABLE' AND t.engine IS NOT NULL AND {where}
+"""
+_COLUMNS = """
+    SELECT t.table_schema, t.table_name, t.column_name, t.data_type, t.column_type, t.is_nullable,
+           t.character_set_name, t.collation_name, t.character_maximum_length, t.numeric_precision, t.numeric_scale,
+           t.datetime_precision, t.extra, t.column_comment
+    FROM information_schema.columns t WHERE {where} ORDER BY t.table_schema, t.table_name, t.ordinal_position
+"""
+_UNIQUE_INDEXES = """
+    SELECT t.table_schema, t.table_name, t.index_name, t.column_name, t.nullable, t.sub_part, t.index_type
+    FROM information_schema.statistics t WHERE t.non_unique = 0 AND {where}
+    ORDER BY t.table_schema, t.table_name, t.index_name, t.seq_in_index
+"""
+_CHECKS = """
+    SELECT t.constraint_schema, t.table_name, t.check_clause
+    FROM information_schema.check_constraints t WHERE t.check_clause LIKE 'json_valid(%%' AND {where}
+"""
+
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"''|\\(.)", re.DOTALL)
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
+_JSON_CHECK = re.compile(r"json_valid\(`((?:[^`]|``)+)`\)", re.IGNORECASE)
+
+HASH_COLUMN = "DB_ROW_HASH_"
+"""What the names of MariaDB's hidden columns begin with."""
+
+Path = tuple[str, str]
+
+
+def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[Table]:
+    """The tables that can be captured, with their columns, by schema and name.
+
+    Args:
+        paths: Schemas and names of those that are wanted, spelled as the server compares names; None for all.
+
+    Raises:
+        pymysql.Error: The server refuses, or the connection is lost.
+    """
+    if paths is not None:
+        # One at a time: only with constants does the server open no other table for the answer.
+        return [table for path in sorted(set(paths)) for table in _read(session, path)]
+    return _read(session, None)
+
+
+def is_versioned(session: Session, path: Path) -> bool:
+    """Whether there is such a table and it is system-versioned, which MariaDB lists as another type of table."""
+    found = session.rows(
+        "SELECT 1 FROM information_schema.tables "
+        "WHERE table_type = 'SYSTEM VERSIONED' AND table_schema = %s AND table_name = %s",
+        *path,
+    )
+    return bool(found)
+
+
+def _read(session: Session, path: Path | None) -> list[Table]:
+    transactional = {
+        str(engine).lower(): answer == "YES"
+        for engine, answer in session.rows("SELECT engine, transactions FROM information_schema.engines")
+    }
+    columns = _columns(session, path)
+    indexes: dict[Path, dict[str, list[tuple[str | None, str, Any]]]] = {}
+    hashed: dict[Path, set[str]] = {}
+    for schema, name, index, column, nullable, part, kind in _ask(session, _UNIQUE_INDEXES, path):
+        indexes.setdefault((schema, name), {}).setdefault(index, []).append((column, nullable, part))
+        if kind == "HASH":
+            hashed.setdefault((schema, name), set()).add(index)
+    tables = []
+    for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, path), key=_by_name):
+        if engine.upper() in _ENGINES_WITHOUT_ROWS:
+            continue
+        table_columns = columns.get((schema, name), ())
+        if session.mariadb and engine.upper() != "MEMORY":
+            table_columns += _hash_columns(len(hashed.get((schema, name), ())))
+        index, key = _key(table_columns, indexes.get((schema, name), {}))
+        tables.append(
+            Table(
+                schema=schema,
+                name=name,
+                columns=table_columns,
+                key=key,
+                key_index=index,
+                key_is_fallback=bool(key) and index != "PRIMARY",
+                engine=engine,
+                transactional=transactional.get(engine.lower(), False),
+                description=comment or "",
+                estimated_rows=None if rows is None else int(rows),
+                size_bytes=int(data or 0) + int(index_bytes or 0),
+            )
+        )
+    return tables
+
+
+def _hash_columns(count: int) -> tuple[Column, ...]:
+    """What MariaDB adds at the end of a table for its unique indexes that are too long for an index of their own."""
+    return tuple(Column(f"{HASH_COLUMN}{n}", "bigint", unsigned=True, hidden=True) for n in range(1, count + 1))
+
+
+def _by_name(row: tuple[Any, ...]) -> Path:
+    return row[0], row[1]
+
+
+def _ask(session: Session, query: str, path: Path | None) -> Iterator[tuple[Any, ...]]:
+    schema = "t.constraint_schema" if query is _CHECKS else "t.table_schema"
+    if path is None:
+        marks = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
+        yield from session.rows(query.format(where=f"{schema} NOT IN ({marks})"), *SYSTEM_SCHEMAS)
+        return
+    wanted = _folded(session, path)
+    for row in session.rows(query.format(where=f"{schema} = %s AND t.table_name = %s"), *path):
+        # information_schema compares without regard to case, also where the server's names have one.
+        if _folded(session, (row[0], row[1])) == wanted:
+            yield row
+
+
+def _folded(session: Session, path: Path) -> Path:
+    return (path[0].lower(), path[1].lower()) if session.folds_names else path
+
+
+def _columns(session: Session, path: Path | None) -> dict[Path, tuple[Column, ...]]:
+    json = set()
+    if session.mariadb:
+        for schema, name, clause in _ask(session, _CHECKS, path):
+            if match := _JSON_CHECK.fullmatch(clause):
+                json.add((schema, name, match[1].replace("``", "`").lower()))
+    found: dict[Path, list[Column]] = {}
+    for schema, name, *row in _ask(session, _COLUMNS, path):
+        column = _column(*row)
+        if column.data_type == "longtext" and (schema, name, column.name.lower()) in json:
+            column = replace(column, json=True)
+        found.setdefault((schema, name), []).append(column)
+    return {table: tuple(columns) for table, columns in found.items()}
+
+
+def _column(
+    name: str,
+    data_type: str,
+    column_type: str,
+    nullable: str,
+    charset: str | None,
+    collation: str | None,
+    length: int | None,
+    precision: int | None,
+    scale: int | None,
+    fraction: int | None,
+    extra: str,
+    comment: str,
+) -> Column:
+    data_type = data_type.lower()
+    attributes = column_type.lower().rpartition(")")[2].split() if data_type not in ("enum", "set") else []
+    is_bit = data_type == "bit"
+    is_number = precision is not None and not is_bit
+    if data_type == "tinyint":
+        width = re.match(r"tinyint\((\d+)\)", column_type.lower())
+        length = int(width[1]) if width else None
+    elif is_bit:
+        length = precision
+    elif data_type == "year":
+        length = 2 if column_type.lower().startswith("year(2)") else None
+    is_text = charset is not None and data_type not in ("json",)
+    extra = extra.upper()
+    return Column(
+        name=name,
+        data_type=data_type,
+        nullable=nullable == "YES",
+        unsigned=is_number and ("unsigned" in attributes or "unsigned" in column_type.lower().split()),
+        charset=charset if is_text else None,
+        length=None if length is None else int(length),
+        precision=int(precision) if precision is not None and is_number else None,
+        scale=int(scale) if scale is not None and is_number else None,
+        fraction=int(fraction or 0),
+        labels=_labels(column_type) if data_type in ("enum", "set") else (),
+        json=data_type == "json",
+        generated="virtual" if "VIRTUAL GENERATED" in extra else "stored" if "STORED GENERATED" in extra else "",
+        invisible="INVISIBLE" in extra,
+        zerofill="zerofill" in attributes,
+        collation=collation if is_text else None,
+        description=comment or "",
+    )
+
+
+def _labels(column_type: str) -> tuple[str, ...]:
+    """The labels of ``enum('a','it''s')``, with the escapes that the server prints (append_unescaped)."""
+
+    def character(match: re.Match[str]) -> str:
+        return "'" if match[1] is None else _ESCAPES.get(match[1], match[1])
+
+    return tuple(_ESCAPED.sub(character, label) for label in _LABEL.findall(column_type))
+
+
+def _key(
+    columns: Sequence[Column], indexes: dict[str, list[tuple[str | None, str, Any]]]
+) -> tuple[str, tuple[str, ...]]:
+    """Name and columns of the index that is the key; nothing when no index can be."""
+    by_name = {column.name.lower(): column for column in columns}
+    for index in sorted(indexes, key=lambda name: (name != "PRIMARY", name)):
+        names = []
+        for column_name, nullable, part in indexes[index]:
+            column = by_name.get((column_name or "").lower())  # None: the index is of an expression
+            if column is None or nullable == "YES" or part is not None or key_form(column) is None:
+                break
+            names.append(column.name)
+        else:
+            return index, tuple(names)
+    return "", ()

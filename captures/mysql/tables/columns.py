@@ -1,0 +1,124 @@
+"""Tables and columns as information_schema describes them, and as the binlog's rows need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from captures.tables.bad_values import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Case kept.
+        data_type: ``information_schema.columns.data_type``, lower case: ``int``, ``varchar``, ``geometry``, ``inet6``.
+        nullable: It may hold NULL.
+        unsigned: Of a number.
+        charset: The server's name of the character set of a text (``utf8mb4``); None for anything else, also for
+            ``binary``, ``varbinary`` and ``blob``.
+        length: Characters of a text, bytes of a binary, bits of a ``bit``, width of a ``tinyint`` (1 may mean boolean),
+            2 for a ``year(2)``.
+        precision: Digits in all of a decimal.
+        scale: Digits after its point.
+        fraction: Digits of a second that a ``time``, ``datetime`` or ``timestamp`` holds, 0 to 6.
+        labels: Of an enum or set, in their order.
+        json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
+        generated: Empty, ``virtual`` or ``stored``.
+        invisible: ``SELECT *`` leaves it out; the log has it.
+        hidden: No statement can name it, the log has it: MariaDB's hash of a unique index over long texts.
+        zerofill: A number that the server prints with zeros in front.
+        collation: The server's name of the order of a text; None for anything else.
+        description: The comment on it.
+        salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
+        on_bad_value: What is done with a value that has no place in a document.
+    """
+
+    name: str
+    data_type: str
+    nullable: bool = True
+    unsigned: bool = False
+    charset: str | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fraction: int = 0
+    labels: tuple[str, ...] = ()
+    json: bool = False
+    generated: str = ""
+    invisible: bool = False
+    hidden: bool = False
+    salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
+    # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
+    zerofill: bool = field(default=False, compare=False)
+    collation: str | None = field(default=None, compare=False)
+    description: str = field(default="", compare=False)
+
+    @property
+    def type_text(self) -> str:
+        """The type, with all that says which values it has and how they are written."""
+        if self.data_type == "decimal":
+            size = f"({self.precision},{self.scale or 0})"
+        elif self.data_type in ("float", "double") and self.scale is not None:
+            size = f"({self.precision},{self.scale})"
+        elif self.fraction:
+            size = f"({self.fraction})"
+        elif self.length is None or (self.data_type == "tinyint" and self.length != 1):
+            size = ""  # The width of a tinyint means something only where it is 1.
+        else:
+            size = f"({self.length})"
+        return f"{self.data_type}{size}{' unsigned' if self.unsigned else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the server.
+
+    Attributes:
+        schema: The database it is in.
+        columns: All of them, in the order of the log's rows (``ordinal_position``).
+        key: Column names: the primary key, else the first by name of the unique indexes without nullable columns; empty
+            when none.
+        key_index: Name of that index.
+        key_is_fallback: The key is not the primary key.
+        engine: ``InnoDB``, ``Aria``, ``MyISAM``, …
+        transactional: Whether that engine has transactions.
+        description: The comment on it.
+        estimated_rows: What the server believes, None when it does not know.
+        size_bytes: Data and indexes, as the server believes.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    key_index: str
+    key_is_fallback: bool
+    engine: str
+    transactional: bool
+    description: str = ""
+    estimated_rows: int | None = None
+    size_bytes: int = 0
+
+    @property
+    def path(self) -> tuple[str, str]:
+        return self.schema, self.name
+
+    @property
+    def name_in_full(self) -> str:
+        """``schema.table``, for people."""
+        return f"{self.schema}.{self.name}"
+
+
+def reads_as(columns: Sequence[Column], known: Sequence[Column]) -> bool:
+    """Whether rows with these columns are read as those with the known ones are.
+
+    Where the known ones are of an older moment of the log they may take NULL that the table has no more.
+    """
+    return len(columns) == len(known) and all(
+        column == other or (other.nullable and replace(column, nullable=True) == other)
+        for column, other in zip(columns, known, strict=True)
+    )

@@ -1,0 +1,154 @@
+"""The closed JSON Schema (draft 2020-12) of a table's documents.
+
+Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal,
+``x-local`` of a datetime, which has no zone and is no ``date-time``, ``x-enum`` with an enum's labels. The labels are
+no ``enum``: a label that is added while a capture runs must not make its documents invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from captures.mysql.tables.columns import Column, Table
+from captures.mysql.values.types import ANY, Form, form
+from captures.tables.bad_values import BAD_SCHEMA, LEAVES_OUT
+from protocol.messages import COMPLETE
+
+JsonSchema = dict[str, Any]
+
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+
+
+def document_schema(
+    table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool, tinyint1_as_bool: bool
+) -> JsonSchema:
+    """The schema of the documents of ``table`` that have these columns.
+
+    Only the key is required: with MINIMAL row images a delete carries nothing else.
+
+    Args:
+        key: Names of the key columns, all among ``columns``.
+        truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
+        tinyint1_as_bool: As in the configuration.
+    """
+    members = {
+        column.name: _column_schema(column, in_key=column.name in key, tinyint1_as_bool=tinyint1_as_bool)
+        for column in columns
+    }
+    meta = _meta_schema(members, truncates=truncates)
+    if any(column.on_bad_value == "quarantine" for column in columns):
+        meta["properties"]["bad"] = BAD_SCHEMA
+    schema: JsonSchema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"_meta": meta, **members},
+        "required": ["_meta"] if truncates else ["_meta", *key],
+        "additionalProperties": False,
+        COMPLETE: True,
+    }
+    if table.description:
+        schema["description"] = table.description
+    return schema
+
+
+def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSchema:
+    source = {
+        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970 UTC."},
+        "snapshot": {"type": "boolean", "description": "True for a row of a backfill."},
+        "schema": {"type": "string"},
+        "table": {"type": "string"},
+        "cursor": {"type": "string", "description": "Orders the events of one server: binlog file, position, row."},
+        "txid": {"type": "string", "description": "The source's transaction: its GTID."},
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "op": {
+                "type": "string",
+                "enum": ["c", "u", "d", *(["t"] if truncates else [])],
+                "description": "Create, update, delete" + (", truncate." if truncates else "."),
+            },
+            "source": {
+                "type": "object",
+                "properties": source,
+                "required": ["schema", "table", "cursor"],
+                "additionalProperties": False,
+            },
+            "before": {
+                "type": "object",
+                "properties": members,
+                "additionalProperties": False,
+                "description": "What the log has of the old row.",
+            },
+            "unchanged": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Columns that are absent because the log did not carry their value, which is as it was.",
+            },
+        },
+        "required": ["op", "source"],
+        "additionalProperties": False,
+    }
+
+
+def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> JsonSchema:
+    nullable = (column.nullable or column.on_bad_value in LEAVES_OUT) and not in_key
+    if column.salt:
+        hashed = "Not the value, but its salted SHA-256 in hexadecimal."
+        types = ["string", "null"] if column.nullable else "string"
+        return {"type": types, "description": f"{column.description} {hashed}".lstrip()}
+    schema = type_schema(column, nullable=nullable, tinyint1_as_bool=tinyint1_as_bool)
+    if column.description:
+        schema["description"] = column.description
+    return schema
+
+
+def type_schema(column: Column, *, nullable: bool, tinyint1_as_bool: bool = False) -> JsonSchema:
+    """The schema of a column's values, by ``captures.mysql.values.types.form``. ValueError for a type without one."""
+
+    def typed(name: str, **more: Any) -> JsonSchema:
+        return {"type": [name, "null"] if nullable else name, **more}
+
+    found = form(column, tinyint1_as_bool=tinyint1_as_bool)
+    if column.on_bad_value == "text" and found in ANY:
+        return typed("string")
+    match found:
+        case Form.BOOLEAN:
+            return typed("boolean")
+        case Form.INTEGER:
+            return typed("integer", **_range(column))
+        case Form.DECIMAL:
+            return typed("string", format="number", **_precision(column))
+        case Form.FLOAT | Form.DOUBLE:
+            return typed("number")
+        case Form.BINARY:
+            return typed("string", contentEncoding="base64")
+        case Form.DATE:
+            return typed("string", format="date")
+        case Form.DATETIME:
+            return typed("string", **{"x-local": True})
+        case Form.TIMESTAMP:
+            return typed("string", format="date-time")
+        case Form.JSON:
+            return {"contentMediaType": "application/json"}
+        case Form.VECTOR:
+            return typed("array", items={"type": "number"})
+        case Form.STRING if column.data_type == "enum":
+            return typed("string", **{"x-enum": list(column.labels)})
+        case Form.STRING | Form.TIME | Form.GEOMETRY:
+            return typed("string")
+        case None:
+            raise ValueError(f"{column.data_type} has no form")
+
+
+def _range(column: Column) -> JsonSchema:
+    """Least and greatest value where a consumer cannot take a signed integer of 64 bits for granted."""
+    bits = column.length if column.data_type == "bit" else _BITS.get(column.data_type)
+    if bits is None or not (column.unsigned or column.data_type == "bit"):
+        return {}
+    return {"minimum": 0, "maximum": 2**bits - 1}
+
+
+def _precision(column: Column) -> JsonSchema:
+    return {} if column.precision is None else {"x-precision": column.precision, "x-scale": column.scale or 0}

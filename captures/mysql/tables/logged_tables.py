@@ -1,0 +1,334 @@
+"""The tables that the log shows: their columns as the rows have them, found in the catalog or in the log itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from backfill.keys import Key, TouchedKeys
+from captures.contract.errors import UnfitValues
+from captures.mysql.log.table_contract import BoundTable, Tables
+from captures.mysql.rows import table_map
+from captures.mysql.rows.log_decoder import RowDecoder
+from captures.mysql.rows.row_images import DecodedTable
+from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
+from captures.mysql.tables.bindings import origin_members
+from captures.mysql.tables.catalog import HASH_COLUMN
+from captures.mysql.tables.columns import Column
+from captures.mysql.tables.layouts import unsaid
+from captures.mysql.values.charsets import RecodeOf
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+
+@dataclass(slots=True)
+class LoggedTable:
+    """A captured table, as the rows after one TABLE_MAP event have it.
+
+    Attributes:
+        binding: Index of its binding.
+        decoder: None when the rows' columns are not known.
+        rekeyed: The key is another, or of other types, than it was believed to be.
+        unfit: Then, why the table cannot be captured as it is now, if it cannot.
+        named: The event named the columns.
+        origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
+        new_schema: Set when the columns are not the ones whose schema was announced last.
+        as_of: Where the catalog was read from which the columns are, if the log was not read to there: rows before it
+            may be others. 0 where they cannot.
+    """
+
+    binding: int
+    decoder: RowDecoder | None
+    named: bool
+    origin: str
+    new_schema: JsonObject | None = None
+    unfit: SourceError | None = None
+    rekeyed: bool = False
+    as_of: int = 0
+    # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
+    transaction: int = -1
+    source: str = ""
+    tail: str = ""
+    touched: TouchedKeys | None = None
+    incomplete: list[Key] = field(default_factory=list)
+
+
+_EXCLUDE = "Leave the column out with `exclude: [{}]`."
+_BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+
+
+def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable | None:
+    """The captured table that a TABLE_MAP event names; None when no binding captures it.
+
+    Columns come from the event where it names them, otherwise from what is known of the table, and the catalog is read
+    again when those are not the columns of the event. Raises SourceError.
+    """
+    try:
+        name = read_table_name(body)
+        bound = tables.bound(*name)
+        if bound is None:
+            return None
+        logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
+    except (ValueError, LookupError):
+        raise SourceError("TM-MY-044", "a TABLE_MAP event that is not as the format says") from None
+    identity = bound.identity
+    origin = origin_members(*name).decode("latin-1")
+    try:
+        bound, known = _columns(logged, bound, tables)
+        if known is None or not set(bound.key) <= {column.name for column in known}:
+            return LoggedTable(bound.binding, None, logged.named, origin)
+        _check_texts(known, bound, tables, ".".join(name), named=logged.named)
+    except _Unfit as unfit:
+        return LoggedTable(bound.binding, None, logged.named, origin, unfit=unfit.why)
+    bound, new_schema = tables.adopt(bound.binding, known)
+    names = [column.name for column in known]
+    places = tuple(names.index(key) for key in bound.key)
+    decoded = DecodedTable(
+        tuple(map(_with_fraction, logged.columns, known)),
+        tuple(_in_documents(column, bound) for column in known),
+        places,
+        tuple(known[place] for place in places),
+        bound.tinyint1_as_bool,
+        tables.recode,
+    )
+    decoder = RowDecoder(bound.binding, decoded, ".".join(name))
+    as_of = bound.as_of if not logged.named or any(map(unsaid, known)) else 0
+    rekeyed = bound.identity != identity
+    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed, as_of=as_of)
+
+
+def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:
+    """MariaDB's old fractions of a second are in the rows, and not in what the event says of them."""
+    return replace(logged, scale=column.fraction) if logged.type in _WITHOUT_FRACTION and column.fraction else logged
+
+
+class _Unfit(Exception):
+    """The table cannot be captured as it is now."""
+
+    def __init__(self, why: SourceError) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[BoundTable, tuple[Column, ...] | None]:
+    """The table, and its columns in the order of the log's rows; None when they cannot be told.
+
+    Raises SourceError when the server cannot be asked, _Unfit.
+    """
+    columns = match_columns(logged, bound.columns, tables.recode)
+    if columns is None or any(column is None for column in columns):
+        fresh = tables.refresh(bound.binding)
+        if isinstance(fresh, SourceError):
+            raise _Unfit(fresh)
+        bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
+    if columns is None:
+        return bound, None
+    known = (column or _gone(here, bound, tables) for here, column in zip(logged.columns, columns, strict=True))
+    return bound, tuple(known)
+
+
+def _gone(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column:
+    """A column that the table does not have any more."""
+    before = bound.past.get(logged.name or "")
+    if before is not None and fits(logged, before):
+        return _as_logged(logged, before, tables.recode)
+    return described(logged, tables.recode)
+
+
+def _in_documents(column: Column, bound: BoundTable) -> Column | None:
+    if column.name not in bound.emitted:
+        return None
+    return replace(
+        column,
+        salt=bound.salt if column.name in bound.hashed else b"",
+        on_bad_value=bound.policies.column(column.name, in_key=column.name in bound.key),
+    )
+
+
+def _check_texts(columns: Sequence[Column], bound: BoundTable, tables: Tables, table: str, *, named: bool) -> None:
+    """Whether the texts of columns can be told. Raises SourceError when the server cannot be asked, _Unfit.
+
+    Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
+    """
+    for column in columns:
+        if column.name not in bound.emitted or column.charset is None:
+            continue
+        try:
+            tables.recode(column.charset)
+        except LookupError:
+            reason = (
+                f"column {column.name} of {table} is in {column.charset} in the log, which the server does not know"
+            )
+            raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(column.name))) from None
+        if not named and column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels):
+            reason = f"column {column.name} of {table} may have labels that the catalog cannot show"
+            raise _Unfit(UnfitValues("TM-MY-032", reason))
+
+
+def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: RecodeOf) -> tuple[Column | None, ...] | None:
+    """The catalog's columns in the order of the log's rows, with what the event says more exactly.
+
+    Returns:
+        None when the rows' columns cannot be told; None in the place of one that the event names and the catalog does
+        not have so.
+    """
+    if not logged.named:
+        if len(logged.columns) != len(catalog):
+            return None
+        if not all(map(fits, logged.columns, catalog)):
+            return None
+        return tuple(map(_nullable_as_logged, logged.columns, catalog))
+    by_name = {column.name: column for column in catalog}
+    found: list[Column | None] = []
+    for column in logged.columns:
+        known = by_name.get(column.name or "")
+        found.append(_as_logged(column, known, recode_of) if known is not None and fits(column, known) else None)
+    return tuple(found)
+
+
+def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Column:
+    column = _nullable_as_logged(logged, column)
+    changed: dict[str, object] = {}
+    if logged.unsigned is not None and logged.type != table_map.YEAR and logged.unsigned != column.unsigned:
+        changed["unsigned"] = logged.unsigned
+    if logged.charset and column.charset is not None and not _same_charset(logged.charset, column.charset):
+        changed["charset"] = logged.charset
+    if (
+        logged.labels is not None
+        and (labels := _labels(logged, logged.charset or column.charset, recode_of)) != column.labels
+    ):
+        changed["labels"] = labels
+    return replace(column, **changed) if changed else column  # type: ignore[arg-type]
+
+
+def _nullable_as_logged(logged: LoggedColumn, column: Column) -> Column:
+    """Rows of before a column became NOT NULL may have NULL in it."""
+    return column if column.hidden or logged.nullable == column.nullable else replace(column, nullable=logged.nullable)
+
+
+def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> tuple[str, ...]:
+    try:
+        recode = recode_of(charset or "utf8mb4") or str
+        texts = (recode(label.decode("latin-1")) for label in logged.labels or ())
+        return tuple(text.encode("latin-1").decode() for text in texts)
+    except (ValueError, LookupError):
+        reason = f"column {logged.name}: its labels are not texts in {charset}"
+        raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(logged.name))) from None
+
+
+def _same_charset(one: str, other: str) -> bool:
+    return one == other or {one, other} <= {"utf8", "utf8mb3"}
+
+
+_INTEGERS = {
+    table_map.TINY: "tinyint",
+    table_map.SHORT: "smallint",
+    table_map.INT24: "mediumint",
+    table_map.LONG: "int",
+    table_map.LONGLONG: "bigint",
+}
+_PLAIN = {
+    **_INTEGERS,
+    table_map.FLOAT: "float",
+    table_map.DOUBLE: "double",
+    table_map.YEAR: "year",
+    table_map.DATE: "date",
+    table_map.NEWDATE: "date",
+    table_map.TIME: "time",
+    table_map.DATETIME: "datetime",
+    table_map.TIMESTAMP: "timestamp",
+    table_map.JSON: "json",
+    table_map.VECTOR: "vector",
+}
+_FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
+_WITHOUT_FRACTION = frozenset((table_map.TIME, table_map.DATETIME, table_map.TIMESTAMP))
+_FIXED = {"uuid": 16, "inet6": 16, "inet4": 4}
+_VECTOR_ITEM = 4
+"""Bytes of a vector's number."""
+
+_BLOBS = {
+    1: ("tinyblob", "tinytext"),
+    2: ("blob", "text"),
+    3: ("mediumblob", "mediumtext"),
+    4: ("longblob", "longtext"),
+}
+_GEOMETRIES = frozenset(
+    (
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    )
+)
+
+
+def fits(logged: LoggedColumn, column: Column) -> bool:
+    """Whether a column of the catalog can be this column of the log."""
+    kind, name = logged.type, column.data_type
+    if kind in _PLAIN:
+        return name == _PLAIN[kind]
+    if kind in _FRACTIONS:
+        return name == _FRACTIONS[kind] and logged.scale == column.fraction
+    match kind:
+        case table_map.NEWDECIMAL:
+            return name == "decimal" and (logged.size, logged.scale) == (column.precision, column.scale or 0)
+        case table_map.BIT:
+            return name == "bit" and logged.size == column.length
+        case table_map.ENUM:
+            return name == "enum"
+        case table_map.SET:
+            return name == "set"
+        case table_map.GEOMETRY:
+            return name in _GEOMETRIES
+        case table_map.STRING:
+            if name in _FIXED:
+                return logged.size == _FIXED[name]
+            return name == "char" or (name == "binary" and logged.size == column.length)
+        case table_map.VARCHAR | table_map.VAR_STRING | table_map.VARCHAR_COMPRESSED:
+            # MariaDB's vectors of up to 65,532 bytes are in the log as varbinary.
+            return name in ("varchar", "varbinary") or (name == "vector" and not logged.size % _VECTOR_ITEM)
+        case table_map.BLOB | table_map.BLOB_COMPRESSED:
+            # MariaDB's vectors are blobs of two bytes of length in some versions.
+            return name in _BLOBS.get(logged.size, ()) or name in _GEOMETRIES or name in ("json", "vector")
+        case _:
+            return False
+
+
+def described(logged: LoggedColumn, recode_of: RecodeOf) -> Column:
+    """A column that only the log knows, as far as the event describes it."""
+    kind = logged.type
+    text = bool(logged.charset) and logged.charset != "binary"
+    name = {
+        **_PLAIN,
+        **_FRACTIONS,
+        table_map.NEWDECIMAL: "decimal",
+        table_map.BIT: "bit",
+        table_map.ENUM: "enum",
+        table_map.SET: "set",
+        table_map.GEOMETRY: "geometry",
+        table_map.STRING: "char" if text else "binary",
+        table_map.VARCHAR: "varchar" if text else "varbinary",
+        table_map.VARCHAR_COMPRESSED: "varchar" if text else "varbinary",
+        table_map.BLOB: _BLOBS.get(logged.size, ("longblob", "longtext"))[text],
+        table_map.BLOB_COMPRESSED: _BLOBS.get(logged.size, ("longblob", "longtext"))[text],
+    }.get(kind, "unknown")
+    return Column(
+        name=logged.name or "",
+        data_type=name,
+        nullable=True,
+        unsigned=bool(logged.unsigned),
+        charset=logged.charset if text else None,
+        length=logged.size if kind in (table_map.BIT, table_map.STRING, table_map.VARCHAR) else None,
+        precision=logged.size if kind == table_map.NEWDECIMAL else None,
+        scale=logged.scale if kind == table_map.NEWDECIMAL else None,
+        fraction=logged.scale if kind in _FRACTIONS else 0,
+        labels=_labels(logged, logged.charset, recode_of),
+        json=kind == table_map.JSON,
+        invisible=logged.invisible,
+        hidden=(logged.name or "").startswith(HASH_COLUMN),
+    )

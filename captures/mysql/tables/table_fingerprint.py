@@ -1,0 +1,66 @@
+"""What the state keeps of tables beside their backfills: what the rows downstream were made with.
+
+::
+
+    {"shop%2Fusers": {"exclude": ["secret"], "hash": ["ssn"],   by stateKey; members that are empty are left out
+                      "left": ["mail"]}}                         names of columns that are gone, or have another one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.mysql.tables.bindings import MysqlBinding
+from protocol.messages import JsonObject
+
+MEMBER = "tables"
+"""Of the state's ``source``."""
+
+
+class NotedTables:
+    """The tables of a capture.
+
+    Args:
+        bindings: As they are configured now.
+
+    Attributes:
+        left: By binding, names that columns had before, and which rows downstream may still have.
+    """
+
+    def __init__(self, bindings: Sequence[MysqlBinding]) -> None:
+        self._bindings = bindings
+        self.left: dict[int, set[str]] = {binding.index: set() for binding in bindings}
+
+    def restore(self, source: JsonObject | None) -> set[int]:
+        """Goes on from the state's ``source``; one of earlier versions says nothing of tables.
+
+        Returns:
+            The bindings whose documents have columns now that they had not, or that were hashed, or were not.
+        """
+        stored = (source or {}).get(MEMBER)
+        if stored is None:
+            return set()
+        found = set()
+        for binding in self._bindings:
+            before: dict[str, list[str]] = stored.get(binding.state_key) or {}
+            self.left[binding.index] |= set(before.get("left", ()))
+            exclude, hashed = set(binding.resource.exclude), set(binding.resource.hash)
+            other = set(before.get("exclude", ())) | set(before.get("hash", ())) ^ hashed
+            if (other - exclude) & {column.name for column in binding.table.columns}:
+                found.add(binding.index)
+        return found
+
+    def start_over(self) -> None:
+        """All tables are read anew."""
+        for left in self.left.values():
+            left.clear()
+
+    def to_state(self) -> JsonObject:
+        """For the state."""
+        noted: JsonObject = {}
+        for binding in self._bindings:
+            resource = binding.resource
+            kept = {"exclude": resource.exclude, "hash": resource.hash, "left": self.left[binding.index]}
+            if said := {name: sorted(names) for name, names in kept.items() if names}:
+                noted[binding.state_key] = said
+        return noted

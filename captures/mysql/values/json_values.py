@@ -1,0 +1,142 @@
+"""How one value becomes JSON. Chunks and log share these functions, so that a value reads the same from both.
+
+Texts are *byte texts*: ``str`` with one character per byte of the UTF-8 (decoded as Latin-1). JSON's syntax is ASCII,
+so nothing here has to look at other characters; they pass through and are encoded back as the bytes they were.
+
+Numbers, dates and times come as the text that the server prints, with ``time_zone`` ``+00:00``: a chunk has that text
+already, the log's decoder writes it from the binary form. Binary types come as their bytes, each a character.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import b2a_base64
+from collections.abc import Callable
+from json.encoder import encode_basestring
+
+import msgspec
+
+from captures.mysql.values.calendar_days import CALENDAR, BadDay
+from captures.tables.bad_values import BadValue
+
+Convert = Callable[[str], str]
+"""A byte text to JSON. Raises ValueError, LookupError or struct.error, which may hold the value: never show it."""
+
+string: Convert = encode_basestring
+"""A JSON string. The C implementation; escapes ``"``, the backslash and U+0000 to U+001F, passes others through."""
+
+_FLOAT32 = struct.Struct("<f")
+_LEAST_NORMAL = 2.0**-126
+
+# Line breaks stand only between a JSON text's tokens: inside its strings they are escaped.
+LINE_BREAKS = str.maketrans("\n\r", "  ")
+walk_json: Callable[[str], object] = msgspec.json.Decoder(msgspec.Raw).decode
+"""Raises msgspec.DecodeError or RecursionError for what is no JSON."""
+
+_double: Callable[[float], bytes] = msgspec.json.Encoder().encode
+
+
+def verbatim(text: str) -> str:
+    """What the server prints as JSON does: integers."""
+    return text
+
+
+def quoted(text: str) -> str:
+    """A string without anything to escape: decimals, dates, times."""
+    return f'"{text}"'
+
+
+def boolean(text: str) -> str:
+    """A number as a truth value: whatever is not 0 is true, as in the server's own conditions."""
+    return "false" if text == "0" else "true"
+
+
+def date(text: str) -> str:
+    """A string. Raises BadValue for a day that is none of the years 1 to 9999, as zero dates are."""
+    return f'"{CALENDAR[text]}"'
+
+
+def datetime(text: str) -> str:
+    """A string in ISO 8601 without a zone, from ``2024-01-15 14:30:00.123456``. Raises BadValue as ``date``."""
+    return f'"{_day(text)}T{text[11:]}"'
+
+
+def timestamp(text: str) -> str:
+    """A string in ISO 8601 that ends in ``Z``, from the same form in UTC. Raises BadValue as ``date``."""
+    return f'"{_day(text)}T{text[11:]}Z"'
+
+
+def _day(text: str) -> str:
+    bad: BadDay
+    try:
+        return CALENDAR[text[:10]]
+    except BadDay as error:
+        bad = error
+    raise bad.with_clock(len(text[20:]))
+
+
+def datetime_text(text: str) -> str:
+    """Any datetime in the same form: zero parts stay as they are."""
+    return f'"{text[:10]}T{text[11:]}"'
+
+
+def timestamp_text(text: str) -> str:
+    """Any timestamp in the same form."""
+    return f'"{text[:10]}T{text[11:]}Z"'
+
+
+def double(text: str) -> str:
+    """The shortest number that is the same double. The server has neither NaN nor infinities."""
+    return _double(float(text)).decode()
+
+
+def double_of(value: float) -> str:
+    """The same of a double: msgspec finds the digits several times faster than ``repr``."""
+    return _double(value).decode()
+
+
+def single(text: str) -> str:
+    """The shortest number that is the same float of 32 bits, from any text of it as a double."""
+    return single_of(float(text))
+
+
+def single_of(value: float) -> str:
+    """The shortest number that is the same float of 32 bits as ``value``, which is one."""
+    wanted = _FLOAT32.pack(value)
+    # Any six digits come back from a float, but for those that are so small that they have fewer bits.
+    for digits in (6, 7, 8) if not 0 < abs(value) < _LEAST_NORMAL else range(1, 9):
+        text = f"{value:.{digits}g}"
+        if _FLOAT32.pack(float(text)) == wanted:
+            return repr(float(text))
+    return repr(float(f"{value:.9g}"))
+
+
+def binary(text: str) -> str:
+    """A string in base64."""
+    return f'"{b2a_base64(text.encode("latin-1"), newline=False).decode("ascii")}"'
+
+
+def json(text: str) -> str:
+    """The JSON itself, on one line, as it was stored but for line breaks.
+
+    Walks over it: MariaDB's JSON is a text, and its check on it can be switched off. MySQL prints what a column that
+    was added NOT NULL gave to the rows before as nothing or as ``null``, which is the same.
+
+    Raises:
+        BadValue: It is not JSON as parsers take it.
+    """
+    if not text:
+        return "null"
+    if "\n" in text or "\r" in text:
+        text = text.translate(LINE_BREAKS)
+    try:
+        walk_json(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadValue("a text that is not JSON, or nested too deep") from None
+    return text
+
+
+def vector(text: str) -> str:
+    """An array of numbers, from floats of 32 bits, little-endian."""
+    data = text.encode("latin-1")
+    return f"[{','.join(map(single_of, struct.unpack(f'<{len(data) // 4}f', data)))}]"

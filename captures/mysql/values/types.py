@@ -1,0 +1,209 @@
+"""Which form each type of a column takes in documents and in keys: the one decision, for chunks, log and schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from captures.mysql.tables.columns import Column
+from captures.mysql.values import json_values as values
+from captures.mysql.values.charsets import HALVES, joined_halves
+from captures.mysql.values.geometry import geometry
+from captures.mysql.values.json_values import Convert
+from captures.tables.hashes import hashed
+
+
+class Form(StrEnum):
+    """The form of a type's values: in JSON, and as the text that ``CONVERSIONS`` takes."""
+
+    INTEGER = "integer"
+    """Digits: of integers, ``year`` and ``bit``."""
+    BOOLEAN = "boolean"
+    """Digits, 0 for false: ``bit(1)``, and ``tinyint(1)`` where the configuration wants it."""
+    DECIMAL = "decimal"
+    """Digits with all of the scale."""
+    FLOAT = "float"
+    DOUBLE = "double"
+    STRING = "string"
+    """The text in UTF-8: also the label of an enum, the labels of a set, ``uuid``, ``inet4`` and ``inet6``."""
+    BINARY = "binary"
+    """The bytes, of ``binary(n)`` with all its padding."""
+    DATE = "date"
+    """``2024-01-15``."""
+    DATETIME = "datetime"
+    """``2024-01-15 14:30:00.123456`` with as many digits as the column has."""
+    TIMESTAMP = "timestamp"
+    """The same, in UTC."""
+    TIME = "time"
+    """``-838:59:59.000000``."""
+    JSON = "json"
+    GEOMETRY = "geometry"
+    """The bytes: SRID and well-known binary."""
+    VECTOR = "vector"
+    """The bytes: floats of 32 bits."""
+
+
+CONVERSIONS: dict[Form, Convert] = {
+    Form.INTEGER: values.verbatim,
+    Form.BOOLEAN: values.boolean,
+    Form.DECIMAL: values.quoted,
+    Form.FLOAT: values.single,
+    Form.DOUBLE: values.double,
+    Form.STRING: values.string,
+    Form.BINARY: values.binary,
+    Form.DATE: values.date,
+    Form.DATETIME: values.datetime,
+    Form.TIMESTAMP: values.timestamp,
+    Form.TIME: values.quoted,
+    Form.JSON: values.json,
+    Form.GEOMETRY: geometry,
+    Form.VECTOR: values.vector,
+}
+
+ANY: dict[Form, Convert] = {
+    Form.DATE: values.quoted,
+    Form.DATETIME: values.datetime_text,
+    Form.TIMESTAMP: values.timestamp_text,
+    Form.JSON: values.string,
+}
+"""The same where the column is text: any value of the type has its place."""
+
+TEMPORAL = frozenset((Form.DATE, Form.DATETIME, Form.TIMESTAMP))
+
+
+_PRINTED = frozenset((Form.FLOAT, Form.DOUBLE))
+"""Forms of which a chunk's text is not the log's: only their JSON is the same."""
+
+
+def column_conversion(column: Column, of: Form) -> Convert:
+    """How texts of a column of this form become JSON."""
+    convert = CONVERSIONS[of]
+    if column.charset in HALVES:
+        join = joined_halves(column.charset)
+        made = hashed(column.salt) if column.salt else convert
+        return lambda text: made(join(text))
+    if not column.salt:
+        return ANY.get(of, convert) if column.on_bad_value == "text" else convert
+    of_text = hashed(column.salt)
+    return (lambda text: of_text(convert(text))) if of in _PRINTED else of_text
+
+
+_FORMS: dict[str, Form] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"), Form.INTEGER),
+    "decimal": Form.DECIMAL,
+    "float": Form.FLOAT,
+    "double": Form.DOUBLE,
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), Form.BINARY),
+    "date": Form.DATE,
+    "datetime": Form.DATETIME,
+    "timestamp": Form.TIMESTAMP,
+    "time": Form.TIME,
+    "json": Form.JSON,
+    **dict.fromkeys(("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"), Form.GEOMETRY),
+    **dict.fromkeys(("multipolygon", "geometrycollection", "geomcollection"), Form.GEOMETRY),
+    "vector": Form.VECTOR,
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), Form.STRING),
+    **dict.fromkeys(("enum", "set", "uuid", "inet4", "inet6"), Form.STRING),
+}
+
+
+def form(column: Column, *, tinyint1_as_bool: bool = False) -> Form | None:
+    """The form of a column's values; None for a type that is not known."""
+    if column.json:
+        return Form.JSON
+    if column.data_type == "bit" and column.length == 1:
+        return Form.BOOLEAN
+    if tinyint1_as_bool and column.data_type == "tinyint" and column.length == 1:
+        return Form.BOOLEAN
+    return _FORMS.get(column.data_type)
+
+
+def clampable(column: Column) -> bool:
+    """Whether the column's values are dates or timestamps, of which one is nearest to any other."""
+    return form(column) in TEMPORAL
+
+
+class KeyForm(StrEnum):
+    """How a key column's value is written in a key: such that equal values are equal texts, without NUL, and the server
+    can compare the text with the column again."""
+
+    PLAIN = "plain"
+    """The text that ``CONVERSIONS`` takes: numbers, dates, times, addresses."""
+    TEXT = "text"
+    """The same, by ``key_text``."""
+    NUMBER = "number"
+    """An enum's index, a set's bits: the server orders them by these."""
+    HEX = "hex"
+    """The bytes in hexadecimal, lower case."""
+    CODED = "coded"
+    """The same of a text, in a character set of which not every byte has a place in Unicode and a way back."""
+    REAL = "real"
+    """``repr`` of the value as a double: the server compares a float with more digits than it prints."""
+
+
+_REVERSIBLE = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1", "ucs2", "utf16", "utf16le", "utf32"))
+
+
+def hashable(column: Column) -> bool:
+    """Whether there is a hash of the column's values.
+
+    MySQL's own JSON may be in the log as changes to a value, of which a hash cannot be made.
+    """
+    return column.data_type != "json"
+
+
+def key_form(column: Column) -> KeyForm | None:
+    """How the values of a column are written in keys; None where the type cannot be part of a key."""
+    if column.data_type in ("enum", "set"):
+        return KeyForm.NUMBER
+    if column.data_type in ("uuid", "inet4", "inet6"):
+        return KeyForm.PLAIN
+    match form(column):
+        case None | Form.JSON | Form.GEOMETRY | Form.VECTOR:
+            return None
+        case Form.STRING:
+            return KeyForm.TEXT if (column.charset or "utf8mb4") in _REVERSIBLE else KeyForm.CODED
+        case Form.BINARY:
+            return KeyForm.HEX
+        case Form.FLOAT | Form.DOUBLE:
+            return KeyForm.REAL
+        case _:
+            return KeyForm.PLAIN
+
+
+def key_text(text: str) -> str:
+    """A text as part of a key, where it may not hold a NUL."""
+    if "\\" in text or "\0" in text:
+        return text.replace("\\", "\\\\").replace("\0", "\\0")
+    return text
+
+
+_ESCAPED = re.compile(r"\\([\\0])")
+
+
+def text_of_key(part: str) -> str:
+    """The inverse of ``key_text``."""
+    return _ESCAPED.sub(lambda escaped: "\0" if escaped[1] == "0" else "\\", part) if "\\" in part else part
+
+
+def set_text(labels: Sequence[str], bits: int) -> str:
+    """The labels of a set's value as the server prints them."""
+    return ",".join([label for place, label in enumerate(labels) if bits >> place & 1])
+
+
+def set_json(labels: Sequence[str]) -> Callable[[int], str]:
+    """Turns a set's bits into JSON, and remembers it: few of the combinations occur. Raises ValueError for no set."""
+    known: dict[int, str] = {}
+
+    def convert(bits: int) -> str:
+        text = known.get(bits)
+        if text is None:
+            if bits >> len(labels):
+                raise ValueError("a set with more labels than the column has")
+            if len(known) >= 10_000:
+                known.clear()
+            text = known[bits] = values.string(set_text(labels, bits))
+        return text
+
+    return convert

@@ -1,0 +1,223 @@
+"""Reads chunks: COPY of some rows of a table inside one short REPEATABLE READ transaction, with its fence."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from psycopg import sql
+
+from backfill.keys import Key
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest, Rows
+from captures.contract.errors import TableAltered
+from captures.postgres.chunks.copy_rows import CopyConnection
+from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
+from captures.postgres.chunks.fence import FenceTaker
+from captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
+from captures.postgres.chunks.row_decoder import ChunkDecoder
+from captures.postgres.chunks.scan_target import ScanTarget
+from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
+from captures.postgres.server.reader_endpoint import ReaderEndpoint
+from captures.postgres.server.session import asking
+from captures.postgres.tables.table_record import read_records
+
+STATEMENT_SECONDS = 30
+"""No statement of a chunk runs longer. What was read by then is a chunk."""
+
+FIRST_EPOCH = 1 << 32
+"""From this transaction id on, the 32 bits that a row has of the one that wrote it do not tell which one that was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a chunk's scan brought; as in ``captures.contract.chunk.Chunk``."""
+
+    rows: Rows
+    end: bool
+    cursor: Key | None = None
+    scanned: int = 0
+    rewritten: bool = False
+
+
+class CopyChunkReader:
+    """Reads chunks: a connection for rows, one for fences. See ``captures.scheduling.reader_process.TableReader``."""
+
+    def __init__(self, endpoint: ReaderEndpoint) -> None:
+        self._rows = CopyConnection(endpoint.connect_pq())
+        self._session = endpoint.connect()
+        self._fences = FenceTaker(self._session, read_only=endpoint.read_only)
+        self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
+
+    def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
+        """Reads a chunk of ``table``; see ``captures.contract.chunk.ChunkReader``."""
+        started = time.monotonic()
+        bad = self._decoder(table).bad
+        bad.clear()
+        recovery = self._rows.in_recovery  # As it was before the snapshot: a promotion in between must not be missed.
+        try:
+            self._begin(table)
+            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
+            fence = SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+            self._check(table)
+            # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
+            # is not found counts as deleted, so they are never ended early.
+            rereads = self._reread(request, table)
+            if not request.scan:
+                scan = Scan(_nothing(), end=False)
+            elif request.physical:
+                scan = self._scan_pages(request, table, _keyless_limit(request.base, snapshot), len(rereads))
+            else:
+                scan = self._scan_keys(request, table, len(rereads))
+            if table.of_types_that_change:
+                self._check(table)  # An ALTER TYPE needs no lock of the table.
+        finally:
+            self._rows.rollback()  # Also after an error: the transaction must not stay open longer than the chunk.
+        return Chunk(
+            request=request,
+            fence=fence,
+            rows=scan.rows,
+            end=scan.end,
+            rereads=rereads,
+            seconds=time.monotonic() - started,
+            cursor=scan.cursor,
+            scanned=scan.scanned,
+            rewritten=scan.rewritten,
+            bad=bad.copy(),
+        )
+
+    def files(self, table: ScanTarget) -> list[File]:
+        """What a physical scan of the table reads, in its order."""
+        result = self._rows.execute(files_query(table.table.oid), table.name)
+        return [
+            parse_file([_decoded(result.get_value(row, column)) for column in range(result.nfields)])
+            for row in range(result.ntuples)
+        ]
+
+    def cancel(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        self._rows.cancel()
+
+    def close(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        self._rows.close()
+        self._session.close()
+
+    # The transaction.
+
+    def _begin(self, table: ScanTarget) -> None:
+        """Opens the transaction, with the table locked before its snapshot is taken.
+
+        To a snapshot that is older than an ALTER TABLE which rewrote the table, the table is empty (PostgreSQL docs,
+        13.6 "Caveats"): the scan would take that for its end.
+        """
+        begin = sql.SQL(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{}s'; {}"
+        ).format(sql.SQL(str(STATEMENT_SECONDS)), table.lock())
+        self._rows.execute(self._text(begin), table.name)
+        if (operators := table.operators()) is not None:
+            self._rows.execute(self._text(operators), table.name)
+
+    def _check(self, table: ScanTarget) -> None:
+        """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last.
+
+        Asked beside the transaction, whose snapshot would show the catalog as it was all the time.
+        """
+        with asking(f"looking at {table.name}"):
+            record = read_records(self._session, "", [table.table.path]).get(table.table.path)
+        if not table.fits(record):
+            raise TableAltered("TM-PG-030", f"{table.name} was altered or made again, and the log has not shown it yet")
+
+    # What is read in it.
+
+    def _reread(self, request: ChunkRequest, table: ScanTarget) -> Rows:
+        if not request.rereads:
+            return _nothing()
+        found = DecodedRows(self._decoder(table))
+        self._rows.copy(self._text(table.rows(request.rereads)), found.take, table.name, whole=True)
+        return found.rows()
+
+    def _scan_keys(self, request: ChunkRequest, table: ScanTarget, first: int) -> Scan:
+        cursor, until, limit = request.cursor, request.until, request.limit
+        where, bound = request.where, None
+        if table.where or where:
+            # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
+            bound = self._key(table.bound(cursor, until, limit), table)
+            query = table.scan(cursor, until if bound is None else bound, where, None)
+        else:
+            query = table.scan(cursor, until, where, limit)
+        found = DecodedRows(self._decoder(table), first)
+        whole = self._rows.copy(self._text(query), found.take, table.name)
+        rows = found.rows()
+        if bound is not None:
+            return Scan(rows, end=False, cursor=bound if whole else None, scanned=limit if whole else len(rows))
+        conditional = bool(table.where or where)
+        return Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
+
+    def _scan_pages(self, request: ChunkRequest, table: ScanTarget, written_before: int | None, first: int) -> Scan:
+        files = self.files(table)
+        cursor, until = (None if key is None else Place.parse(key) for key in (request.cursor, request.until))
+        try:
+            pages = next_pages(files, cursor, until, request.limit)
+        except Rewritten:
+            return Scan(_nothing(), end=False, rewritten=True)
+        if pages is None:
+            return Scan(_nothing(), end=True)
+        start = pages.start
+        query = table.pages(
+            (pages.file.schema, pages.file.name),
+            (start.page, start.line),
+            pages.stop,
+            request.where,
+            written_before,
+            request.limit,
+        )
+        placed = PlacedRows(self._decoder(table), first)
+        whole = self._rows.copy(self._text(query), placed.take, table.name)
+        rows = placed.rows()
+        if whole and len(rows) < request.limit:
+            after = pages.after
+            looked_at = round((pages.stop - start.page) * pages.file.density)
+            on = None if after is None else after.key()
+            return Scan(rows, end=after is None, cursor=on, scanned=max(looked_at, len(rows)))
+        last = replace(start, page=placed.last[0], line=placed.last[1])
+        return Scan(rows, end=False, cursor=last.key(), scanned=len(rows))
+
+    def _decoder(self, table: ScanTarget) -> ChunkDecoder:
+        known, decoder = self._decoders.get(table.name, (None, None))
+        if decoder is None or known != table:
+            decoder = ChunkDecoder(table.columns, table.key_names, table=table.name)
+            self._decoders[table.name] = table, decoder
+        return decoder
+
+    # Queries.
+
+    def _text(self, query: sql.Composable) -> bytes:
+        return query.as_bytes(self._session)
+
+    def _value(self, query: str, name: str) -> str:
+        return _decoded(self._rows.execute(query.encode(), name).get_value(0, 0)) or ""
+
+    def _key(self, query: sql.Composable, table: ScanTarget) -> Key | None:
+        result = self._rows.execute(self._text(query), table.name)
+        if not result.ntuples:
+            return None
+        return b"\0".join(result.get_value(0, column) or b"" for column in range(result.nfields))
+
+
+def _keyless_limit(base: Barrier | None, snapshot: str) -> int | None:
+    """Rows of this transaction and of later ones come through the log only; None where that cannot be told.
+
+    A row has the low 32 bits of its transaction's id, for ever. Once the ids have gone round, an old row may have the
+    same as a new one: then none is left out, and those that were written to old pages since come twice.
+    """
+    if base is None or int(snapshot.split(":")[1]) >= FIRST_EPOCH:
+        return None
+    return int(base)
+
+
+def _nothing() -> Rows:
+    return Rows.of((), ())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()

@@ -1,0 +1,90 @@
+"""Messages of pgoutput, protocol version 1, that are not rows (PostgreSQL docs §55.9, logical replication formats).
+
+Rows are read by generated functions (``captures.postgres.rows``); what is here comes once per transaction or less.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from captures.postgres.rows.log_decoder import RelationColumn
+from protocol.errors import SourceError
+
+BEGIN = ord("B")
+COMMIT = ord("C")
+INSERT = ord("I")
+UPDATE = ord("U")
+DELETE = ord("D")
+TRUNCATE = ord("T")
+RELATION = ord("R")
+IGNORED = frozenset(b"YOM")
+"""Type (what an oid is called), Origin and logical Message: nothing that a document shows depends on them."""
+
+_BEGIN = struct.Struct(">QqI")
+_COMMIT = struct.Struct(">BQQq")
+_COLUMN = struct.Struct(">Ii")
+
+
+class Begin(NamedTuple):
+    """``commit_lsn`` is where the commit record lies, ``commit_time`` microseconds since 2000-01-01 UTC."""
+
+    commit_lsn: int
+    commit_time: int
+    xid: int
+
+
+class Relation(NamedTuple):
+    """A table as the rows that follow have it. ``identity`` is pg_class.relreplident."""
+
+    oid: int
+    schema: str
+    table: str
+    identity: str
+    columns: tuple[RelationColumn, ...]
+
+
+def read_begin(message: bytes) -> Begin:
+    """A Begin message."""
+    return Begin(*_BEGIN.unpack_from(message, 1))
+
+
+def read_commit_end(message: bytes) -> int:
+    """The position just after the commit record: where a reader that has this transaction goes on."""
+    return int(_COMMIT.unpack_from(message, 1)[2])
+
+
+def read_relation(message: bytes) -> Relation:
+    """A Relation message."""
+    oid = int.from_bytes(message[1:5], "big")
+    schema, offset = _string(message, 5)
+    table, offset = _string(message, offset)
+    identity = chr(message[offset])
+    count = int.from_bytes(message[offset + 1 : offset + 3], "big")
+    offset += 3
+    columns = []
+    for _ in range(count):
+        in_key = bool(message[offset] & 1)
+        name, offset = _string(message, offset + 1)
+        type_oid, typmod = _COLUMN.unpack_from(message, offset)
+        offset += _COLUMN.size
+        columns.append(RelationColumn(name, type_oid, typmod, in_key))
+    # An empty namespace stands for pg_catalog.
+    return Relation(oid, schema or "pg_catalog", table, identity, tuple(columns))
+
+
+def read_truncate(message: bytes) -> tuple[bytes, ...]:
+    """The truncated relations, each as the four bytes that name it in row messages."""
+    count = int.from_bytes(message[1:5], "big")
+    return tuple(message[6 + 4 * i : 10 + 4 * i] for i in range(count))
+
+
+def unknown_message(message: bytes) -> SourceError:
+    """The error for a message that protocol version 1 does not have."""
+    kind = chr(message[0]) if message else "empty"
+    return SourceError("TM-PG-021", f"pgoutput sent a message of kind {kind!r} that protocol version 1 does not have")
+
+
+def _string(message: bytes, offset: int) -> tuple[str, int]:
+    end = message.index(0, offset)
+    return message[offset:end].decode(), end + 1

@@ -1,0 +1,260 @@
+"""Whether the server's log goes on from where a capture stands: its slot, its system, its timelines.
+
+A server that is promoted, or recovered to a point in time, begins a new timeline; its history file says at which
+position it left each earlier one (PostgreSQL docs, 25.3.6 "Timelines"). What a capture read of an earlier timeline
+beyond that position never happened on this server.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq
+
+from captures.contract.errors import LostPosition
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.lsn import format_lsn, parse_lsn
+from captures.postgres.server.session import asking, connect_pq, error_text, execute_within, in_recovery
+from captures.postgres.server.setup import check_slot_kind, slot_statement
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+ANSWER_SECONDS = 30.0
+
+_SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)", re.MULTILINE)
+
+_CONFLICT = "rows_removed or wal_level_insufficient"
+
+_INVALIDATED = {
+    "wal_removed": "Raise max_slot_wal_keep_size, or give the capture less time to be away.",
+    "rows_removed": "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary.",
+    "wal_level_insufficient": "Keep wal_level = logical at the primary.",
+    _CONFLICT: "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary; there keep "
+    "wal_level = logical.",
+    "idle_timeout": "Raise idle_replication_slot_timeout, or give the capture less time to be away.",
+}
+"""What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
+
+_ANEW = (
+    "Set `on_lost_position: backfill`: all tables are read again, into the same change log. Or begin anew with another "
+    "`log`, and another `spark.warehouse` for what Spark keeps: then drop the slot first, if it is there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A row of pg_replication_slots.
+
+    Attributes:
+        confirmed: The position up to which its reader has acknowledged the log; 0 for a physical slot.
+        invalidated: Why the server gave it up; empty while it is sound.
+        synced: It follows a slot of the primary, and cannot be read before this standby is promoted.
+        two_phase: It decodes transactions when they are prepared, and not when they are committed.
+        active_pid: The process that reads it.
+    """
+
+    plugin: str | None
+    database: str | None
+    confirmed: int
+    invalidated: str
+    synced: bool
+    two_phase: bool
+    active_pid: int | None
+
+    @classmethod
+    def of(cls, slot: JsonObject) -> Slot:
+        """From the view's row as JSON, of any version."""
+        return cls(
+            plugin=slot["plugin"],
+            database=slot["database"],
+            confirmed=parse_lsn(slot["confirmed_flush_lsn"]) if slot["confirmed_flush_lsn"] else 0,
+            invalidated=_invalidated(slot),
+            synced=bool(slot.get("synced")),
+            two_phase=bool(slot.get("two_phase")),
+            active_pid=slot["active_pid"],
+        )
+
+
+def _invalidated(slot: JsonObject) -> str:
+    """Why the server gave a slot up.
+
+    Its versions know that by more and more columns: wal_status (13), conflicting (16), invalidation_reason (17).
+    """
+    if reason := slot.get("invalidation_reason"):
+        return str(reason)
+    if not slot.get("conflicting") and slot["wal_status"] != "lost":
+        return ""
+    # Version 16 calls every slot conflicting that it has given up. Only one whose log is gone has no restart_lsn.
+    return _CONFLICT if slot.get("conflicting") and slot["restart_lsn"] else "wal_removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """Which log a server writes.
+
+    Attributes:
+        system: The identifier that initdb gave the cluster.
+        timeline: The present one.
+        left: Where the server left each earlier timeline.
+        standby: It follows another server.
+    """
+
+    system: str
+    timeline: int
+    left: dict[int, int]
+    standby: bool = False
+
+    def identity(self, config: EndpointConfig) -> JsonObject:
+        """What the state keeps of it."""
+        identity: JsonObject = {
+            "system": self.system,
+            "timeline": self.timeline,
+            "database": config.database,
+            "slot": config.slot,
+            "publication": config.publication,
+        }
+        return {**identity, "standby": True} if self.standby else identity
+
+
+def read_slot(session: psycopg.Connection, name: str) -> Slot | None:
+    """The slot; None when there is none. Raises SourceError."""
+    with asking("looking for the replication slot"):
+        row = session.execute(
+            "SELECT to_jsonb(s) FROM pg_catalog.pg_replication_slots s WHERE slot_name = %s", [name]
+        ).fetchone()
+    if row is None:
+        return None
+    return Slot.of(row[0])
+
+
+def read_server_log(config: EndpointConfig) -> ServerLog:
+    """Asks a walsender, which any role that may replicate can. Raises SourceError."""
+    connection = connect_pq(config, replication=True)
+    try:
+        system, timeline, *_ = _row(connection, "IDENTIFY_SYSTEM")
+        left = {}
+        if int(timeline) > 1:
+            _, history = _row(connection, f"TIMELINE_HISTORY {timeline}")
+            left = {int(number): parse_lsn(lsn) for number, lsn in _SWITCH.findall(history)}
+        standby = connection.parameter_status(b"in_hot_standby") == b"on"
+    finally:
+        connection.finish()
+    return ServerLog(system, int(timeline), left, standby)
+
+
+def _row(connection: pq.abc.PGconn, command: str) -> list[str]:
+    result = execute_within(connection, command.encode(), ANSWER_SECONDS)
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise SourceError("TM-PG-020", f"{command}: {error_text(connection)}")
+    return [(result.get_value(0, column) or b"").decode("utf-8", "replace") for column in range(result.nfields)]
+
+
+def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObject) -> None:
+    """Whether ``log`` is the one that was read up to ``known`` under ``identity``.
+
+    Raises:
+        LostPosition: ``TM-PG-016`` it is another one.
+        SourceError: ``TM-PG-020`` it will perhaps be, once this standby is promoted: nothing is lost before that.
+    """
+    if log.system != identity.get("system"):
+        raise LostPosition(
+            "TM-PG-016",
+            f"the capture read system {identity.get('system')}, this server is {log.system}",
+            remedy=f"Point the capture at the server that it read before, or at a replica of it. Otherwise: {_ANEW}",
+        )
+    goes_on = slot is not None and not slot.synced and slot.confirmed <= known
+    if log.standby and not identity.get("standby") and not goes_on:
+        raise SourceError(
+            "TM-PG-020",
+            "the capture read a primary, and this server is a standby of it, without a slot that goes on from there",
+            remedy="Point the capture at the primary, or wait until this server is promoted. To capture from the "
+            "standby instead, start a new change log.",
+        )
+    timeline = identity.get("timeline")
+    if not isinstance(timeline, int) or timeline == log.timeline:
+        return
+    stood = f"the capture stood at {format_lsn(known)} of timeline {timeline}"
+    left = log.left.get(timeline)
+    if left is None:
+        raise LostPosition(
+            "TM-PG-016",
+            f"{stood}, this server is on timeline {log.timeline}, which does not come from that: it was restored to an "
+            "earlier time, or took over before",
+            remedy=_ANEW,
+        )
+    if known > left:
+        raise LostPosition(
+            "TM-PG-016",
+            f"{stood}, which this server left at {format_lsn(left)} for timeline {log.timeline}: it took over without "
+            "the last changes, or was restored to an earlier time",
+            remedy=f"{_ANEW} Name the replicas that may take over in synchronized_standby_slots (version 17), and the "
+            "log is not sent ahead of them.",
+        )
+
+
+def check_slot(
+    session: psycopg.Connection, config: EndpointConfig, slot: Slot | None, position: int, known: int
+) -> None:
+    """Whether the slot still has everything after ``position``, and the server everything up to ``known``.
+
+    Raises:
+        LostPosition: ``TM-PG-015`` the slot is gone, invalidated or past the position; ``TM-PG-016`` the position is
+            ahead of the server.
+        SourceError: ``TM-PG-013`` a slot that cannot be read; ``TM-PG-020`` a standby that is not as far yet.
+    """
+    if slot is None:
+        raise LostPosition(
+            "TM-PG-015",
+            f"replication slot {config.slot} is gone; the capture stood at {format_lsn(position)}",
+            remedy=f"{_ANEW} If a replica has taken over: from version 17 on slots go along, when they were made with "
+            "`failover` and the replica has sync_replication_slots = on.",
+        )
+    check_usable(session, config, slot)
+    if slot.confirmed > position:
+        raise LostPosition(
+            "TM-PG-015",
+            f"replication slot {config.slot} stands at {format_lsn(slot.confirmed)}, past the capture's "
+            f"{format_lsn(position)}: it was made anew, or something else reads it",
+            remedy=f"Give this capture a slot that nothing else reads. {_ANEW}",
+        )
+    with asking("asking the server where it is"):
+        row = session.execute(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+        ).fetchone()
+    end = parse_lsn(row[0]) if row is not None and row[0] else 0
+    if known <= end:
+        return
+    if in_recovery(session):
+        raise SourceError(
+            "TM-PG-020",
+            f"the capture stood at {format_lsn(known)}, this standby has replayed the log up to {format_lsn(end)} only",
+            remedy="Wait until it has caught up with its primary.",
+        )
+    raise LostPosition(
+        "TM-PG-016",
+        f"the capture stood at {format_lsn(known)}, this server's log ends at {format_lsn(end)}: it was restored",
+        remedy=_ANEW,
+    )
+
+
+def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot) -> None:
+    """Raises LostPosition for a slot that was invalidated, ``TM-PG-013`` for one that is not ours to read."""
+    check_slot_kind(config, slot.plugin, slot.database, slot.two_phase)
+    if slot.invalidated:
+        by_hand = ""
+        if not config.create:
+            made = f"SELECT pg_drop_replication_slot('{config.slot}'); {slot_statement(session, config)};"
+            by_hand = f"As the connector is not to make the slot, run before that: {made}"
+        raise LostPosition(
+            "TM-PG-015",
+            f"the server has invalidated replication slot {config.slot}: {slot.invalidated}",
+            remedy=" ".join(filter(None, [_INVALIDATED.get(slot.invalidated), _ANEW, by_hand])),
+        )
+    if slot.synced and in_recovery(session):
+        raise SourceError(
+            "TM-PG-013",
+            f"replication slot {config.slot} follows the primary's, and cannot be read on this standby",
+            remedy="Capture from the primary, or configure another `slot` for this standby.",
+        )

@@ -1,0 +1,448 @@
+"""The log stream: pgoutput messages in, protocol lines out, one transaction after another."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+import psycopg
+
+from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from captures.contract.log import LogBatch, Transaction
+from captures.contract.table_changes import Consequence
+from captures.postgres.log import pgoutput
+from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from captures.postgres.rows.generated_source import Misfit
+from captures.tables.bad_values import BadValues
+from captures.tables.truncation import Truncation, emptied, ignored
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
+from protocol.errors import SourceError
+from protocol.messages import SourcedSchema
+
+logger = logging.getLogger(__name__)
+
+ROWS = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
+XLOG_DATA = ord("w")
+KEEPALIVE = ord("k")
+_XLOG_HEADER = 25
+_START_LSN = struct.Struct(">Q")
+_KEEPALIVE = struct.Struct(">QqB")
+
+NEAR_END_BYTES = 1024 * 1024
+"""How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """Where a stream begins.
+
+    Attributes:
+        position: The first transaction that it brings is the first that ends after this.
+        known: How far the log was seen: its server must have all of it.
+        flushed: How far it was acknowledged.
+        replaces: The walsender's process of the stream that broke; None for a first one.
+    """
+
+    position: int
+    known: int
+    flushed: int
+    replaces: int | None = None
+
+
+class PgoutputLog:
+    """Reads a replication connection. See ``captures.contract.log.LogStream``.
+
+    Args:
+        connect: Starts a stream.
+        tables: Gives decoders; asked whenever a Relation message comes.
+        truncation: What a TRUNCATE becomes.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[StreamStart], ReplicationConnection],
+        position: int,
+        tables: Tables,
+        *,
+        truncation: Truncation,
+    ) -> None:
+        self._connect = connect
+        self._connection = connect(StreamStart(position, position, position))
+        self._flushed = position
+        self._tables = tables
+        self._truncation = truncation
+        self._relations: dict[bytes, BoundRelation | None] = {}
+        self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
+        self._left_out: dict[bytes, int] = {}
+        self._outdated: set[bytes] = set()  # Those that are to be decoded in another way than they were.
+        self._unfit: dict[bytes, BoundRelation] = {}  # Those that were set aside for their values in this batch.
+        self._begin = pgoutput.Begin(0, 0, 0)
+        self._count = 0
+        self._record = 0
+        self._place = 0
+        self._commit = b""
+        self._suffix = b""
+        self._next_tracked: frozenset[int] = frozenset()
+        self._current = Transaction(0, frozenset())
+        self._dirty = False
+        # Row and TRUNCATE messages of the present transaction: how many came on this connection, and how many had been
+        # returned when an earlier one broke.
+        self._changes = 0
+        self._returned = 0
+        self._resuming = False
+        self._given_up: set[int] = set()
+        self._failure: SourceError | None = None
+        self.position = position
+        self.between_transactions = True
+        self.committed_at: float | None = None
+
+    def track(self, bindings: frozenset[int]) -> None:
+        self._next_tracked = bindings
+
+    def acknowledge(self, position: int) -> None:
+        self._flushed = max(self._flushed, position)
+        self._connection.confirm(position)
+
+    def request_progress(self) -> None:
+        self._connection.send_status(request_reply=True)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def reconnect(self) -> None:
+        replaces = self._connection.backend_pid
+        self._connection.close()
+        # A transaction that broke off comes again as a whole. The server decodes by the catalogs as they were, so it
+        # brings the same messages in the same order, and those that were returned need only be counted.
+        known = self.position if self.between_transactions else max(self.position, self._begin.commit_lsn)
+        self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
+        self._relations.clear()
+        self._shown.clear()
+        self._left_out.clear()
+        self._outdated.clear()
+        self._failure = None
+        self._record = 0
+        if not self.between_transactions:
+            self._resuming = True
+            self._returned = max(self._returned, self._changes)
+            self._changes = 0
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        for oid, relation in self._relations.items():
+            if relation is not None and relation.binding == binding:
+                self._relations[oid] = None
+                self._left_out[oid] = binding
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        again = [oid for oid, left_out in self._left_out.items() if left_out == binding]
+        for oid in again:
+            del self._left_out[oid]
+        self._outdated.update(again)
+
+    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        """Nothing of a binding can be captured from here on."""
+        self._tables.leave_out(binding)
+        self.leave_out(binding)
+        batch.set_aside[binding] = error
+
+    def _look_for_more(self, relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
+        """All bad columns of a table that a batch shows are said at once."""
+        known = batch.set_aside[relation.binding]
+        decoder = relation.decoder
+        by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
+        try:
+            by_kind[message[0]](message, b"{}")
+        except Misfit:
+            return  # What is wrong with this row is another matter.
+        except BadValues as error:
+            if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[relation.binding] = known.joined(error)
+
+    def _count_bad(self, batch: LogBatch) -> None:
+        for relation in self._relations.values():
+            if relation is not None and relation.decoder.bad:
+                batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
+                relation.decoder.bad.clear()
+
+    def reading(self) -> str:
+        """The captured tables of the transaction that is being read, for people; empty between transactions."""
+        if self.between_transactions:
+            return ""
+        bound = [relation for relation in self._relations.values() if relation and self._entered(relation)]
+        return ", ".join(sorted(map(_name, bound)))
+
+    def _entered(self, relation: BoundRelation) -> bool:
+        return relation.transaction == self._count
+
+    def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
+        if self._failure is not None:
+            raise self._failure
+        batch = LogBatch()
+        self._unfit.clear()
+        try:
+            self._fill(batch, limit, wait, wakeup)
+        except (SourceError, psycopg.OperationalError) as error:
+            failure = error if isinstance(error, SourceError) else self._connection.broken(error)
+            if not batch.says_something:
+                raise failure from None
+            # What was read up to here counts as returned, so it must be: the error comes with the next call.
+            self._failure = failure
+        # What comes after a change that was left out must not be returned.
+        self._connection.check_published()
+        if batch.lines:
+            batch.size = sum(map(len, batch.lines))
+            self._count_bad(batch)
+        return batch
+
+    def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
+        receive = self._connection.receive
+        start_lsn = _START_LSN.unpack_from
+        length, data = receive(1)
+        if length == 0:
+            self._connection.wait(wait, wakeup)
+            length, data = receive(1)
+        if length > 0:
+            self._connection.heard()
+        raw = 0
+        while length > 0:
+            kind = data[0]
+            if kind == XLOG_DATA:
+                raw += length
+                message = bytes(data[_XLOG_HEADER:])
+                lsn = start_lsn(data, 1)[0]
+                del data  # A row may be large, and decoding it needs room for it several times.
+                if message[0] in ROWS:
+                    self._place = self._place + 1 if lsn == self._record else 0
+                    self._record = lsn
+                    if self._changes >= self._returned:
+                        relation = self._relations[message[1:5]]
+                        if relation is None and message[1:5] in self._outdated:
+                            relation = self._shown_again(message[1:5], batch)
+                        if relation is not None:
+                            try:
+                                self._row(relation, message, lsn, batch)
+                            except BadValues as error:
+                                self._set_aside(relation.binding, error, batch)
+                                self._unfit[message[1:5]] = relation
+                            except Misfit as error:
+                                # Its table was altered in a way that this row does not know, or does not tell its row.
+                                self._set_aside(relation.binding, error, batch)
+                        elif message[1:5] in self._left_out:
+                            batch.passed.add(self._left_out[message[1:5]])
+                            if message[1:5] in self._unfit:
+                                self._look_for_more(self._unfit[message[1:5]], message, batch)
+                    self._changes += 1
+                else:
+                    self._message(message, lsn, batch)
+                    if raw >= limit and self.between_transactions:
+                        break
+                if raw >= limit + NEAR_END_BYTES:
+                    break
+                del message
+            elif kind == KEEPALIVE:
+                self._keepalive(data)
+            length, data = receive(1)
+            if length == 0:
+                self._connection.consume()
+                length, data = receive(1)
+        if length < 0:
+            raise self._connection.ended()
+        if self.between_transactions:
+            self._take_altered(batch)
+        batch.drained = length == 0
+        self._connection.keep_alive(self.position, reply=False)
+
+    def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
+        if relation.transaction != self._count:
+            self._enter(relation)
+        source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
+        kind = message[0]
+        touched = relation.touched
+        if touched is None:
+            if kind == pgoutput.INSERT:
+                line = relation.decoder.insert(message, source)
+            elif kind == pgoutput.DELETE:
+                line = relation.decoder.delete(message, source)
+            else:
+                line, keys = relation.decoder.update_tracked(message, source)
+                if len(keys) > 1 and keys[1][1]:
+                    self._incomplete(relation.binding, keys[1][0], batch)
+        elif kind == pgoutput.INSERT:
+            line, key = relation.decoder.insert_tracked(message, source)
+            touched.add(key, False)
+        elif kind == pgoutput.DELETE:
+            line, key = relation.decoder.delete_tracked(message, source)
+            touched.add(key, False)
+        else:
+            line, keys = relation.decoder.update_tracked(message, source)
+            # A second key is a new one, to which the row came.
+            for index, (key, partial) in enumerate(keys):
+                touched.add(key, partial, index > 0)
+        batch.lines.append(line)
+
+    def _message(self, message: bytes, lsn: int, batch: LogBatch) -> None:
+        kind = message[0]
+        if kind == pgoutput.BEGIN:
+            self._start(pgoutput.read_begin(message))
+        elif kind == pgoutput.COMMIT:
+            self._check_all_came()
+            self.position = pgoutput.read_commit_end(message)
+            self.committed_at = self._begin.commit_time / 1e6 + POSTGRES_EPOCH
+            self.between_transactions = True
+            if self._dirty:
+                batch.transactions.append(self._current)
+        elif kind == pgoutput.RELATION:
+            self._show(message[1:5], pgoutput.read_relation(message), batch)
+        elif kind == pgoutput.TRUNCATE:
+            if self._changes >= self._returned:
+                for place, oid in enumerate(pgoutput.read_truncate(message)):
+                    relation = self._relations[oid]
+                    if relation is None and oid in self._outdated:
+                        relation = self._shown_again(oid, batch)
+                    if relation is not None:
+                        self._truncate(relation, lsn, place, batch)
+                    elif oid in self._left_out:
+                        batch.passed.add(self._left_out[oid])
+            self._changes += 1
+        elif kind not in pgoutput.IGNORED:
+            raise pgoutput.unknown_message(message)
+
+    def _show(self, oid: bytes, relation: Relation, batch: LogBatch) -> None:
+        bound = self._tables.relation(relation)
+        self._relations[oid] = bound if isinstance(bound, BoundRelation) else None
+        self._left_out.pop(oid, None)
+        self._outdated.discard(oid)
+        if bound is None:
+            return
+        self._shown[oid] = relation
+        if isinstance(bound, BoundRelation):
+            # No row of a table that had the name before counts any more.
+            self._outdate(bound.binding, batch, but=oid)
+        if isinstance(bound, LeftOut):
+            self._left_out[oid] = bound.binding
+            if bound.error is not None:
+                self._set_aside(bound.binding, bound.error, batch)
+        else:
+            self._announce(bound, batch)
+
+    def _take_altered(self, batch: LogBatch) -> None:
+        altered = self._tables.altered(self.position)
+        batch.away |= self._tables.away()
+        if altered is None:
+            batch.undecided = True
+            self.request_progress()
+            return
+        for table in altered:
+            batch.noted = True
+            self._outdate(table.binding, batch)
+            self._announce(table, batch)
+
+    def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
+        """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
+        outdated = [o for o, r in self._relations.items() if r is not None and r.binding == binding and o != but]
+        if outdated:
+            self._count_bad(batch)
+        for oid in outdated:
+            self._relations[oid] = None
+            self._outdated.add(oid)
+
+    def _shown_again(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
+        """The server does not show a relation again that has not changed."""
+        self._show(oid, self._shown[oid], batch)
+        return self._relations[oid]
+
+    def _announce(self, table: BoundRelation | AlteredTable, batch: LogBatch) -> None:
+        batch.follow(table.binding, table.consequence)
+        if table.consequence is not Consequence.NOTHING:
+            batch.noted = True
+        if table.new_schema is not None:
+            batch.changed.add(table.binding)
+            if self._changes >= self._returned:
+                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
+
+    def _start(self, begin: pgoutput.Begin) -> None:
+        self.between_transactions = False
+        if self._resuming:
+            self._resuming = False
+            if begin != self._begin:
+                raise self._not_the_same()
+            return
+        self._begin = begin
+        self._count += 1
+        self._commit = b",%d," % begin.commit_lsn
+        self._suffix = b'],"txid":%d}' % begin.xid
+        self._record = 0
+        self._current = Transaction(begin.xid, self._next_tracked)
+        self._dirty = False
+        self._changes = self._returned = 0
+        self._given_up.clear()
+
+    def _check_all_came(self) -> None:
+        if self._changes < self._returned:
+            raise self._not_the_same()
+
+    def _not_the_same(self) -> SourceError:
+        return SourceError(
+            "TM-PG-033",
+            f"transaction {self._begin.xid}, part of which was captured when the connection broke, is another one now",
+        )
+
+    def _incomplete(self, binding: int, key: Key, batch: LogBatch) -> None:
+        """Nobody downstream has the missing columns under this key: the row must be read again."""
+        incomplete = self._current.incomplete
+        if binding in self._given_up:
+            return
+        incomplete.append((binding, key))
+        if len(incomplete) > WINDOW_LIMIT:
+            # More than can be remembered: to read the tables anew costs less.
+            batch.restarted.update(binding for binding, _ in incomplete)
+            self._given_up.update(binding for binding, _ in incomplete)
+            incomplete.clear()
+
+    def _enter(self, relation: BoundRelation) -> None:
+        """The relation's first change in this transaction."""
+        relation.transaction = self._count
+        milliseconds = self._begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
+        # loc begins where the log stood before this transaction: between transactions it only ever grows.
+        relation.source = b'{"ts_ms":%d,%b,"loc":[%d,' % (milliseconds, relation.origin, self.position)
+        relation.touched = None
+        if relation.binding in self._current.tracked:
+            relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())
+        self._dirty = True
+
+    def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
+        if relation.transaction != self._count:
+            self._enter(relation)
+        self._tables.truncated(relation.binding)
+        if relation.touched is not None:
+            relation.touched.truncate()
+        if self._truncation is Truncation.EMIT:
+            source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, place, self._suffix)
+            document = b'{"_meta":{"op":"t","source":%b}}' % source
+            batch.lines.append(captured_prefix(relation.binding) + document + CAPTURED_SUFFIX)
+        elif self._truncation is Truncation.BACKFILL:
+            batch.lines += emptied(relation.binding)
+        else:
+            logger.warning("%s", ignored(_name(relation)))
+
+    def _keepalive(self, data: memoryview) -> None:
+        end, _, reply = _KEEPALIVE.unpack_from(data, 1)
+        # Between transactions a keepalive says that everything up to its position has been sent.
+        if self.between_transactions and end > self.position:
+            self.position = end
+        self._connection.keep_alive(self.position, reply=bool(reply))
+
+
+def _name(relation: BoundRelation) -> str:
+    """For people."""
+    return ".".join(orjson.loads(b"{%b}" % relation.origin).values())

@@ -1,0 +1,88 @@
+"""What the log's stream asks of whoever knows the captured tables, and what it is told of their relations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+
+from backfill.keys import TouchedKeys
+from captures.contract.table_changes import Consequence
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.rows.log_decoder import LogDecoder
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+
+class Tables(Protocol):
+    """Knows how the rows of a relation are decoded."""
+
+    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
+        """The binding and decoder of a relation's rows.
+
+        None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
+        they are passed over, and the table is read anew.
+        """
+
+    def leave_out(self, binding: int) -> None:
+        """Captures nothing more of this binding: its relations are ``LeftOut`` from here on."""
+
+    def altered(self, position: int) -> Sequence[AlteredTable] | None:
+        """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
+
+        Called between transactions. Their rows are decoded as ``relation`` says from here on, also where no other
+        Relation message comes: a type may have been altered, or names swapped.
+        """
+
+    def truncated(self, binding: int) -> None:
+        """The log has a TRUNCATE of it."""
+
+    def away(self) -> dict[int, SourceError]:
+        """Tables that were found since this was asked last not to be as they can be captured, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """A binding whose table is another one than the log has shown: see ``BoundRelation``."""
+
+    binding: int
+    new_schema: JsonObject | None
+    consequence: Consequence
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A relation of a binding that is left out, as of now because of ``error``: its rows are passed over."""
+
+    binding: int
+    error: SourceError | None = None
+
+
+@dataclass(slots=True)
+class BoundRelation:
+    """A captured relation, between one Relation message and the next.
+
+    Attributes:
+        binding: Index of its binding.
+        decoder: Generated for its columns.
+        origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
+        new_schema: Set when the columns are not the ones whose schema was announced last.
+        consequence: What follows: it may have taken the place of another table, or have another key.
+    """
+
+    binding: int
+    decoder: LogDecoder
+    origin: bytes
+    new_schema: JsonObject | None = None
+    consequence: Consequence = Consequence.NOTHING
+    # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
+    transaction: int = -1
+    source: bytes = b""
+    touched: TouchedKeys | None = None
+
+
+def origin_members(schema: str, table: str) -> bytes:
+    """The members of ``_meta.source`` that say which table a document is of."""
+    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))

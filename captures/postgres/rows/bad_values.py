@@ -1,0 +1,86 @@
+"""Rows with values that have no place in a document: what becomes of these, by the policies of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence, Sequence
+
+from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
+from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.values.types import byte_text
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
+
+
+class RepairedValues:
+    """Puts other values in the place of bad ones.
+
+    Args:
+        table: ``schema.table``.
+        members: The columns that documents have.
+        key: Places of the key columns, whose values are never left out.
+    """
+
+    def __init__(self, table: str, members: Sequence[Member], key: Iterable[int]) -> None:
+        self.repairs = Repairs(table)
+        self._table = table
+        self._members = members
+        self._key = frozenset(key)
+
+    def repair(self, row: MutableSequence[Value], *, marked: bool = True) -> bool:
+        """Gives a row values that have a place; whether it had others.
+
+        Args:
+            row: Its texts, which are changed.
+            marked: The event is kept apart for a bad value. Otherwise only for one of the key.
+        """
+        found = False
+        for member in self._members:
+            text = row[member.place]
+            if not isinstance(text, str):
+                continue
+            try:
+                member.conversion.convert(text)
+            except MISFITS as error:
+                if not isinstance(error, BadValue) and _has_attributes(member.column.type):
+                    altered = (
+                        f"{self._table}: a value of type {member.column.type.name} has other attributes than the type"
+                    )
+                    raise Misfit("TM-PG-030", altered) from None
+                found = True
+                row[member.place] = self._settled(member, text, error, marked=marked or member.place in self._key)
+        return found
+
+    def _settled(self, member: Member, text: str, error: BaseException, *, marked: bool) -> str | None:
+        column = member.column
+        name = byte_text(column.name)
+        settled = self.repairs.settle(name, column.on_bad_value, error, text, unfit=_unfit(column), marked=marked)
+        if name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
+            quoted = column.name.replace('"', '""')
+            self.repairs.find.append(f"SELECT * FROM {self._table} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
+        return settled
+
+    def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT) -> None:
+        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies."""
+        sizes = [(len(m.conversion.convert(text)), m) for m in self._members if isinstance(text := row[m.place], str)]
+        sizes.sort(key=lambda each: each[0], reverse=True)
+        left = sum(size for size, _ in sizes) + sum(len(m.label) for m in self._members)
+        for size, member in sizes:
+            if left <= limit:
+                return
+            column = member.column
+            policy = "stop" if member.place in self._key else column.on_bad_value
+            too_large = BadValue(TOO_LARGE)
+            name = byte_text(column.name)
+            row[member.place] = self.repairs.settle(name, policy, too_large, str(row[member.place]), unfit="")
+            if name in self.repairs.stopped:
+                return
+            left -= size
+
+
+def _has_attributes(column_type: ColumnType) -> bool:
+    """Whether composite types are in it, which may be altered without a word in the log."""
+    inner = (column_type.base, column_type.element)
+    return column_type.kind == "composite" or any(_has_attributes(each) for each in inner if each is not None)
+
+
+def _unfit(column: Column) -> str:
+    return f"a value is not written as type {column.type.name} should be"

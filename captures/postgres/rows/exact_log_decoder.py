@@ -1,0 +1,262 @@
+"""Decodes any row message of pgoutput: NULLs, old rows, unchanged values, changes of the key, long values.
+
+What the generated functions of ``captures.postgres.rows.log_decoder`` do not take on comes here. By PostgreSQL's docs,
+"Logical Replication Message Formats", a message is its kind, the relation's four bytes, and one or two tuples, each
+with a marker in front. A tuple is a column count and, per column, ``n``, ``u``, or ``t`` with a length and a text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from captures.postgres.log.event_location import next_place
+from captures.postgres.rows.bad_values import RepairedValues
+from captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from captures.tables.bad_values import ROW_LIMIT, BadCounts
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+
+INSERT, UPDATE, DELETE = b"IUD"
+NEW, OLD_KEY, OLD_ROW = b"NKO"
+"""A tuple's marker: the new row, the old row's replica identity columns (the others null), or all of the old row."""
+
+MARKER = 5
+"""Where a message's first tuple begins, with its marker."""
+
+_MARKERS = {INSERT: (NEW,), UPDATE: (NEW, OLD_KEY, OLD_ROW), DELETE: (OLD_KEY, OLD_ROW)}
+_TEXT, _NULL = b"tn"
+_ABSENT: dict[str, Value] = {"n": None, "u": UNCHANGED}
+_HEAD = 3
+_LENGTH = struct.Struct(">i").unpack_from
+
+END = "}" + CAPTURED_SUFFIX.decode()
+"""The end of a document and of its captured line."""
+
+Row = list[Value]
+
+Touched = tuple[tuple[bytes, bool], ...]
+"""Each key that a change touched, and whether its document lacks columns: one, or the old one and the new one."""
+
+Decoded = tuple[bytes, Touched]
+
+
+def opening(binding: int, op: str) -> str:
+    """A captured line up to its ``source``."""
+    return f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":'
+
+
+class ExactDecoder:
+    """Decodes the messages of one relation.
+
+    Args:
+        binding: The index that stands in the lines.
+        columns: Those that documents have.
+        identity: Places of the columns that an old key has.
+        key: Places of the key columns, in the key's order.
+        count: Columns of a tuple.
+        table: ``schema.table``, for errors.
+
+    Attributes:
+        members: The generated function that makes the members of a document.
+    """
+
+    members: Callable[..., str]
+
+    def __init__(
+        self,
+        binding: int,
+        columns: Sequence[Member],
+        identity: Sequence[int],
+        key: Sequence[int],
+        count: int,
+        table: str,
+    ) -> None:
+        self._opening = {op: opening(binding, op) for op in "cud"}
+        self._columns = columns
+        self._identity = [m for m in columns if m.place in identity]
+        self._key = key
+        self._count = count
+        self._table = table
+        self._repaired_values = RepairedValues(table, columns, key)
+        self._new_head = chr(NEW) + count.to_bytes(2, "big").decode("latin-1")
+
+    @property
+    def bad(self) -> BadCounts:
+        """How many bad values the policies of their columns let through so far."""
+        return self._repaired_values.repairs.counts
+
+    def decode(self, message: bytes, source: bytes, parts: list[str] | None) -> Decoded:
+        """A message's lines and keys.
+
+        Args:
+            parts: Of a short message, as ``captures.postgres.rows.log_decoder`` divides it; None for any other.
+
+        Raises:
+            BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
+            SourceError: ``TM-PG-030`` the message does not have the columns.
+        """
+        try:
+            if parts is not None and parts[0].startswith(self._new_head):
+                marker, rows = NEW, [self._new_row(parts)]
+            else:
+                marker, rows = self._rows(message)
+        except MISFITS:
+            raise misfit(self._table, None, self._count) from None
+        try:
+            decoded = self._lines(message[0], marker, rows, source)
+        except MISFITS:
+            decoded = None
+        if decoded is None:  # Outside of the handler: what the error holds must not be seen beside another one.
+            return self._repaired(message[0], marker, rows, source)
+        if len(decoded[0]) > ROW_LIMIT and max(map(len, decoded[0].splitlines())) > ROW_LIMIT:
+            return self._repaired(message[0], marker, rows, source, too_large=True)
+        return decoded
+
+    def _repaired(self, kind: int, marker: int, rows: list[Row], source: bytes, *, too_large: bool = False) -> Decoded:
+        """The lines of a message some of whose values have no place in a document, or that is too large for one."""
+        old = None if marker == NEW else rows[0]
+        new = None if kind == DELETE else self._merged(rows)
+        try:
+            # Of the values as they are, not of what takes their place.
+            keys = [join_key(row, self._key) for row in (old, new) if row is not None]
+            missing = "" if new is None else self._missing(new)
+            deletion = b""
+            limit = ROW_LIMIT if too_large else None
+            if old is not None and (new is None or keys[0] != keys[-1]):
+                mark = self._repair(old, keys[0], limit, marked=False)
+                deletion = self._line("d", source, mark, self._old_members(marker, old))
+            if new is None:
+                return deletion, ((keys[0], False),)
+            before = mark = ""
+            if old is not None and not deletion:
+                limit = limit and limit // 2
+                mark = self._repair(old, keys[0], limit, marked=False)
+                known = self._old_members(marker, old)
+                before = f',"before":{{{known[1:]}}}' if known else ""
+            mark = self._repair(new, keys[-1], limit, marked=True) or mark
+            op = "c" if kind == INSERT or deletion else "u"
+            line = self._line(op, source, before + missing + mark, self.members(*new))
+        except MISFITS:
+            raise misfit(self._table, rows[-1], self._count) from None
+        touched = ((keys[-1], missing != ""),)
+        return deletion + line, (((keys[0], False), *touched) if deletion else touched)
+
+    def _repair(self, row: Row, key: bytes, limit: int | None, *, marked: bool) -> str:
+        """Gives a row values that have a place, in so many bytes; returns the mark of its event. Raises BadValues."""
+        repaired = self._repaired_values
+        repaired.repair(row, marked=marked)
+        if limit is not None and not repaired.repairs.stopped:
+            repaired.shrink(row, limit)
+        repaired.repairs.check(key or None)
+        return repaired.repairs.mark()
+
+    def _merged(self, rows: list[Row]) -> Row:
+        """The last row, with what it left out and the one before has."""
+        if len(rows) == 1:
+            return rows[0]
+        return [was if now is UNCHANGED and was is not None else now for was, now in zip(*rows, strict=True)]
+
+    def _lines(self, kind: int, marker: int, rows: list[Row], source: bytes) -> Decoded:
+        if kind == INSERT:
+            return self._inserted(rows[0], source)
+        if kind == DELETE:
+            return self._deleted(marker, rows[0], source)
+        if marker == NEW:
+            return self._updated("", rows[0], source)
+        return self._replaced(marker, rows[0], rows[1], source)
+
+    def _new_row(self, parts: list[str]) -> Row:
+        """A new row from its parts: each is the lower half of a value's length, the value, and the marks of the columns
+        that follow and have no text. A part whose last character is no such mark needs no look at its length.
+        """
+        absent = _ABSENT
+        row = [absent[mark] for mark in parts[0][_HEAD:]]
+        for part in parts[1:]:
+            if part[-1] in absent:
+                end = (ord(part[0]) << 8 | ord(part[1])) + 2
+                row.append(part[2:end])
+                for mark in part[end:]:
+                    row.append(absent[mark])
+            else:
+                row.append(part[2:])
+        if len(row) != self._count:
+            raise ValueError
+        return row
+
+    def _rows(self, message: bytes) -> tuple[int, list[Row]]:
+        """The first tuple's marker, and a message's tuples: the row, or the old one and the new one."""
+        text = message.decode("latin-1")
+        marker = message[MARKER]
+        if marker not in _MARKERS[message[0]]:
+            raise ValueError
+        at, row = self._tuple(message, text, MARKER + 1)
+        rows = [row]
+        if message[0] == UPDATE and marker != NEW:
+            if message[at] != NEW:
+                raise ValueError
+            at, row = self._tuple(message, text, at + 1)
+            rows.append(row)
+        if at != len(message):
+            raise ValueError
+        return marker, rows
+
+    def _tuple(self, message: bytes, text: str, at: int) -> tuple[int, Row]:
+        """Where the tuple at ``at`` ends, and its values."""
+        if int.from_bytes(message[at : at + 2], "big") != self._count:
+            raise ValueError
+        at += 2
+        row: Row = []
+        for _ in range(self._count):
+            kind = message[at]
+            if kind == _TEXT:
+                start = at + 5
+                at = start + _LENGTH(message, at + 1)[0]
+                row.append(text[start:at])
+            else:
+                at += 1
+                row.append(None if kind == _NULL else _ABSENT[chr(kind)])
+        return at, row
+
+    def _inserted(self, row: Row, source: bytes) -> Decoded:
+        missing = self._missing(row)
+        return self._line("c", source, missing, self.members(*row)), ((join_key(row, self._key), missing != ""),)
+
+    def _deleted(self, marker: int, old: Row, source: bytes) -> Decoded:
+        return self._line("d", source, "", self._old_members(marker, old)), ((join_key(old, self._key), False),)
+
+    def _updated(self, before: str, row: Row, source: bytes) -> Decoded:
+        missing = self._missing(row)
+        line = self._line("u", source, before + missing, self.members(*row))
+        return line, ((join_key(row, self._key), missing != ""),)
+
+    def _replaced(self, marker: int, old: Row, new: Row, source: bytes) -> Decoded:
+        """An update with an old row, which has the values that the new one leaves out, or some of them.
+
+        The old row may be there although the key is the same: always with REPLICA IDENTITY FULL, and when a value of
+        the key is stored out of line.
+        """
+        row = [was if now is UNCHANGED and was is not None else now for was, now in zip(old, new, strict=True)]
+        if join_key(old, self._key) == join_key(row, self._key):
+            before = self._old_members(marker, old)
+            return self._updated(f',"before":{{{before[1:]}}}' if before else "", row, source)
+        deleted, gone = self._deleted(marker, old, source)
+        created, come = self._inserted(row, next_place(source))
+        return deleted + created, gone + come
+
+    def _old_members(self, marker: int, old: Row) -> str:
+        if marker == OLD_ROW:
+            return self.members(*old)
+        # Columns outside of the identity come as null, whatever they are: only those that have a value are known.
+        return "".join(
+            m.label + m.conversion.convert(value) for m in self._identity if isinstance(value := old[m.place], str)
+        )
+
+    def _missing(self, row: Row) -> str:
+        """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is."""
+        if UNCHANGED not in row:
+            return ""
+        names = ",".join(m.label[1:-1] for m in self._columns if row[m.place] is UNCHANGED)
+        return f',"unchanged":[{names}]' if names else ""
+
+    def _line(self, op: str, source: bytes, meta: str, members: str) -> bytes:
+        return f"{self._opening[op]}{source.decode('latin-1')}{meta}}}{members}{END}".encode("latin-1")

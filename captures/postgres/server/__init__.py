@@ -1,0 +1,1 @@
+"""Sessions on a PostgreSQL server, and its slot: settings, ownership, retention, what must hold."""

@@ -1,0 +1,75 @@
+"""What would keep a capture from going on where it stands: what ``open`` would say, without anything being made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import psycopg
+
+from captures.contract.errors import LostPosition
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.lsn import parse_lsn
+from captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
+from captures.postgres.server.slot_ownership import Owner, check_owner
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+logger = logging.getLogger(__name__)
+
+
+def standing_failures(
+    session: psycopg.Connection, config: EndpointConfig, owner: Owner, state: JsonObject, *, running: bool
+) -> Iterator[SourceError]:
+    """Every reason that is there now.
+
+    Args:
+        state: The small members of the capture's state, nothing before its first start.
+        running: The capture runs, and has its slot.
+
+    Raises:
+        psycopg.Error: The server refuses to be asked.
+    """
+    slot = read_slot(session, config.slot)
+    cursor = state.get("cursor")
+    checks: list[Callable[[], None]] = []
+    if slot is not None:
+        checks.append(partial(check_owner, session, config, owner, begun=bool(cursor)))
+        if not running:
+            checks.append(partial(_check_free, session, config, slot))
+    if cursor:
+        checks.append(partial(_check_position, session, config, slot, parse_lsn(str(cursor)), state))
+    for check in checks:
+        try:
+            check()
+        except LostPosition as lost:
+            if config.on_lost_position == "fail":
+                yield lost
+            else:
+                logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
+        except SourceError as error:
+            yield error
+
+
+def _check_position(
+    session: psycopg.Connection, config: EndpointConfig, slot: Slot | None, position: int, state: JsonObject
+) -> None:
+    identity = state.get("source")
+    if isinstance(identity, dict) and identity:
+        check_log(read_server_log(config), slot, position, identity)
+    check_slot(session, config, slot, position, position)
+
+
+def _check_free(session: psycopg.Connection, config: EndpointConfig, slot: Slot) -> None:
+    if slot.active_pid is None:
+        return
+    row = session.execute(
+        "SELECT application_name, client_addr::text FROM pg_catalog.pg_stat_activity WHERE pid = %s", [slot.active_pid]
+    ).fetchone()
+    application, address = row or (None, None)
+    raise SourceError(
+        "TM-PG-014",
+        f"replication slot {config.slot} is in use by process {slot.active_pid} "
+        f"({application} from {address or 'the server itself'})",
+    )

@@ -1,0 +1,105 @@
+"""What must hold of the server and the role, whichever tables are captured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+
+from captures.contract.errors import LostPosition
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.resumption import check_usable, read_slot
+from captures.postgres.server.platform import Platform
+from captures.postgres.server.session import in_recovery
+from captures.postgres.server.setup import slot_statement
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+MINIMUM_VERSION = 140000
+STANDBY_VERSION = 160000
+"""Since this one, a standby decodes its log."""
+
+# The attribute is not inherited from other roles, except on RDS, whose server knows this one.
+_MAY_REPLICATE = """
+SELECT r.rolreplication OR r.rolsuper OR EXISTS (
+    SELECT FROM pg_catalog.pg_roles g
+    WHERE g.rolname = 'rds_replication' AND pg_has_role(current_user, g.oid, 'member'))
+FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+"""
+
+# Without the right to see what others do, their rows are there all the same, with nulls.
+_FREE = """
+SELECT current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_catalog.pg_replication_slots),
+       current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_catalog.pg_stat_replication)
+"""
+
+
+def server_failures(session: psycopg.Connection, config: EndpointConfig, platform: Platform) -> Iterator[SourceError]:
+    """Version, encoding, logical decoding, and whether the role may replicate. Raises psycopg.Error."""
+    version = session.info.server_version
+    if version < MINIMUM_VERSION:
+        yield SourceError("TM-PG-004", f"the server is version {version // 10000}, needed is 14 or later")
+    standby = in_recovery(session)
+    if standby and version < STANDBY_VERSION:
+        yield SourceError(
+            "TM-PG-004",
+            f"the server is a standby of version {version // 10000}; a standby can be captured from 16 on",
+            remedy="Capture from the primary, or upgrade both to PostgreSQL 16 or later.",
+        )
+    if _setting(session, "server_encoding") == "SQL_ASCII":
+        yield SourceError("TM-PG-026", f"database {config.database} has the encoding SQL_ASCII")
+    if (level := _setting(session, "wal_level")) != "logical":
+        where = " Its primary needs the same." if standby else ""
+        yield SourceError(
+            "TM-PG-005",
+            f"wal_level is {level} ({platform.name})",
+            remedy=platform.logical_decoding + where,
+        )
+    if session.execute(_MAY_REPLICATE).fetchone() != (True,):
+        role = sql.Identifier(config.user).as_string(session)
+        yield SourceError(
+            "TM-PG-006",
+            f"user {config.user} may not replicate ({platform.name})",
+            remedy=platform.replication.format(role=role),
+        )
+    if standby and _setting(session, "hot_standby_feedback") != "on":
+        logger.warning(
+            "hot_standby_feedback is off on this standby: the primary's vacuum may invalidate the slot at any time; "
+            "run, on the standby: ALTER SYSTEM SET hot_standby_feedback = on; SELECT pg_reload_conf();"
+        )
+
+
+def slot_failures(session: psycopg.Connection, config: EndpointConfig, platform: Platform) -> Iterator[SourceError]:
+    """Whether the slot is there and can be read, or can be made. Raises psycopg.Error."""
+    free = session.execute(_FREE).fetchone()
+    assert free is not None
+    slots, senders = free
+    slot = read_slot(session, config.slot)
+    if slot is not None:
+        try:
+            check_usable(session, config, slot)
+        except LostPosition as error:
+            if config.on_lost_position == "fail":  # Otherwise it is made anew when the capture opens.
+                yield error
+        except SourceError as error:
+            yield error
+    elif not config.create:
+        yield SourceError(
+            "TM-PG-012",
+            f"there is no replication slot {config.slot}",
+            remedy=f"Run: {slot_statement(session, config)};",
+        )
+    elif slots <= 0:
+        yield SourceError(
+            "TM-PG-025", "every replication slot that max_replication_slots allows is taken", remedy=platform.slots
+        )
+    if senders <= 0 and (slot is None or slot.active_pid is None):
+        yield SourceError("TM-PG-025", "every walsender that max_wal_senders allows is taken", remedy=platform.slots)
+
+
+def _setting(session: psycopg.Connection, name: str) -> str:
+    row = session.execute("SELECT current_setting(%s)", [name]).fetchone()
+    return str(row[0]) if row is not None else ""

@@ -1,0 +1,38 @@
+"""What a reader's process needs of the configuration, without what reads configurations: that takes long to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import psycopg
+from psycopg import pq
+
+from captures.postgres.server.session import connect_pq_to, connect_to, conninfo
+
+if TYPE_CHECKING:
+    from captures.postgres.config import EndpointConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderEndpoint:
+    """The server, and how a reader of chunks connects to it. ``conninfo`` holds the password."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    read_only: bool
+    conninfo: str = field(repr=False)
+
+    @classmethod
+    def of(cls, config: EndpointConfig) -> Self:
+        return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config))
+
+    def connect(self) -> psycopg.Connection:
+        """An autocommit session. Raises as ``captures.postgres.server.session.connect``."""
+        return connect_to(self, self.conninfo)
+
+    def connect_pq(self) -> pq.abc.PGconn:
+        """A bare libpq connection. Raises as ``connect``."""
+        return connect_pq_to(self, self.conninfo)

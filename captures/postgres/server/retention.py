@@ -1,0 +1,134 @@
+"""How much log the server keeps for the capture, when it would stop, and what holds it."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import psycopg
+
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.lsn import parse_lsn
+from captures.postgres.server.session import asking
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+WARNING_SECONDS = 60.0
+"""A slot that keeps too much is warned of at most this often."""
+
+_RETAINED = """
+SELECT pg_wal_lsn_diff(e.now, s.restart_lsn)::bigint, s.safe_wal_size, e.now, s.restart_lsn, s.confirmed_flush_lsn
+FROM pg_catalog.pg_replication_slots s
+CROSS JOIN (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) e (now)
+WHERE s.slot_name = %s
+"""
+
+# A transaction that writes holds back the restart position of every slot. What it writes to, its locks show.
+_WRITERS = """
+SELECT a.pid, a.application_name, extract(epoch FROM now() - a.xact_start)::bigint,
+       array(SELECT DISTINCT n.nspname || '.' || c.relname
+             FROM pg_catalog.pg_locks l
+             JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p')
+             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE l.pid = a.pid AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'AccessExclusiveLock')
+               AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
+FROM pg_catalog.pg_stat_activity a
+WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()
+ORDER BY a.xact_start
+LIMIT 1
+"""
+
+# Walsenders of logical slots are in the view too. Without the right to see them, their columns are null.
+_REPLICA_LAG = """
+SELECT CASE WHEN pg_is_in_recovery() THEN
+            CASE WHEN pg_last_wal_receive_lsn() IS NOT DISTINCT FROM pg_last_wal_replay_lsn() THEN 0
+                 ELSE extract(epoch FROM now() - pg_last_xact_replay_timestamp()) END
+       ELSE max(extract(epoch FROM coalesce(r.replay_lag, '0'::interval))) END::float8,
+       coalesce(bool_or(r.state IS NULL), false)
+FROM pg_catalog.pg_stat_replication r
+WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')
+"""
+
+
+class Retention:
+    """Watches what the slot keeps."""
+
+    def __init__(self, config: EndpointConfig) -> None:
+        self._config = config
+        self._limit: int | None = None
+        self._warned_at: float | None = None
+
+    def retained_bytes(self, session: psycopg.Connection, position: int, reading: str) -> int | None:
+        """Log between the slot's restart position and now; warns from half of ``max_retained_wal`` on.
+
+        Args:
+            position: How far the capture has read.
+            reading: The tables of the transaction that is being read; empty between transactions.
+
+        Raises:
+            SourceError: The server refuses or is gone.
+        """
+        with asking("asking what the slot keeps"):
+            row = session.execute(_RETAINED, [self._config.slot]).fetchone()
+        if row is None or row[0] is None:
+            return None
+        retained, safe, now, restart, confirmed = row
+        self._limit = retained + safe if safe is not None else None
+        most = self._config.max_retained_wal
+        due = self._warned_at is None or time.monotonic() - self._warned_at >= WARNING_SECONDS
+        if most is not None and retained * 2 >= most and due:
+            self._warned_at = time.monotonic()
+            cause = self._cause(session, parse_lsn(now), parse_lsn(restart), parse_lsn(confirmed), position, reading)
+            logger.warning(
+                "slot %s keeps %d MB of log, max_retained_wal is %d MB: %s",
+                self._config.slot,
+                retained >> 20,
+                most >> 20,
+                cause,
+                extra={"retained_bytes": retained, "max_retained_wal": most},
+            )
+        return int(retained)
+
+    @property
+    def limit(self) -> int | None:
+        """Retained bytes at which the server takes the slot away (max_slot_wal_keep_size), as of the last question."""
+        return self._limit
+
+    def _cause(
+        self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str
+    ) -> str:
+        """The largest of the three parts of what is kept, and who is to blame for it."""
+        unread, unacknowledged, held = now - position, position - confirmed, confirmed - restart
+        if unread >= max(unacknowledged, held):
+            what = f", at present a transaction that changed {reading}" if reading else ""
+            return f"{unread >> 20} MB of it have not been read yet{what}"
+        if unacknowledged >= held:
+            return f"{unacknowledged >> 20} MB of it were captured, and are not acknowledged as durable yet"
+        with asking("asking which transaction holds the log"):
+            writer = session.execute(_WRITERS).fetchone()
+        if writer is None:
+            unseen = f"ones that user {self._config.user} may not see (GRANT pg_read_all_stats)"
+            return f"{held >> 20} MB of it belong to transactions: prepared ones, {unseen}, or ones that just ended"
+        pid, application, seconds, tables = writer
+        wrote = f" and has written to {', '.join(tables)}" if tables else ""
+        return f"process {pid} ({application}) holds {held >> 20} MB of it: its transaction runs for {seconds} s{wrote}"
+
+
+def replica_lag(session: psycopg.Connection, user: str) -> float | None:
+    """Seconds that the slowest physical replica is behind (a standby: itself); None without any.
+
+    Raises:
+        SourceError: ``TM-PG-008`` the role may not see it.
+    """
+    with asking("asking how far replicas are"):
+        row = session.execute(_REPLICA_LAG).fetchone()
+    assert row is not None
+    seconds, hidden = row
+    if hidden:
+        raise SourceError(
+            "TM-PG-008",
+            f"user {user} may not see how far replicas are",
+            remedy=f'Run: GRANT pg_read_all_stats TO "{user}"; or leave max_replica_lag out.',
+        )
+    return float(seconds) if seconds is not None else None

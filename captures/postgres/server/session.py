@@ -1,0 +1,282 @@
+"""Connections, with the settings under which every value has one text form, and errors said in our words."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
+
+from captures.contract.errors import TableAway
+from protocol.errors import SourceError
+
+if TYPE_CHECKING:
+    from captures.postgres.config import EndpointConfig
+    from captures.postgres.server.reader_endpoint import ReaderEndpoint
+
+# Given as start-up options, which win over ALTER ROLE … SET and ALTER DATABASE … SET. Both the walsender and the
+# sessions that read chunks get the same ones: a value must read the same from the log and from a chunk.
+_SETTINGS = {
+    "datestyle": "ISO",
+    "intervalstyle": "iso_8601",
+    "timezone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    # Keys are read back by the server: in those of array types NULL must not become the word.
+    "array_nulls": "on",
+    # Types are known by their names, those of extensions among them.
+    "quote_all_identifiers": "off",
+    "search_path": "pg_catalog",
+    # What we commit (a fence message, a publication) must be flushed, but must not wait for a standby.
+    "synchronous_commit": "local",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    # Policies would leave rows out of chunks without a word: an error instead.
+    "row_security": "off",
+    # A reader that waits for a lock would hold up the queue behind it: give up and try again.
+    "lock_timeout": "10s",
+    # A parallel plan reads keys out of order and takes workers from the application.
+    "max_parallel_workers_per_gather": "0",
+    # Chunks are read along the key's index. A sort would read the rest of the table for each of them.
+    "enable_sort": "off",
+    "jit": "off",
+}
+
+# A walsender that hears nothing for this long gives up. We may be held up for long by a slow reader of our stdout.
+_REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s", "client_min_messages": "warning"}
+
+_TLS_FAILURES = ("certificate", "private key", "does not support SSL")
+"""Words of libpq and OpenSSL. A TLS connection that broke has others, and passes."""
+
+APPLICATION_NAME = "tidemark"
+CONNECT_TIMEOUT_SECONDS = 15
+
+ANSWER_SECONDS = 60.0
+"""How long a question to the server may take. The statements of a backfill are not among them."""
+
+T = TypeVar("T")
+
+
+class BoundedConnection(psycopg.Connection):
+    """A connection whose server must answer within ``ANSWER_SECONDS``: a network may fall silent without a word."""
+
+    def wait(self, gen: PQGen[T], interval: float = 1.0, timeout: float | None = None) -> T:
+        # psycopg takes a timeout from version 3.3 on only.
+        seconds = ANSWER_SECONDS if timeout is None else timeout
+        return super().wait(_bounded(gen, seconds), min(interval, seconds))
+
+
+def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
+    deadline = time.monotonic() + seconds
+    try:
+        awaited = next(gen)
+        while True:
+            ready = yield awaited
+            if not ready and time.monotonic() >= deadline:
+                raise psycopg.OperationalError(f"the server has not answered for {seconds:.0f} s")
+            awaited = gen.send(ready)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+
+
+def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
+    """The libpq connection string. It holds the password: never log it."""
+    settings = dict(_REPLICATION_SETTINGS if replication else _SETTINGS)
+    # What must not write is refused to, also by the server.
+    settings["default_transaction_read_only"] = "on" if config.read_only else "off"
+    return make_conninfo(
+        host=config.host,
+        port=config.port,
+        dbname=config.database,
+        user=config.user,
+        password=config.password.get_secret_value() or None,
+        sslmode=config.sslmode,
+        sslrootcert=config.sslrootcert,
+        sslcert=config.sslcert,
+        sslkey=config.sslkey,
+        application_name=APPLICATION_NAME,
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
+        tcp_user_timeout=60_000,
+        client_encoding="UTF8",
+        options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+        replication="database" if replication else None,
+    )
+
+
+def connect(config: EndpointConfig) -> psycopg.Connection:
+    """An autocommit session.
+
+    Raises:
+        SourceError: ``TM-PG-001`` no connection, ``TM-PG-002`` refused credentials, ``TM-PG-003`` no such database.
+    """
+    return connect_to(config, conninfo(config))
+
+
+def connect_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> psycopg.Connection:
+    """As ``connect``, with the connection string of ``conninfo``."""
+    try:
+        connection = BoundedConnection.connect(parameters, autocommit=True)
+    except psycopg.OperationalError as error:
+        raise connection_failure(config, str(error)) from None
+    _let_transactions_last(connection.pgconn)
+    return connection
+
+
+def connect_pq(config: EndpointConfig, *, replication: bool) -> pq.abc.PGconn:
+    """A bare libpq connection, for COPY and for replication. Raises as ``connect``."""
+    return connect_pq_to(config, conninfo(config, replication=replication))
+
+
+def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> pq.abc.PGconn:
+    """As ``connect_pq``, with the connection string of ``conninfo``."""
+    # Not PGconn.connect(): that would hold up all other threads for as long as it takes.
+    connection = pq.PGconn.connect_start(parameters.encode())
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+    state = int(pq.PollingStatus.WRITING)
+    while connection.status != pq.ConnStatus.BAD and state in (pq.PollingStatus.READING, pq.PollingStatus.WRITING):
+        sockets = [connection.socket]
+        reading = state == pq.PollingStatus.READING
+        left = max(0.0, deadline - time.monotonic())
+        if not any(select.select(sockets if reading else [], [] if reading else sockets, [], left)):
+            connection.finish()
+            raise connection_failure(config, f"no answer within {CONNECT_TIMEOUT_SECONDS} s")
+        state = connection.connect_poll()
+    if connection.status != pq.ConnStatus.OK:
+        failure = connection_failure(config, error_text(connection))
+        connection.finish()
+        raise failure
+    _let_transactions_last(connection)
+    return connection
+
+
+def _let_transactions_last(connection: pq.abc.PGconn) -> None:
+    """Takes back a transaction_timeout of the role's or the database's, which would end a walsender, too.
+
+    Not in the start-up options: before version 17 there is no such setting, and the server would refuse them.
+    """
+    if connection.server_version >= 170000:
+        try:
+            execute_within(connection, b"SET transaction_timeout = 0", CONNECT_TIMEOUT_SECONDS)
+        except BaseException:
+            connection.finish()
+            raise
+
+
+def in_recovery(session: psycopg.Connection) -> bool:
+    """Whether the server is a standby, as of the session's last statement: the server reports when that changes."""
+    return session.info.parameter_status("in_hot_standby") == "on"
+
+
+def execute_within(connection: pq.abc.PGconn, statement: bytes, seconds: float) -> pq.abc.PGresult:
+    """The result of a statement, or the beginning of the stream that it starts.
+
+    Raises:
+        SourceError: ``TM-PG-020`` the connection broke, or the server did not answer within ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        connection.send_query(statement)
+        while connection.is_busy():
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([connection.socket], [], [], left)[0]:
+                raise SourceError("TM-PG-020", f"the server has not answered for {seconds:.0f} s")
+            connection.consume_input()
+        result = connection.get_result()
+        if result is not None and result.status != pq.ExecStatus.COPY_BOTH:
+            connection.get_result()  # The end of the statement: the connection is free for the next one.
+    except psycopg.OperationalError as error:
+        raise SourceError("TM-PG-020", f"the connection broke: {' '.join(str(error).split())}") from None
+    if result is None:
+        raise SourceError("TM-PG-020", f"the connection broke: {error_text(connection)}")
+    return result
+
+
+def error_text(connection: pq.abc.PGconn) -> str:
+    """What went wrong last, in libpq's words."""
+    return connection.error_message.decode("utf-8", "replace").strip()
+
+
+def refusal(result: pq.abc.PGresult | None) -> tuple[str, str]:
+    """SQLSTATE and message of a statement that failed; empty where the server gave none."""
+    if result is None:
+        return "", ""
+    state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+    message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+    return state.decode(), message.decode("utf-8", "replace")
+
+
+def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> SourceError:
+    """What a failure to connect means. libpq gives no SQLSTATE for it, so the server's words have to do."""
+    where = f"{config.host}:{config.port}"
+    reason = " ".join(text.split())
+    if "authentication failed" in reason or "no password supplied" in reason or "no pg_hba.conf entry" in reason:
+        return SourceError(
+            "TM-PG-002",
+            f"{where} does not let user {config.user} into database {config.database}: {reason}",
+        )
+    user = sql.Identifier(config.user).as_string(None)
+    if "pg_hba.conf rejects connection" in reason:
+        return SourceError(
+            "TM-PG-002",
+            f"{where} does not let user {config.user} into database {config.database}: {reason}",
+            remedy="A line of the server's pg_hba.conf says reject for this user, database and address. Put a line "
+            "that lets them in above it, then run: SELECT pg_reload_conf();",
+        )
+    if "permission denied for database" in reason:
+        database = sql.Identifier(config.database).as_string(None)
+        return SourceError(
+            "TM-PG-002",
+            f"user {config.user} may not connect to database {config.database} of {where}: {reason}",
+            remedy=f"Run, as the database's owner: GRANT CONNECT ON DATABASE {database} TO {user};",
+        )
+    if "denied to start WAL sender" in reason or "replication role to start walsender" in reason:
+        return SourceError(
+            "TM-PG-006",
+            f"user {config.user} may not replicate: {reason}",
+            remedy=f"Run, as a superuser: ALTER ROLE {user} REPLICATION; on RDS: GRANT rds_replication TO {user};",
+        )
+    if "database" in reason and "does not exist" in reason:
+        return SourceError("TM-PG-003", f"{where} has no database {config.database}")
+    if "is not permitted to log in" in reason:
+        return SourceError(
+            "TM-PG-002",
+            f"{where} does not let user {config.user} log in: {reason}",
+            remedy=f"Run, as a role that may create roles: ALTER ROLE {user} LOGIN;",
+        )
+    if "role" in reason and "does not exist" in reason:
+        return SourceError("TM-PG-002", f"{where} has no role {config.user}")
+    if any(said in reason for said in _TLS_FAILURES):
+        return SourceError("TM-PG-038", f"no connection to {where}: {reason}")
+    return SourceError("TM-PG-001", f"no connection to {where}: {reason}")
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Inside, an error of psycopg becomes the SourceError of ``query_failure``."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise query_failure(error, what) from None
+
+
+def query_failure(error: psycopg.Error, what: str) -> SourceError:
+    """A statement that the server refused, or a connection that broke while it ran."""
+    reason = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
+    if error.sqlstate == "42501":
+        return SourceError("TM-PG-008", f"{what}: {reason}")
+    if error.sqlstate in ("42P01", "3F000"):
+        return TableAway("TM-PG-007", f"{what}: {reason}")
+    if isinstance(error, psycopg.OperationalError):
+        return SourceError("TM-PG-020", f"{what}: {reason}")
+    return SourceError("TM-PG-019", f"{what}: {reason}" + (f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""))

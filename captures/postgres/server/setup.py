@@ -1,0 +1,232 @@
+"""Makes the publication and the slot, in the order that loses nothing.
+
+The publication comes first: pgoutput looks it up as of each change it decodes, so a slot that is older than its
+publication fails on the changes between. Making a slot waits for every transaction that is running, so everything that
+is not visible to a snapshot taken afterwards is in the slot's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq, sql
+
+from captures.contract.errors import LostPosition
+from captures.postgres.config import EndpointConfig
+from captures.postgres.server.session import in_recovery, refusal
+from captures.postgres.server.waiting import run_patiently
+from captures.postgres.tables.columns import Table
+from protocol.errors import SourceError
+
+FAILOVER_VERSION = 170000
+"""Since this one, logical slots can be copied to replicas."""
+
+_INSUFFICIENT_PRIVILEGE = "42501"
+_DUPLICATE_OBJECT = "42710"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Something that was made at the server.
+
+    Attributes:
+        text: What, for people.
+        undo: The statement that takes it away; None where it may stay.
+    """
+
+    text: str
+    undo: sql.Composed | None
+
+
+def table_identifier(table: Table) -> sql.Identifier:
+    """The table's name as SQL, qualified and quoted."""
+    return sql.Identifier(table.schema, table.name)
+
+
+def own_rows(table: Table) -> sql.Composable:
+    """The table without those that inherit from it; a partitioned one with its partitions, which hold its rows."""
+    identifier = table_identifier(table)
+    return identifier if table.partitioned else sql.SQL("ONLY {}").format(identifier)
+
+
+def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[Table]) -> list[Table] | None:
+    """The tables that the publication lacks; None when there is no such publication."""
+    exists = session.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", [publication]).fetchone()
+    if exists is None:
+        return None
+    rows = session.execute(
+        """
+        SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = ANY(%(oids)s) AND NOT EXISTS (
+            SELECT FROM pg_publication p WHERE p.pubname = %(publication)s AND (
+                p.puballtables
+                OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+                OR EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname
+                           AND t.schemaname = n.nspname AND t.tablename = c.relname)))
+        """,
+        {"oids": [table.oid for table in tables], "publication": publication},
+    ).fetchall()
+    missing = {row[0] for row in rows}
+    return [table for table in tables if table.oid in missing]
+
+
+def owned(session: psycopg.Connection, tables: Sequence[Table]) -> list[Table]:
+    """The tables that the user owns, which it may publish."""
+    rows = session.execute(
+        "SELECT oid FROM pg_class WHERE oid = ANY(%s) AND pg_has_role(current_user, relowner, 'member')",
+        [[table.oid for table in tables]],
+    ).fetchall()
+    own = {row[0] for row in rows}
+    return [table for table in tables if table.oid in own]
+
+
+def publication_statement(publication: str, tables: Sequence[Table], *, exists: bool) -> sql.Composed:
+    """The SQL that makes the publication or adds the tables to it."""
+    names = sql.SQL(", ").join(map(own_rows, tables))
+    if exists:
+        return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), names)
+    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)").format(
+        sql.Identifier(publication), names
+    )
+
+
+def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPosition:
+    """What to say where the publication was dropped: also where it is there again, the slot is of no more use.
+
+    The server decodes each change by the catalogs as they were at that moment. What was written while there was no
+    publication, and by transactions that were open when it was made again, stops every reader of the slot.
+    """
+    publish = publication_statement(config.publication, tables, exists=False).as_string(None)
+    return LostPosition(
+        "TM-PG-011",
+        f"publication {config.publication} was dropped, or is younger than replication slot {config.slot}: what was "
+        "changed while it was not there is in no log",
+        remedy=f"Run, as the tables' owner, unless it is there again: {publish}; Drop the slot, which still has those "
+        f"changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: backfill`: all tables are read "
+        "again. Or begin anew with another `log`, and another `spark.warehouse` for what Spark keeps.",
+    )
+
+
+def lacking(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], *, exists: bool
+) -> SourceError:
+    """What to say where tables are not published, and the connector is not to publish them."""
+    text = publication_statement(config.publication, tables, exists=exists).as_string(session)
+    where = " on the primary" if in_recovery(session) else ""
+    return SourceError(
+        "TM-PG-011",
+        f"publication {config.publication} lacks " + ", ".join(table.qualified_name for table in tables),
+        remedy=f"Run{where}, as the tables' owner: {text};",
+    )
+
+
+def ensure_publication(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], ended: Callable[[], bool]
+) -> Made | None:
+    """Makes the publication or adds to it what is missing; what it did.
+
+    Args:
+        ended: Nobody wants it any more.
+
+    Raises:
+        SourceError: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
+        SessionEnded: ``ended`` said so.
+    """
+    missing = unpublished(session, config.publication, tables)
+    if missing == []:
+        return None
+    exists = missing is not None
+    added = missing if missing is not None else tables
+    if not config.create or config.read_only or in_recovery(session):
+        raise lacking(session, config, added, exists=exists)
+    statement = publication_statement(config.publication, added, exists=exists)
+    what = f"publication {config.publication}"
+    result = run_patiently(session, config, statement, what, replication=False, ended=ended)
+    state, message = refusal(result)
+    if state == _INSUFFICIENT_PRIVILEGE:
+        raise SourceError(
+            "TM-PG-011",
+            f"{config.user} may not publish the tables: {message}",
+            remedy=f"Run, as the tables' owner: {statement.as_string(session)};",
+        )
+    if result is None or result.status != pq.ExecStatus.COMMAND_OK:
+        raise SourceError("TM-PG-019", f"publishing tables in {config.publication}: {message} (SQLSTATE {state})")
+    if exists:
+        return Made(f"added {len(added)} tables to {what}", None)
+    undo = sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(config.publication))
+    return Made(f"created {what} for {len(added)} tables", undo)
+
+
+def slot_statement(session: psycopg.Connection, config: EndpointConfig) -> str:
+    """The SQL that makes the slot, for a person to run."""
+    failover = ", failover => true" if _takes_failover(session) else ""
+    return f"SELECT pg_create_logical_replication_slot('{config.slot}', 'pgoutput'{failover})"
+
+
+def _takes_failover(session: psycopg.Connection) -> bool:
+    """Whether a slot can be one that replicas keep a copy of, if they are set to, and go on with when they take over.
+
+    From version 17 on, on a primary. It costs nothing where no replica does: the server only waits for those that
+    synchronized_standby_slots names.
+    """
+    return session.info.server_version >= FAILOVER_VERSION and not in_recovery(session)
+
+
+def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made | None:
+    """Makes the slot when it is not there; what it did.
+
+    Args:
+        ended: Nobody wants it any more.
+
+    Raises:
+        SourceError: ``TM-PG-012`` absent and not to be made, ``TM-PG-013`` there for something else.
+        SessionEnded: ``ended`` said so.
+    """
+    slot = session.execute(
+        "SELECT plugin, database, two_phase FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
+    ).fetchone()
+    if slot is not None:
+        check_slot_kind(config, *slot)
+        return None
+    if not config.create:
+        raise SourceError(
+            "TM-PG-012",
+            f"there is no replication slot {config.slot} and the configuration says not to make it",
+            remedy=f"Run: {slot_statement(session, config)};",
+        )
+    # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
+    options = "(SNAPSHOT 'nothing', FAILOVER true)" if _takes_failover(session) else "NOEXPORT_SNAPSHOT"
+    command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {}").format(
+        sql.Identifier(config.slot), sql.SQL(options)
+    )
+    what = f"replication slot {config.slot}"
+    result = run_patiently(session, config, command, what, replication=True, ended=ended)
+    if result is None or result.status != pq.ExecStatus.TUPLES_OK:
+        state, message = refusal(result)
+        if state == _DUPLICATE_OBJECT:
+            raise SourceError("TM-PG-014", f"making {what}: another capture has made it just now")
+        code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
+        raise SourceError(code, f"making {what}: {message}")
+    return Made(f"created {what}", drop_slot(config))
+
+
+def drop_slot(config: EndpointConfig) -> sql.Composed:
+    """The statement that drops the slot."""
+    return sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(config.slot))
+
+
+def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None, two_phase: bool) -> None:
+    """Raises ``TM-PG-013`` unless the slot is one of pgoutput in our database, and gives transactions at their end."""
+    if plugin != "pgoutput" or database != config.database:
+        kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
+        raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
+    if two_phase:
+        raise SourceError(
+            "TM-PG-013",
+            f"replication slot {config.slot} was made with two_phase: it gives transactions that are prepared and may "
+            "never be committed",
+            remedy="Configure another `slot`, which the connector makes; or, if nothing else needs this one, run: "
+            f"{drop_slot(config).as_string(None)}; and let the connector make it anew.",
+        )

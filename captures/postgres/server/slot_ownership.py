@@ -1,0 +1,111 @@
+"""Whose a replication slot is: a note at the server, in the comment of the publication that is read through the slot.
+
+A slot itself takes no note, and where it stands does not tell who moved it there. Each slot has a line of the comment;
+what else stands there stays. Where the publication is not ours to comment on, nobody can be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from captures.postgres.config import EndpointConfig
+from captures.postgres.server.setup import drop_slot
+from protocol.errors import SourceError
+
+_LINE = re.compile(r'tidemark: slot (\S+) is read by capture ("(?:[^"\\]|\\.)*") into log (\S*)')
+
+_COMMENT = "SELECT obj_description(oid, 'pg_publication') FROM pg_catalog.pg_publication WHERE pubname = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A capture.
+
+    Attributes:
+        capture: Its name; empty where the runtime gives none.
+        log: The id of its change log; empty where the runtime does not say.
+    """
+
+    capture: str = ""
+    log: str = ""
+
+    def line(self, slot: str) -> str:
+        return f"tidemark: slot {slot} is read by capture {json.dumps(self.capture)} into log {self.log}"
+
+
+NOBODY = Owner()
+
+
+def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | None:
+    """Who reads the slot, None when nobody noted that. Raises psycopg.Error."""
+    for line in _lines(session, config):
+        match = _LINE.fullmatch(line)
+        if match is not None and match[1] == config.slot:
+            return Owner(json.loads(match[2]), match[3])
+    return None
+
+
+def note_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner) -> bool:
+    """Notes whose the slot is; False where the publication is not ours to comment on. Raises psycopg.Error."""
+    others = [line for line in _lines(session, config) if not _is_of(line, config.slot)]
+    comment = "\n".join([*others, owner.line(config.slot)])
+    statement = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(
+        sql.Identifier(config.publication), sql.Literal(comment)
+    )
+    try:
+        session.execute(statement)
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    return True
+
+
+def check_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner, *, begun: bool) -> None:
+    """Whether a slot that is there is this capture's.
+
+    Args:
+        begun: The capture has a state. Without one, and with a log that is known, the slot has to be noted as its.
+
+    Raises:
+        SourceError: ``TM-PG-040`` it is another capture's; ``TM-PG-041`` it was made for another change log, or nobody
+            knows for what.
+        psycopg.Error: The server refuses.
+    """
+    found = owner_of(session, config)
+    if found is None:
+        if not begun and owner.log and config.create:
+            raise _of_before(config, owner, "it is not noted whose it is")
+        return
+    if found.capture != owner.capture:
+        raise SourceError(
+            "TM-PG-040",
+            f"replication slot {config.slot} is that of capture {found.capture!r}, this is capture {owner.capture!r}",
+            remedy="Configure another `slot` for this capture, or none: by default it has the capture's name. If the "
+            f"other capture is given up for good, drop its slot: {drop_slot(config).as_string(None)};",
+        )
+    if owner.log and found.log and found.log != owner.log:
+        raise _of_before(config, owner, f"it was made for change log {found.log}")
+
+
+def _of_before(config: EndpointConfig, owner: Owner, reason: str) -> SourceError:
+    return SourceError(
+        "TM-PG-041",
+        f"replication slot {config.slot} is there already, and change log {owner.log} of capture {owner.capture!r} has "
+        f"not begun with it: {reason}",
+        remedy="If the capture has run before, bring its change log back, or point `log` at it. To begin anew, drop "
+        f"the slot: {drop_slot(config).as_string(None)}; If it was made by hand for this capture, set `create: false`.",
+    )
+
+
+def _lines(session: psycopg.Connection, config: EndpointConfig) -> list[str]:
+    row = session.execute(_COMMENT, [config.publication]).fetchone()
+    return str(row[0]).splitlines() if row is not None and row[0] else []
+
+
+def _is_of(line: str, slot: str) -> bool:
+    match = _LINE.fullmatch(line)
+    return match is not None and match[1] == slot

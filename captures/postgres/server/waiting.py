@@ -1,0 +1,138 @@
+"""Statements that have to wait for other transactions, for as long as those last, and say for which ones.
+
+Making a slot waits for every transaction that writes, and publishing a table for whoever vacuums it or makes an index
+of it. Neither holds up anybody who only changes rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import select
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg import pq, sql
+
+from captures.contract.errors import SessionEnded
+from captures.postgres.config import EndpointConfig
+from captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
+
+logger = logging.getLogger(__name__)
+
+REPORT_SECONDS = 3.0
+"""Who is waited for is said this often."""
+
+LOOK_SECONDS = 0.5
+"""Whether anybody wants the result still is asked this often."""
+
+SETTING_SECONDS = 30.0
+
+# A role without pg_read_all_stats sees who it is, and neither since when nor what for. A prepared transaction has no
+# process: it is found by the number that is waited for.
+_AWAITED = """
+SELECT a.pid::text, a.usename, extract(epoch FROM now() - a.xact_start)::bigint, a.query
+FROM pg_catalog.pg_stat_activity a WHERE a.pid = ANY(pg_catalog.pg_blocking_pids(%(pid)s))
+UNION ALL
+SELECT NULL, p.owner, extract(epoch FROM now() - p.prepared)::bigint, p.gid
+FROM pg_catalog.pg_prepared_xacts p JOIN pg_catalog.pg_locks l ON l.transactionid = p.transaction
+WHERE l.pid = %(pid)s AND NOT l.granted
+"""
+
+_NAME = r'(?:[a-z_][\w$]*|"(?:[^"]|"")+")'
+_COMMAND = re.compile(
+    rf"""
+    (?: \s | --[^\n]*\n | /\*.*?\*/ )*
+    (   (?: INSERT \s+ INTO | UPDATE (?: \s+ ONLY )? | DELETE \s+ FROM (?: \s+ ONLY )? | MERGE \s+ INTO | COPY
+          | (?: ALTER | LOCK | TRUNCATE | DROP | CREATE ) \s+ TABLE (?: \s+ ONLY )? | VACUUM | ANALYZE | CLUSTER
+        ) \s+ {_NAME} (?: \. {_NAME} )? (?! [\w$"] )
+      | (?: ABORT | ALTER | ANALYZE | BEGIN | CALL | CLOSE | CLUSTER | COMMENT | COMMIT | COPY | CREATE | DECLARE
+          | DELETE | DO | DROP | END | EXECUTE | FETCH | GRANT | INSERT | LOCK | MERGE | MOVE | PREPARE | REFRESH
+          | REINDEX | RELEASE | REVOKE | ROLLBACK | SAVEPOINT | SELECT | SET | SHOW | START | TRUNCATE | UPDATE
+          | VACUUM | VALUES | WITH
+        ) \b
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+
+def command_of(query: str | None) -> str:
+    """What a statement does, and to which table where that is plain; nothing of its values, and nothing else."""
+    found = _COMMAND.match(query or "")
+    return " ".join(found[1].split()) if found else ""
+
+
+def run_patiently(
+    session: psycopg.Connection,
+    config: EndpointConfig,
+    statement: sql.Composable,
+    what: str,
+    *,
+    replication: bool,
+    ended: Callable[[], bool],
+) -> pq.abc.PGresult | None:
+    """Runs a statement on a connection of its own, and waits for it; its result, also where the server refused it.
+
+    Args:
+        session: By which it is asked for whom the server waits.
+        what: What will be there when the waiting is over, for people.
+        replication: The statement is a command of the replication protocol.
+        ended: Nobody wants it any more. The statement is then cancelled, so that nothing comes of it.
+
+    Raises:
+        SessionEnded: ``ended`` said so.
+        SourceError: The connection broke, or cannot be made.
+    """
+    connection = connect_pq(config, replication=replication)
+    try:
+        # Whoever waits for a lock holds up the queue behind it, so no other statement of ours waits for long.
+        execute_within(connection, b"SET lock_timeout = 0", SETTING_SECONDS)
+        connection.send_query(statement.as_bytes(session))
+        reported = time.monotonic()
+        while connection.is_busy():
+            if ended():
+                raise SessionEnded
+            if select.select([connection.socket], [], [], LOOK_SECONDS)[0]:
+                connection.consume_input()
+            elif time.monotonic() - reported >= REPORT_SECONDS:
+                reported = time.monotonic()
+                _say_who_is_waited_for(session, what, connection.backend_pid, standby=in_recovery(session))
+        return connection.get_result()
+    except BaseException as error:
+        _cancel(connection)
+        if isinstance(error, psycopg.Error):
+            raise query_failure(error, what) from None
+        raise
+    finally:
+        connection.finish()
+
+
+def _cancel(connection: pq.abc.PGconn) -> None:
+    """The server does not notice that we are gone: it would wait, and finish what nobody wants."""
+    try:
+        connection.get_cancel().cancel()
+    except psycopg.Error as error:
+        logger.warning("what was begun at the server cannot be cancelled: %s", " ".join(str(error).split()))
+
+
+def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, standby: bool) -> None:
+    if standby:
+        logger.warning(
+            "%s will be there once the primary has written which transactions run there, which it does by itself only "
+            "while it is used; to have it at once, run there: SELECT pg_log_standby_snapshot();",
+            what,
+        )
+        return
+    awaited = session.execute(_AWAITED, {"pid": pid}).fetchall()
+    said = [_in_words(*row) for row in awaited] or ["prepared transactions, or ones that have just ended"]
+    logger.warning("%s will be there once what holds it up has ended: %s", what, "; ".join(said))
+
+
+def _in_words(pid: str | None, user: str | None, seconds: int | None, text: str | None) -> str:
+    who = f"process {pid} of user {user}" if pid else f"the prepared transaction {text} of user {user}"
+    if seconds is None:
+        return f"{who} (more can be told with: GRANT pg_read_all_stats)"
+    command = command_of(text) if pid else ""
+    return f"{who}, whose transaction is open for {seconds} s" + (f": {command} …" if command else "")

@@ -1,0 +1,1 @@
+"""What a PostgreSQL table is, how it is bound, and what follows when it changes."""

@@ -1,0 +1,174 @@
+"""A bound table as it is now: its columns, its decoders, its chunk query. Rebuilt when the log shows other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import psycopg
+
+from captures.contract.source import OpenedTable
+from captures.postgres.chunks.scan_target import ScanTarget
+from captures.postgres.config import ResourceConfig
+from captures.postgres.log.table_contract import origin_members
+from captures.postgres.tables.catalog import read_tables
+from captures.postgres.tables.columns import Column, Table
+from captures.postgres.tables.document_schema import document_schema
+from captures.postgres.tables.table_record import TableRecord, read_records
+from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.hashes import no_salt
+from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+
+def captured_columns(
+    table: Table,
+    exclude: Sequence[str] = (),
+    hashed: Sequence[str] = (),
+    salt: bytes = b"",
+    *,
+    policies: Policies = STOP,
+    key: Sequence[str] = (),
+) -> tuple[Column, ...]:
+    """The columns that documents have: not the generated ones, which the log does not carry."""
+    return tuple(
+        replace(
+            column,
+            salt=salt if column.name in hashed else b"",
+            on_bad_value=policies.column(column.name, in_key=column.name in key),
+        )
+        for column in table.columns
+        if not column.generated and column.name not in exclude
+    )
+
+
+def bound_tables(
+    session: psycopg.Connection, resources: Sequence[ResourceConfig], publication: str
+) -> list[Table | None]:
+    """The table of each resource with its record, which is not younger; None where there is none that can be captured.
+
+    Raises:
+        SourceError: ``TM-PG-023`` a table is bound twice: the log's changes would go to one of the bindings only.
+        psycopg.Error: The server refuses.
+    """
+    names = [(resource.schema_name, resource.table) for resource in resources]
+    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
+        raise SourceError(
+            "TM-PG-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
+        )
+    records = read_records(session, publication, names)
+    found = {table.path: table for table in read_tables(session, names)}
+    return [_recorded(found.get(name), records.get(name)) for name in names]
+
+
+def _recorded(table: Table | None, record: TableRecord | None) -> Table | None:
+    if table is None or record is None or record.oid != table.oid:
+        return None  # It became another one just now.
+    definitions = record.definitions()
+    columns = tuple(replace(column, definition=definitions.get(column.name, "")) for column in table.columns)
+    return replace(table, columns=columns, record=record)
+
+
+def absent(resource: ResourceConfig, oid: int = 0) -> Table:
+    """What stands for the table of a resource that cannot be captured; ``oid`` is that of the one that could."""
+    return Table(oid, resource.schema_name, resource.table, (), (), False, "d", False, "", None, 0)
+
+
+@dataclass(slots=True)
+class PostgresBinding:
+    """One binding of the open capture.
+
+    Attributes:
+        noted: The ``captures.postgres.tables.table_fingerprint`` as of which all rows are whole; empty at first.
+        unfit: Why it cannot be captured. ``table`` has a name then, and perhaps the number that it had.
+
+    Raises:
+        SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
+    """
+
+    index: int
+    state_key: str
+    resource: ResourceConfig
+    table: Table
+    emit_truncate: bool
+    salt: bytes = field(default=b"", repr=False)
+    on_bad_value: Policy = "stop"
+    noted: JsonObject = field(default_factory=dict)
+    unfit: SourceError | None = None
+
+    def __post_init__(self) -> None:
+        if self.resource.hash and not self.salt:
+            raise no_salt("TM-PG-023", self.table.qualified_name)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return captured_columns(
+            self.table,
+            self.resource.exclude,
+            self.resource.hash,
+            self.salt,
+            policies=self.policies,
+            key=self.key,
+        )
+
+    @property
+    def policies(self) -> Policies:
+        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def scan(self) -> str:
+        return self.resource.scan or ("key" if self.key else "physical")
+
+    @property
+    def name(self) -> str:
+        return self.table.qualified_name
+
+    @property
+    def document_schema(self) -> JsonObject:
+        return document_schema(self.table, self.columns, self.key, truncates=self.emit_truncate)
+
+    def opened(self) -> OpenedTable:
+        if self.unfit is not None:
+            name, priority = self.name, self.resource.priority
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+        return OpenedTable(
+            binding=self.index,
+            name=self.name,
+            state_key=self.state_key,
+            document_schema=self.document_schema,
+            identity=" ".join([str(self.table.oid), *self.key]),
+            key=self.key,
+            scan=self.scan,
+            priority=self.resource.priority,
+            estimated_rows=self.table.estimated_rows,
+            estimated_bytes=self.table.size_bytes,
+            policy=self.policies.text(self.resource.exclude, self.resource.hash),
+        )
+
+    def scan_target(self) -> ScanTarget:
+        columns = {column.name: column for column in self.table.columns}
+        return ScanTarget(
+            replace(self.table, record=None),
+            self.columns,
+            tuple(columns[name] for name in self.key),
+            self.resource.where,
+            self.noted.get("files") or {},
+        )
+
+    def truncation(self, position: int, emission: int) -> bytes:
+        """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
+        return self._head("t", position, emission) + b"0]}}}" + CAPTURED_SUFFIX if self.emit_truncate else b""
+
+    def chunk_head(self, position: int, emission: int) -> bytes:
+        """The text before tails of ``captures.postgres.chunks.row_decoder``, which begin with the last part of loc."""
+        return self._head("c", position, emission)
+
+    def _head(self, op: str, position: int, emission: int) -> bytes:
+        origin = origin_members(self.table.schema, self.table.name)
+        source = b'{"snapshot":true,%b,"loc":[%d,0,%d,' % (origin, position, emission)
+        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)

@@ -1,0 +1,418 @@
+"""The captured tables as the log and the catalogs show them, while they are altered, made again and published anew."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import psycopg
+
+from captures.contract.errors import TableAway
+from captures.contract.source import OpenedTable, Regained
+from captures.contract.table_changes import Consequence
+from captures.postgres.chunks.scan_target import ScanTarget
+from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, origin_members
+from captures.postgres.rows.log_decoder import compile_log_decoder
+from captures.postgres.server.session import asking
+from captures.postgres.server.setup import unpublished
+from captures.postgres.tables import table_changes
+from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.comparison import (
+    changed_since,
+    changes_of,
+    noted_of,
+    oldest_running,
+    present,
+    tell,
+    why_unfit,
+)
+from captures.postgres.tables.logged_tables import as_logged, has_another_key
+from captures.postgres.tables.prerequisites import log_failures, publication_failures
+from captures.postgres.tables.schema_drift import AlteredTables
+from captures.postgres.tables.table_record import read_digests
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+from protocol.messages import Binding, JsonObject
+
+logger = logging.getLogger(__name__)
+
+LOOKING_PART = 20
+"""One part of so many of the time, at most, goes into looking whether tables are what they were."""
+
+
+class FollowedTables:
+    """The tables of a source. See ``captures.postgres.log.table_contract.Tables``.
+
+    Args:
+        session: For questions; another one once ``session`` was set.
+        end_of_log: Where the server's log ends now.
+
+    Raises:
+        SourceError: None of the tables can be captured.
+
+    Attributes:
+        bindings: By index.
+        opened: Parallel to ``bindings``; see ``captures.contract.source.Source.tables``.
+        found: Tables that chunks found altered.
+    """
+
+    def __init__(
+        self,
+        config: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        session: psycopg.Connection,
+        end_of_log: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self.session = session
+        self._end_of_log = end_of_log
+        self._look_at = time.monotonic() + table_changes.LOOK_SECONDS
+        self._away: dict[int, SourceError] = {}
+        self._left_out: set[int] = set()
+        self._returning: dict[int, tuple[str, int]] = {}
+        # Of each table the digest of the record that was looked at last; None while it cannot be captured.
+        self._seen: list[str | None] = []
+        self._truncated: set[int] = set()
+        self.bindings = self._bound(bindings, resources)
+        self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
+        self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
+        self._names = {binding.table.path: binding for binding in self.bindings}
+        self.opened: list[OpenedTable] = [binding.opened() for binding in self.bindings]
+        self.found = AlteredTables()
+
+    def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[PostgresBinding]:
+        with asking("reading the tables' columns"):
+            # What is altered in between is looked at once more, and nothing comes of it.
+            digests = self._digests([(resource.schema_name, resource.table) for resource in resources])
+            since = oldest_running(self.session)
+            tables = bound_tables(self.session, resources, self._config.publication)
+        bound = []
+        for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+            unfit = self._undecodable(resource, table)
+            self._seen.append(digests.get((resource.schema_name, resource.table)) if unfit is None else None)
+            made = PostgresBinding(
+                index,
+                binding.state_key,
+                resource,
+                table if table is not None and unfit is None else absent(resource),
+                emit_truncate=self._config.truncation is Truncation.EMIT,
+                salt=self._config.hash_salt.get_secret_value().encode(),
+                on_bad_value=self._config.on_bad_value,
+                unfit=unfit,
+            )
+            if unfit is None:
+                made.noted = noted_of(made, since)
+            bound.append(made)
+        failures = [binding.unfit for binding in bound if binding.unfit is not None]
+        if failures and len(failures) == len(bound):
+            raise failures[0]
+        return bound
+
+    def _undecodable(self, resource: ResourceConfig, table: Table | None) -> SourceError | None:
+        """Why the log of a table cannot be decoded, whoever publishes it."""
+        with asking(f"looking at {'.'.join(resource.path)}"):
+            return next(log_failures(self.session, self._config, resource, table), None)
+
+    def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        return read_digests(self.session, self._config.publication, names)
+
+    def target(self, binding: int) -> ScanTarget:
+        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        return replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
+
+    # What they were.
+
+    def noted(self) -> JsonObject:
+        """For the state: by state key, the fingerprint as of which what was captured is whole."""
+        return {binding.state_key: binding.noted for binding in self.bindings if binding.noted}
+
+    def noted_before(self, identity: JsonObject) -> None:
+        """Takes an earlier session's ``noted()``, and has it looked at what changed since.
+
+        Nothing follows before the log was read to where its end is now: what it has of the time before must not outlive
+        what it does not have.
+        """
+        earlier: JsonObject = identity.get("tables") or {}
+        entries: JsonObject = identity.get("published") or {}  # All that earlier versions kept.
+        for binding in self.bindings:
+            before = earlier.get(binding.state_key)
+            if binding.index in self._left_out:
+                binding.noted = before or {}  # It is compared once it is back.
+                continue
+            if before is None:
+                entry = entries.get(binding.state_key)
+                if entry is None or str(binding.noted.get("entry", "")).split()[1:2] == [entry]:
+                    continue
+                before = {**binding.noted, "entry": entry}
+            # Another table, or one with another key, is emptied by the engine when it begins.
+            before = {**before, "key": binding.noted["key"]}
+            if before["oid"] == binding.noted["oid"] and changed_since(binding, before):
+                binding.noted = before
+                self.found.add(binding.index)
+
+    def published_anew(self) -> None:
+        """All tables are read anew, or are captured from now on, as they are now."""
+        with asking("looking at the publication"):
+            digests = self._digests([binding.table.path for binding in self.bindings])
+            since = oldest_running(self.session)
+            captured = self.captured
+            tables = bound_tables(self.session, [each.resource for each in captured], self._config.publication)
+        for binding, table in zip(captured, tables, strict=True):
+            self._seen[binding.index] = digests.get(binding.table.path)
+            if table is None or table.oid != binding.table.oid:
+                self._seen[binding.index] = None  # It is looked at again.
+                continue
+            binding.table = replace(binding.table, record=table.record)
+            binding.noted = noted_of(binding, since)
+
+    # Tables that are set aside: see captures.engine.set_aside.
+
+    @property
+    def captured(self) -> list[PostgresBinding]:
+        """Those that are not left out."""
+        return [binding for binding in self.bindings if binding.index not in self._left_out]
+
+    def cannot_publish(self, binding: PostgresBinding, failure: SourceError) -> None:
+        """Found before the log is open."""
+        self.opened[binding.index] = replace(self.opened[binding.index], unfit=failure)
+        self._left_out.add(binding.index)
+
+    def leave_out(self, index: int, identity: str = "") -> None:
+        """See ``captures.contract.source.Source``, and ``captures.postgres.log.table_contract.Tables``."""
+        self._left_out.add(index)
+        binding = self.bindings[index]
+        oid = identity.partition(" ")[0]
+        if binding.unfit is not None and oid:
+            # What the log has of the one that could be captured is passed over, and counts as a change.
+            self._bind(binding, absent(binding.resource, int(oid)))
+
+    def to_publish(self, index: int, *, asked: bool) -> Table | None:
+        """The table as it is now, where it can be captured once it is published; only ``asked`` one that was taken out
+        of the publication, and not one that took its place.
+        """
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            table = present(self.session, self._config, binding)
+            if table is None or (table.oid == binding.table.oid and not asked):
+                return None
+            if self._undecodable(binding.resource, table) is not None:
+                return None
+            unfit = any(publication_failures(self.session, self._config, [table]))
+            return table if not unfit and unpublished(self.session, self._config.publication, [table]) else None
+
+    def unfit(self, index: int) -> SourceError | None:
+        """Why a table cannot be captured as it is now; None where it can."""
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            return why_unfit(self.session, self._config, binding, present(self.session, self._config, binding))
+
+    def regain(self, index: int, position: int) -> Regained | SourceError | None:
+        """See ``captures.contract.source.Source``."""
+        binding = self.bindings[index]
+        with asking(f"looking at {binding.name}"):
+            # Looked at before the columns are read: what is altered in between is seen the next time.
+            seen = self._digests([binding.table.path]).get(binding.table.path)
+            since = oldest_running(self.session)
+            fresh = present(self.session, self._config, binding)
+            failure = why_unfit(self.session, self._config, binding, fresh)
+        if failure is not None or fresh is None or seen is None:
+            self._returning.pop(index, None)
+            return failure
+        before, end = self._returning.get(index, (None, 0))
+        if before != seen:
+            # What the log has of before is of another table perhaps, or is followed by what it lacks.
+            self._returning[index] = seen, self._end_of_log()
+            return None
+        if position < end:
+            return None
+        same = False
+        if binding.noted:
+            changed = changes_of(self.session, binding, fresh, truncated=index in self._truncated)
+            if changed is None:
+                return None
+            tell(binding, changed)
+            same = changed.consequence < Consequence.BEGUN_AGAIN
+        binding.unfit = None
+        self._seen[index] = seen
+        self._bind(binding, fresh)
+        binding.noted = noted_of(binding, since)
+        self._truncated.discard(index)
+        self._left_out.discard(index)
+        del self._returning[index]
+        return Regained(same)
+
+    # As the log shows them.
+
+    def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
+        """The decoder of a relation's rows; announces a new schema when its columns changed."""
+        binding = self._by_oid.get(relation.oid)
+        named = binding or self._names.get((relation.schema, relation.table))
+        if named is not None and named.index in self._left_out:
+            return LeftOut(named.index)
+        try:
+            return self._decoded(binding, relation)
+        except TableAway as error:
+            assert named is not None
+            return LeftOut(named.index, error)
+
+    def _decoded(self, binding: PostgresBinding | None, relation: Relation) -> BoundRelation | AlteredTable | None:
+        announced = binding.document_schema if binding is not None else None
+        if binding is None:
+            if (binding := self._successor(relation)) is None:
+                return None
+        elif has_another_key(relation, binding):
+            announced = None
+            if not self._rekeyed(binding, relation):
+                return AlteredTable(binding.index, None, Consequence.EMPTIED)
+        # What values came to be others without a word in the log, the catalogs tell soon: see ``altered``.
+        binding.table = as_logged(self.session, self._config, binding, relation)
+        emitted = {column.name: column for column in binding.columns}
+        decoder = compile_log_decoder(
+            binding.index,
+            [emitted.get(c.name) for c in relation.columns],
+            relation.columns,
+            binding.key,
+            table=binding.name,
+        )
+        schema = binding.document_schema
+        return BoundRelation(
+            binding=binding.index,
+            decoder=decoder,
+            origin=origin_members(*binding.table.path),
+            new_schema=schema if schema != announced else None,
+            consequence=Consequence.EMPTIED if announced is None else Consequence.NOTHING,
+        )
+
+    def _successor(self, relation: Relation) -> PostgresBinding | None:
+        """The binding whose table's name another one has now; what only had the name once is passed over."""
+        binding = self._names.get((relation.schema, relation.table))
+        if binding is None:
+            return None
+        with asking(f"looking for {binding.name}"):
+            since = oldest_running(self.session)
+            now = present(self.session, self._config, binding)
+            if now is None or now.oid != relation.oid:
+                return None
+            for failure in log_failures(self.session, self._config, binding.resource, now):
+                raise away(failure)
+        logger.warning("%s was dropped and made again, or another table took its name", binding.name)
+        self._bind(binding, now)
+        binding.noted = noted_of(binding, since)
+        return binding
+
+    def _rekeyed(self, binding: PostgresBinding, relation: Relation) -> bool:
+        """Gives the binding the key by which the log has rows now; False where that is not its table's key any more.
+
+        Raises TableAway when the log does not have the key because of the table's replica identity.
+        """
+        with asking(f"reading the key of {binding.name}"):
+            fresh = present(self.session, self._config, binding)
+            if fresh is not None and fresh.oid == relation.oid:
+                for failure in log_failures(self.session, self._config, binding.resource, fresh):
+                    raise away(failure)
+                self._bind(binding, fresh)
+                binding.noted = {**binding.noted, "key": list(binding.key)}
+        logger.warning("%s has another key; it is read anew", binding.name)
+        return not has_another_key(relation, binding)
+
+    def _bind(self, binding: PostgresBinding, table: Table) -> None:
+        # Where names were swapped, its old table is another binding's by now.
+        if self._by_oid.get(binding.table.oid) is binding:
+            del self._by_oid[binding.table.oid]
+        binding.table = table
+        self._by_oid[table.oid] = binding
+        self.opened[binding.index] = binding.opened()
+
+    def truncated(self, binding: int) -> None:
+        """See ``captures.postgres.log.table_contract.Tables``."""
+        self._truncated.add(binding)
+
+    # As the catalogs show them.
+
+    def altered(self, position: int) -> list[AlteredTable] | None:
+        """See ``captures.postgres.log.table_contract.Tables``."""
+        self._look()
+        if not self.found:
+            return []
+        due = [index for index in self.found.due(position, self._end_of_log) if index not in self._left_out]
+        if not due:
+            return None if self.found else []
+        found = []
+        for index in due:
+            binding = self.bindings[index]
+            with asking(f"reading the columns of {binding.name}"):
+                seen = self._digests([binding.table.path]).get(binding.table.path)
+                since = oldest_running(self.session)
+                fresh = present(self.session, self._config, binding)
+                failure = why_unfit(self.session, self._config, binding, fresh)
+                if fresh is None or seen is None or failure is not None:
+                    self._seen[index] = None  # It is looked at again: it may be on its way to become something else.
+                    self._found_away(binding, failure)
+                elif seen != self._seen[index]:
+                    self._seen[index] = seen  # Altered once more: the log has to be read to where that was.
+                    self.found.add(index)
+                elif (altered := self._take(binding, fresh, since)) is not None:
+                    found.append(altered)
+                else:
+                    self._seen[index] = None  # With the next look.
+        return found
+
+    def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
+        """Goes on with the table as it is now; the log was read to where it became so. None where it cannot be told."""
+        known = binding.opened()
+        changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
+        if changed is None:
+            return None
+        tell(binding, changed)
+        self._truncated.discard(binding.index)
+        self._bind(binding, table)
+        binding.noted = noted_of(binding, since)
+        now = self.opened[binding.index]
+        schema = now.document_schema if now.document_schema != known.document_schema else None
+        return AlteredTable(binding.index, schema, changed.consequence)
+
+    def _look(self) -> None:
+        """Finds tables that are not what they were when they were looked at last."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        with asking("looking whether tables are what they were"):
+            captured = self.captured
+            digests = self._digests([binding.table.path for binding in captured])
+            others = []
+            for binding in captured:
+                seen = digests.get(binding.table.path)
+                if seen is None or seen != self._seen[binding.index]:
+                    others.append((binding, seen))
+            resources = [binding.resource for binding, _ in others]
+            tables = bound_tables(self.session, resources, self._config.publication) if others else []
+            for (binding, seen), table in zip(others, tables, strict=True):
+                failure = why_unfit(self.session, self._config, binding, table)
+                self._seen[binding.index] = seen if failure is None else None
+                if failure is not None:
+                    self._found_away(binding, failure)
+                else:
+                    self.found.add(binding.index)
+        # The log is not read meanwhile: of thousands of tables, nobody asks all the time.
+        took = time.monotonic() - now
+        self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
+
+    def _found_away(self, binding: PostgresBinding, failure: SourceError | None) -> None:
+        if failure is not None:
+            self._away[binding.index] = failure
+
+    def away(self) -> dict[int, SourceError]:
+        """See ``captures.postgres.log.table_contract.Tables``."""
+        found, self._away = self._away, {}
+        return found
+
+
+def away(failure: SourceError) -> TableAway:
+    """What keeps a table from being captured, as an error that sets only that table aside."""
+    return TableAway(failure.code, failure.message, remedy=failure.remedy)

@@ -1,0 +1,119 @@
+"""A bound table as the catalogs show it now, compared with what was noted of it."""
+
+from __future__ import annotations
+
+import logging
+
+import psycopg
+
+from captures.contract.table_changes import Consequence
+from captures.postgres.config import EndpointConfig
+from captures.postgres.server.session import asking
+from captures.postgres.server.setup import lacking
+from captures.postgres.tables import table_changes
+from captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
+from captures.postgres.tables.rewrites import holds_older_rows
+from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
+from captures.postgres.tables.table_record import TableRecord
+from protocol.errors import SourceError
+from protocol.messages import JsonObject
+
+logger = logging.getLogger(__name__)
+
+
+def oldest_running(session: psycopg.Connection) -> str:
+    """A transaction id below which every transaction is over, and what it changed of the catalogs is to be seen.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    row = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def present(session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding) -> Table | None:
+    """The table as it is now, with its record. Raises as ``bound_tables``."""
+    return bound_tables(session, [binding.resource], config.publication)[0]
+
+
+def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
+    """The fingerprint of the binding's table; arguments as there."""
+    return fingerprint(_record(binding.table), binding.resource, binding.key, since)
+
+
+def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
+    """Whether anything of the binding's table is not as a fingerprint has it."""
+    changed = difference(before, _record(binding.table), binding.resource, binding.key)
+    return bool(changed.found or changed.written_anew)
+
+
+def changes_of(
+    session: psycopg.Connection, binding: PostgresBinding, table: Table, *, truncated: bool
+) -> Difference | None:
+    """What changed since ``binding.noted``; None while that cannot be told, because somebody locks the table.
+
+    Args:
+        truncated: The log had a TRUNCATE since, which gave the table other files.
+
+    Raises:
+        SourceError: The server cannot be asked.
+    """
+    key = binding.resource.key if binding.resource.key is not None else table.key
+    changed = difference(binding.noted, _record(table), binding.resource, key)
+    anew = changed.written_anew
+    if not anew:
+        return changed
+    # The server does not let a table be unlogged that a publication names.
+    if not str(binding.noted.get("entry", "")).startswith("table ") and not truncated:
+        with asking(f"looking whether {binding.name} was unlogged"):
+            older = [holds_older_rows(session, store, binding.noted["since"]) for store in anew]
+        if None in older:
+            return None
+        if not all(older):
+            changed = changed.with_change(table_changes.UNLOGGED_AND_BACK)
+    # Places of a table with a key tell by themselves that they are of another file.
+    return changed if key else changed.with_change(table_changes.REWRITTEN)
+
+
+def why_unfit(
+    session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding, table: Table | None
+) -> SourceError | None:
+    """Why the log does not, or could not, have the table's changes; None where it has them. Raises psycopg.Error."""
+    for failure in log_failures(session, config, binding.resource, table):
+        return failure
+    assert table is not None
+    for _, failure in publication_failures(session, config, [table]):
+        return failure
+    record = _record(table)
+    if record.entry is None:
+        return lacking(session, config, [table], exists=record.publication is not None)
+    return kinds_failure(config, record.publication)
+
+
+def tell(binding: PostgresBinding, changed: Difference) -> None:
+    """Warns of what follows, where that is more than documents of another shape."""
+    what = []
+    for change, columns in changed.found:
+        if change.consequence > Consequence.NOTHING:
+            what.append(f"{change.name} ({', '.join(columns)})" if columns else change.name)
+    if not what:
+        return
+    codes = [found.change.code for found in changed.found if found.change.code]
+    follows = changed.consequence
+    if follows is Consequence.READ_AGAIN and not binding.key:
+        follows = Consequence.EMPTIED
+    logger.warning(
+        "%s was altered, of which the log does not tell all: %s; what follows: %s",
+        binding.name,
+        ", ".join(what),
+        follows.text,
+        extra={"code": codes[0]} if codes else {},
+    )
+
+
+def _record(table: Table) -> TableRecord:
+    assert table.record is not None
+    return table.record

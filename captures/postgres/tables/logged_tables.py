@@ -1,0 +1,49 @@
+"""A bound table with the columns that the log's rows have, which may be older than the catalog's, or newer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psycopg
+
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.server.session import asking
+from captures.postgres.tables.bindings import PostgresBinding
+from captures.postgres.tables.catalog import read_types
+from captures.postgres.tables.columns import Column, Table
+from captures.postgres.tables.comparison import present
+
+
+def as_logged(
+    session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding, relation: Relation
+) -> Table:
+    """The table with the columns of a relation. Raises SourceError when the server cannot be asked."""
+    logged = [(c.name, c.type_oid, c.typmod) for c in relation.columns]
+    if logged == [_signature(column) for column in binding.table.columns if not column.generated]:
+        return binding.table
+    with asking(f"reading the columns of {binding.name}"):
+        # By the binding's name, whatever the table was called when the log was written.
+        fresh = present(session, config, binding)
+        types = read_types(session, [c.type_oid for c in relation.columns])
+    table = fresh if fresh is not None and fresh.oid == relation.oid else binding.table
+    latest = {_signature(column): column for column in table.columns}
+    columns = tuple(
+        latest.get((c.name, c.type_oid, c.typmod))
+        or Column(name=c.name, type=replace(types[c.type_oid], typmod=c.typmod), nullable=True)
+        for c in relation.columns
+    )
+    return replace(table, columns=columns)
+
+
+def has_another_key(relation: Relation, binding: PostgresBinding) -> bool:
+    """Whether rows of the log are told apart by other columns than the binding's, unless those were configured."""
+    if binding.resource.key is not None:
+        return False
+    sent = {column.name for column in relation.columns if column.in_key}
+    # By default it is the primary key that is sent; an index may have more columns than the key, and all are no key.
+    return sent != set(binding.key) if relation.identity == "d" else not set(binding.key) <= sent
+
+
+def _signature(column: Column) -> tuple[str, int, int]:
+    return column.name, column.type.oid, column.type.typmod

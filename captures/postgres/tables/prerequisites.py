@@ -1,0 +1,272 @@
+"""Everything that must hold before a capture can run. All of it is looked at, and all that fails is said at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg import sql
+
+from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.log.resumption import read_slot
+from captures.postgres.server.platform import platform_of
+from captures.postgres.server.prerequisites import server_failures, slot_failures
+from captures.postgres.server.session import in_recovery
+from captures.postgres.server.setup import (
+    lacking,
+    owned,
+    publication_lost,
+    publication_statement,
+    table_identifier,
+    unpublished,
+)
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.replica_identities import identified_by_all, identity_failures
+from captures.postgres.tables.table_record import Published, read_publication
+from captures.postgres.tables.unsupported_tables import no_table, uncaptured_partitions, warn_of_foreign_partitions
+from captures.postgres.values.types import clampable
+from captures.server.prerequisites import Unmet
+from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from captures.tables.hashes import no_salt
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+
+GENERATED_VERSION = 180000
+"""Since this one, generated columns can be published, and matter to replica identities."""
+
+
+def unmet(
+    session: psycopg.Connection,
+    config: EndpointConfig,
+    resources: Sequence[ResourceConfig],
+    tables: Sequence[Table | None],
+) -> Unmet:
+    """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing."""
+    found = [table for table in tables if table is not None]
+    platform = platform_of(session)
+    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+    source = [
+        *quarantine_failures("TM-PG-023", config.on_bad_value, policies),
+        *server_failures(session, config, platform),
+    ]
+    of_tables = [
+        list(table_failures(session, config, resource, table))
+        for resource, table in zip(resources, tables, strict=True)
+    ]
+    by_oid = {table.oid: of_tables[index] for index, table in enumerate(tables) if table is not None}
+    for oid, failure in publication_failures(session, config, found):
+        by_oid[oid].append(failure)
+    for lacked, failure in _unpublished(session, config, found):
+        (source if lacked is None else by_oid[lacked]).append(failure)
+    in_part = kinds_failure(config, read_publication(session, config.publication))
+    source += [] if in_part is None else [in_part]
+    source += slot_failures(session, config, platform)
+    return Unmet(source, of_tables)
+
+
+def table_failures(
+    session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps one table from being captured: its log, or only its rows. Raises psycopg.Error."""
+    yield from log_failures(session, config, resource, table)
+    if table is not None:
+        yield from _reading_failures(session, config, table)
+
+
+def log_failures(
+    session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> Iterator[SourceError]:
+    """What keeps a table from being captured at all. Asks the server nothing of a table that is there."""
+    name = f"{resource.schema_name}.{resource.table}"
+    if table is None:
+        yield no_table(session, config, resource)
+        return
+    columns = {column.name for column in table.columns}
+    if not any(not column.generated and column.name not in resource.exclude for column in table.columns):
+        yield SourceError(
+            "TM-PG-035",
+            f"{name} has no columns that documents would have",
+            remedy="Leave the table out, or exclude fewer of its columns.",
+        )
+    if "_meta" in columns - set(resource.exclude):
+        yield SourceError("TM-PG-017", f"{name} has a column named _meta")
+    if unknown := sorted(set(resource.exclude) - columns):
+        yield SourceError("TM-PG-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+    if unknown := sorted(set(resource.hash) - columns):
+        yield SourceError("TM-PG-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+    if resource.hash and not config.hash_salt.get_secret_value():
+        yield no_salt("TM-PG-023", table.qualified_name)
+    key = resource.key if resource.key is not None else list(table.key)
+    if hashed := sorted(set(key) & set(resource.hash)):
+        yield SourceError(
+            "TM-PG-022",
+            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
+            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+        )
+    yield from policy_failures(
+        "TM-PG-022",
+        name,
+        Policies.of(config.on_bad_value, resource.on_bad_value),
+        columns,
+        key,
+        {column.name for column in table.columns if clampable(column)},
+    )
+    if unknown := sorted(set(key) - columns):
+        yield SourceError("TM-PG-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
+    if excluded := sorted(set(key) & set(resource.exclude)):
+        yield SourceError("TM-PG-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+    if not key and resource.scan == "key":
+        yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
+    yield from identity_failures(table, key)
+
+
+def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:
+    """What keeps a table from being read: its log can be followed without."""
+    name = table.qualified_name
+    assert table.record is not None
+    role = sql.Identifier(config.user).as_string(session)
+    if table.record.hidden:
+        yield SourceError(
+            "TM-PG-008",
+            f"row security hides rows of {name} from user {config.user}",
+            remedy=platform_of(session).bypass_policies.format(role=role),
+        )
+    if not table.record.readable:
+        identifier = table_identifier(table).as_string(session)
+        schema = sql.Identifier(table.schema).as_string(session)
+        yield SourceError(
+            "TM-PG-008",
+            f"user {config.user} may not read {name}",
+            remedy=f"Run: GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {identifier} TO {role};",
+        )
+
+
+def publication_failures(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """What keeps tables from being captured by the publication, as it is or once they are added; by their numbers."""
+    if tables:
+        warn_of_foreign_partitions(session, tables)
+        yield from uncaptured_partitions(session, config.publication, tables)
+        yield from _published_in_part(config, tables)
+        yield from _refused_changes(session, config, tables)
+
+
+def _unpublished(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int | None, SourceError]]:
+    """Tables that are not published and will not be; None as the number for all of them."""
+    missing = unpublished(session, config.publication, tables) if tables else []
+    if missing == []:
+        return
+    # Where tables may be read anew, slot and publication are made anew when the capture opens.
+    if missing is None and config.on_lost_position == "fail" and read_slot(session, config.slot) is not None:
+        yield None, publication_lost(config, tables)
+        return
+    wanted = missing if missing is not None else tables
+    if not config.create or config.read_only or in_recovery(session):
+        if missing is None:
+            yield None, lacking(session, config, wanted, exists=False)
+        for table in missing or ():
+            yield table.oid, lacking(session, config, [table], exists=True)
+        return
+    row = session.execute(
+        """
+        SELECT has_database_privilege(current_database(), 'CREATE'),
+               coalesce((SELECT pg_has_role(current_user, pubowner, 'member')
+                         FROM pg_publication WHERE pubname = %s), true)
+        """,
+        [config.publication],
+    ).fetchone()
+    assert row is not None
+    may_create, owns_publication = row
+    own = owned(session, wanted)
+    if missing is None and (not may_create or not own):
+        statement = publication_statement(config.publication, wanted, exists=False).as_string(session)
+        remedy = f"Run, as the tables' owner: {statement};"
+        yield None, SourceError("TM-PG-011", f"user {config.user} may not publish {len(wanted)} tables", remedy=remedy)
+        return
+    for table in wanted:
+        if not owns_publication or table not in own:
+            remedy = lacking(session, config, [table], exists=True).remedy
+            yield (
+                table.oid,
+                SourceError("TM-PG-011", f"user {config.user} may not publish {table.qualified_name}", remedy=remedy),
+            )
+
+
+def _refused_changes(
+    session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """Tables whose rows the server, from version 18 on, lets nobody update or delete any more once they are published.
+
+    Those with REPLICA IDENTITY FULL of which the publication leaves out generated columns; virtual ones it always does.
+    """
+    if session.info.server_version < GENERATED_VERSION:
+        return
+    found = session.execute(
+        "SELECT pubgencols = 's' FROM pg_publication WHERE pubname = %s", [config.publication]
+    ).fetchone()
+    publishes_stored = found is not None and found[0]
+    name = sql.Identifier(config.publication).as_string(session)
+    for table in tables:
+        kinds = {column.generated for column in table.columns} - {""}
+        if not identified_by_all(table) or not kinds or (publishes_stored and kinds == {"s"}):
+            continue
+        identifier = table_identifier(table).as_string(session)
+        remedy = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT; or, without a primary key, USING INDEX …;"
+        if kinds == {"s"}:
+            setting = "publish_generated_columns = stored"
+            if found is not None:
+                statement = f"ALTER PUBLICATION {name} SET ({setting})"
+            else:
+                made = publication_statement(config.publication, tables, exists=False).as_string(session)
+                statement = f"{made.removesuffix(')')}, {setting})"
+            remedy = f"{remedy} Or publish the columns, which are left out all the same: {statement};"
+        failure = SourceError(
+            "TM-PG-018",
+            f"{table.qualified_name} has REPLICA IDENTITY FULL and generated columns: while it is published without "
+            "them, the server refuses to update and delete its rows",
+            remedy=remedy,
+        )
+        yield table.oid, failure
+
+
+def kinds_failure(config: EndpointConfig, publication: Published | None) -> SourceError | None:
+    """What a publication that someone else made, or changed, leaves out of all tables: it would be missing unsaid."""
+    if publication is None:
+        return None
+    changes = publication.insert and publication.update and publication.delete
+    if changes and (config.truncation is Truncation.IGNORE or publication.truncate):
+        return None
+    name = sql.Identifier(config.publication).as_string(None)
+    return SourceError(
+        "TM-PG-011",
+        f"publication {config.publication} does not publish every kind of change",
+        remedy=f"Run: ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+    )
+
+
+def _published_in_part(config: EndpointConfig, tables: Sequence[Table]) -> Iterator[tuple[int, SourceError]]:
+    """And what it leaves out of some."""
+    name = sql.Identifier(config.publication).as_string(None)
+    for table in tables:
+        record = table.record
+        assert record is not None
+        if record.publication is not None and table.partitioned and not record.publication.via_root:
+            failure = SourceError(
+                "TM-PG-011",
+                f"publication {config.publication} publishes partitions by their own names, not as "
+                f"{table.qualified_name}",
+                remedy=f"Run: ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
+            )
+            yield table.oid, failure
+        elif record.in_part:
+            identifier = table_identifier(table).as_string(None)
+            failure = SourceError(
+                "TM-PG-011",
+                f"publication {config.publication} publishes only some rows or columns of {table.qualified_name}",
+                remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
+                f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",
+            )
+            yield table.oid, failure

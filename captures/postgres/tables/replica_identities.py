@@ -1,0 +1,67 @@
+"""How the log tells the rows of a table apart: its replica identity, and that of each of its partitions.
+
+A partition has an identity of its own. The log names its rows by that one, and shows them as the root's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from psycopg import sql
+
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.table_record import Store
+from protocol.errors import SourceError
+
+REMEDIES = 50
+"""Statements that an error gives, at most."""
+
+_FOREIGN = "f"
+"""pg_class.relkind of a table whose rows are in no log, and none of whose changes the server refuses."""
+
+
+def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]:
+    """What holds the table's rows and whose old rows do not have the key: one error, of the first, that mends all.
+
+    Once such a table is published, the server refuses to update and delete rows where there is no identity at all, or
+    the log has changes of which nobody can tell the row.
+
+    Args:
+        key: By which rows are told apart downstream; empty where by their place in the log.
+    """
+    assert table.record is not None
+    found = [_failure(store, key) for store in table.record.stores if store.kind != _FOREIGN]
+    failures = [failure for failure in found if failure is not None]
+    if not failures:
+        return
+    first = failures[0]
+    others = f" (and {len(failures) - 1} more partitions)" if len(failures) > 1 else ""
+    statements = " ".join(failure.remedy.removeprefix("Run: ") for failure in failures[:REMEDIES])
+    yield SourceError(first.code, f"{first.message}{others}", remedy=f"Run: {statements}")
+
+
+def identified_by_all(table: Table) -> bool:
+    """Whether old rows, of some partition at least, have all columns: REPLICA IDENTITY FULL."""
+    assert table.record is not None
+    return any(store.identity == "f" for store in table.record.stores)
+
+
+def _failure(store: Store, key: Sequence[str]) -> SourceError | None:
+    if store.identity == "f":
+        return None
+    name = f"{store.schema}.{store.name}"
+    identifier = sql.Identifier(store.schema, store.name).as_string(None)
+    full = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY FULL;"
+    default = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT;"
+    if store.identity == "n":
+        return SourceError("TM-PG-018", f"{name} has REPLICA IDENTITY NOTHING", remedy=default)
+    if store.identity == "d" and not (store.identified_by and key):
+        return SourceError("TM-PG-018", f"{name} has no primary key for its REPLICA IDENTITY", remedy=full)
+    if not store.identified_by:
+        return SourceError(
+            "TM-PG-018", f"{name} has REPLICA IDENTITY USING INDEX, and the index is not there", remedy=default
+        )
+    missing = [column for column in key if column not in store.identified_by]
+    if missing or not key:
+        return SourceError("TM-PG-032", f"{name}: deletes do not carry the key {', '.join(key)}".rstrip(), remedy=full)
+    return None

@@ -1,0 +1,177 @@
+"""What the state keeps of a table's record, field by field, and what a record says has changed since.
+
+::
+
+    {"oid": 16402, "key": ["id"],          the table and its key
+     "entry": "table 16410",               what published it
+     "options": "8f3e…",                   of the publication
+     "files": {"16402": 16420},            see TableRecord.files
+     "since": "745",                       every transaction below it was over
+     "readable": true,
+     "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from captures.contract.table_changes import Consequence, TableChange
+from captures.postgres.config import ResourceConfig
+from captures.postgres.tables import table_changes as changes
+from captures.postgres.tables.table_record import ColumnRecord, Store, TableRecord, TypePart, digest
+from protocol.messages import JsonObject
+
+_TEXTS = frozenset((25, 1043))
+"""text and varchar: one becomes the other without a change of any value, where the rows are not written anew."""
+
+
+class Found(NamedTuple):
+    """A change, and which columns it is of."""
+
+    change: TableChange
+    columns: tuple[str, ...] = ()
+
+
+class Difference(NamedTuple):
+    """What changed of a table.
+
+    Attributes:
+        written_anew: What holds its rows and has another file, where no change of a column explains that.
+    """
+
+    found: tuple[Found, ...]
+    written_anew: tuple[Store, ...] = ()
+
+    @property
+    def consequence(self) -> Consequence:
+        return max((found.change.consequence for found in self.found), default=Consequence.NOTHING)
+
+    def with_change(self, change: TableChange) -> Difference:
+        return self._replace(found=(*self.found, Found(change)))
+
+
+def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str) -> JsonObject:
+    """What the state keeps of a record.
+
+    Args:
+        key: Of the binding.
+        since: The lower bound of transactions that ran, from a snapshot that is not younger than the record.
+    """
+    publication = record.publication
+    made: JsonObject = {
+        "oid": record.oid,
+        "key": list(key),
+        "files": record.files,
+        "since": since,
+        "readable": record.readable and not record.hidden,
+        "columns": {str(column.number): _kept(column, resource) for column in record.columns},
+    }
+    if record.entry is not None:
+        made["entry"] = record.entry
+    if publication is not None:
+        made["options"] = publication.options
+    return made
+
+
+def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig, key: Sequence[str]) -> Difference:
+    """What changed since ``before``, a ``fingerprint`` of the table or of one that had its name."""
+    if before["oid"] != record.oid:
+        return Difference((Found(changes.MADE_AGAIN),))
+    found = []
+    if "entry" in before and record.entry is not None and before["entry"] != record.entry:
+        found.append(Found(changes.PUBLISHED_ANEW))
+    publication = record.publication
+    if "options" in before and publication is not None and before["options"] != publication.options:
+        found.append(Found(changes.OPTIONS))
+    if before["key"] != list(key):
+        found.append(Found(changes.KEY))
+    if before["readable"] and not (record.readable and not record.hidden):
+        found.append(Found(changes.PRIVILEGES))
+    written_anew = record.written_anew(before["files"])
+    of_columns = _of_columns(before["columns"], record, resource, written_anew=bool(written_anew))
+    if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
+        found.append(Found(changes.KEY_VALUES))
+    found += of_columns
+    if any(change.consequence >= Consequence.READ_AGAIN for change, _ in of_columns):
+        written_anew = []
+    return Difference(tuple(found), tuple(written_anew))
+
+
+def _of_columns(
+    before: dict[str, list[Any]], record: TableRecord, resource: ResourceConfig, *, written_anew: bool
+) -> list[Found]:
+    """By change, in the columns' order."""
+    by_change: dict[TableChange, list[str]] = {}
+    names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
+    for column in record.columns:
+        if _mark(column, resource) in ("excluded", "generated"):
+            continue
+        known = before.get(str(column.number))
+        if known is None:
+            change = _added(column, again=column.name in names, written_anew=written_anew)
+            by_change.setdefault(change, []).append(column.name)
+            continue
+        for change in _altered(known, column, resource, written_anew=written_anew):
+            by_change.setdefault(change, []).append(column.name)
+    numbers = {str(column.number) for column in record.columns}
+    for number, known in before.items():
+        if number not in numbers:
+            by_change.setdefault(changes.COLUMN_DROPPED, []).append(known[0])
+    return [Found(change, tuple(columns)) for change, columns in by_change.items()]
+
+
+def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableChange:
+    if again:
+        return changes.COLUMN_MADE_AGAIN
+    # Where rows were written anew, they have the column's values in them, and the catalog does not tell any more.
+    return changes.COLUMN_FILLED if column.filled or written_anew else changes.COLUMN_ADDED
+
+
+def _altered(
+    known: list[Any], column: ColumnRecord, resource: ResourceConfig, *, written_anew: bool
+) -> Iterable[TableChange]:
+    name, type_oid, typmod, mark, written, types = known
+    if mark == "generated":
+        yield changes.EXPRESSION_DROPPED
+    elif mark != _mark(column, resource):
+        yield changes.INCLUDED
+    if name != column.name:
+        yield changes.COLUMN_RENAMED
+    another = type_oid != column.type and not ({type_oid, column.type} <= _TEXTS and not written_anew)
+    if another or (typmod != column.typmod and written_anew):
+        yield changes.COLUMN_TYPE
+    elif written_anew and written != column.written:
+        yield changes.COLUMN_WRITTEN
+    if type_oid == column.type:
+        yield from _of_types(dict(types), column.types)
+
+
+def _of_types(before: dict[int, str], types: Sequence[TypePart]) -> Iterable[TableChange]:
+    for part in types:
+        known = before.get(part.oid)
+        if known is None or known == _token(part.parts):
+            continue
+        if part.kind != "e":
+            yield changes.ATTRIBUTES
+            continue
+        count = int(known.partition(" ")[0])
+        yield changes.LABELS_ADDED if known == _token(part.parts[:count]) else changes.LABELS_RENAMED
+
+
+def _kept(column: ColumnRecord, resource: ResourceConfig) -> list[Any]:
+    types = [[part.oid, _token(part.parts)] for part in column.types if part.parts]
+    return [column.name, column.type, column.typmod, _mark(column, resource), column.written, types]
+
+
+def _mark(column: ColumnRecord, resource: ResourceConfig) -> str:
+    """What documents have of the column."""
+    if column.generated:
+        return "generated"
+    if column.name in resource.exclude:
+        return "excluded"
+    return "hashed" if column.name in resource.hash else ""
+
+
+def _token(parts: Sequence[str]) -> str:
+    return f"{len(parts)} {digest(tuple(parts))}"

@@ -1,0 +1,140 @@
+"""Why what a binding names cannot be captured: it is no table, or the log has its rows as another's, or not at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg import sql
+
+from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.tables.columns import Table
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+# pg_class.relkind, of what is not an ordinary or a partitioned table.
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "c": "a composite type",
+    "i": "an index",
+    "I": "an index",
+    "t": "a TOAST table",
+}
+
+
+def no_table(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
+    """What to say where ``read_tables`` found no table of a resource: what it is, or which name was perhaps meant.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    name = f"{resource.schema_name}.{resource.table}"
+    found = session.execute(
+        "SELECT c.relkind::text, c.relpersistence::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE (n.nspname, c.relname) = (%s, %s)",
+        resource.path,
+    ).fetchone()
+    if found is None:
+        return _unknown(session, config, resource)
+    kind, persistence = found
+    if persistence == "u" and kind in "rp":
+        identifier = sql.Identifier(*resource.path).as_string(session)
+        return SourceError(
+            "TM-PG-035",
+            f"{name} is an unlogged table, of which the server writes no log",
+            remedy=f"Leave the table out, or run: ALTER TABLE {identifier} SET LOGGED;",
+        )
+    if persistence == "t":
+        return SourceError("TM-PG-035", f"{name} is a temporary table", remedy="Leave it out: only its session has it.")
+    if kind in _KINDS:
+        remedy = "Leave it out."
+        if kind in "vm":
+            remedy = "Capture the tables that it reads, and make the view where they are captured to."
+        elif kind == "f":
+            remedy = "Capture the table on the server that has it."
+        return SourceError("TM-PG-035", f"{name} is {_KINDS[kind]}: the log has rows of tables only", remedy=remedy)
+    return SourceError("TM-PG-035", f"{name} is a table of the system", remedy="Leave it out.")
+
+
+def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
+    alike = session.execute(
+        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE (lower(n.nspname), lower(c.relname)) = (lower(%s), lower(%s)) AND c.relkind IN ('r', 'p') ORDER BY 1",
+        resource.path,
+    ).fetchall()
+    hint = f"; there is {', '.join(row[0] for row in alike)}" if alike else ""
+    name = f"{resource.schema_name}.{resource.table}"
+    return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
+
+
+def uncaptured_partitions(
+    session: psycopg.Connection, publication: str, tables: Sequence[Table]
+) -> Iterator[tuple[int, SourceError]]:
+    """The number of each partition whose rows the publication gives under the name of another table, and an error.
+
+    It is a part of that table. With ``publish_via_partition_root`` that is the topmost table above the partition that
+    the publication has; a partition is published as itself where the publication has none of those.
+
+    Args:
+        tables: Those that are bound. One that is above another need not be published yet: it will be.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    partitions = [table.oid for table in tables if table.partition]
+    if not partitions:
+        return
+    found = session.execute(
+        """
+        SELECT c.oid, (SELECT string_agg(n.nspname || '.' || a.relname, ', ')
+                       FROM pg_partition_ancestors(c.oid) p
+                       JOIN pg_class a ON a.oid = p.relid JOIN pg_namespace n ON n.oid = a.relnamespace
+                       WHERE p.relid <> c.oid AND (
+                           p.relid = ANY(%(bound)s)
+                           OR EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = %(publication)s
+                                      AND (t.schemaname, t.tablename) = (n.nspname, a.relname))))
+        FROM pg_class c WHERE c.oid = ANY(%(partitions)s)
+        """,
+        {"bound": [table.oid for table in tables], "publication": publication, "partitions": partitions},
+    ).fetchall()
+    above: dict[int, str | None] = dict(found)
+    for table in tables:
+        if (root := above.get(table.oid)) is not None:
+            failure = SourceError(
+                "TM-PG-036",
+                f"{table.qualified_name} is a partition, and publication {publication} gives its rows as {root}'s",
+                remedy=f"Capture {root} and not its partitions; or use a publication of this capture's own "
+                "that has the partition and none of the tables that it is a part of.",
+            )
+            yield table.oid, failure
+
+
+def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
+    """Logs which partitions have rows that are in no log of this server: a backfill reads them, and nothing follows.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    found = session.execute(
+        """
+        SELECT p.root::oid, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
+        FROM unnest(%s::oid[]) p (root), pg_partition_tree(p.root) t
+        JOIN pg_class c ON c.oid = t.relid AND c.relkind = 'f' JOIN pg_namespace n ON n.oid = c.relnamespace
+        GROUP BY 1
+        """,
+        [[table.oid for table in tables if table.partitioned]],
+    ).fetchall()
+    names = {table.oid: table.qualified_name for table in tables}
+    for root, partitions in found:
+        logger.warning(
+            "%s has partitions that are foreign tables: %s. Their rows are in no log of this server: a scan by key "
+            "reads them once, and their changes are not captured. Capture them on the server that has them; with scan: "
+            "physical they are left out here",
+            names[root],
+            partitions,
+        )

@@ -1,0 +1,182 @@
+"""A connector process: requests on stdin, responses on stdout, log lines on stderr, and nothing else anywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from urllib.parse import urljoin
+
+import orjson
+
+from captures.contract.database import Database, DatabaseFactory
+from captures.engine.engine import Capture
+from captures.engine.state import CaptureState
+from captures.process.memory import bound_freed_memory, collect_rarely
+from captures.process.output import Output
+from captures.process.plan import make_plan
+from captures.process.requests import Requests, SessionRequests
+from captures.process.wakeup import Wakeup
+from captures.scheduling.reader_process import forked_readers, place
+from captures.tables.collection import check_keys, check_state_keys
+from protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from protocol.logs import CONTROL, log_failure, log_to_stderr
+from protocol.messages import (
+    KNOWN_STATE,
+    STOP_WHEN_CAUGHT_UP,
+    Acknowledge,
+    Applied,
+    Apply,
+    Binding,
+    Control,
+    Discover,
+    Discovered,
+    JsonObject,
+    Message,
+    Open,
+    Opened,
+    Request,
+    Spec,
+    SpecResponse,
+    Validate,
+    Validated,
+    ValidatedBinding,
+)
+from protocol.plan import BACKFILL_PLAN, PLAN
+
+logger = logging.getLogger(__name__)
+
+DOCUMENTATION = "https://tidemark.example/"
+"""Where ``docs`` is published; a runtime wants an absolute URL. ``DOCS_URL`` in the environment names another page."""
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end. Not an Exception: nothing on the way may take it for a failure."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.exit_status = 128 + signal_number
+
+
+def main(database: DatabaseFactory) -> int:
+    """Runs a connector on this process's stdin, stdout and stderr; returns its exit status.
+
+    0 after an answered request or a capture that ended well, 1 after an error, which is the last line on stderr.
+    """
+    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
+    bound_freed_memory()
+    collect_rarely()
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    # What Python itself or a library prints must not get among the messages.
+    stdout = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        serve(database(), Requests(sys.stdin.fileno()), Output(stdout))
+        return 0
+    except TidemarkError as error:
+        log_failure(logger, error)
+    except BrokenPipeError:
+        log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
+    except Stopped as stopped:
+        logger.debug("stopped by a signal")  # Whoever sent it says why; before that reason it would only mislead.
+        return stopped.exit_status
+    except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
+        logger.debug("unexpected error", exc_info=True)
+        log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
+    return 1
+
+
+def serve(database: Database, requests: Requests, output: Output) -> None:
+    """Answers requests until stdin ends or a capture does."""
+    while (request := requests.next()) is not None:
+        if isinstance(request, Open):
+            with forked_readers():
+                capture(database, request, requests, output)
+            return
+        output.message(answer(database, request))
+
+
+def answer(database: Database, request: Request) -> Message:
+    """The response to a unary request."""
+    if isinstance(request, Spec):
+        return SpecResponse(
+            config_schema=database.endpoint_config.model_json_schema(),
+            resource_config_schema=database.resource_config.model_json_schema(),
+            documentation_url=os.environ.get("DOCS_URL") or urljoin(DOCUMENTATION, database.documentation_url),
+            resource_path_pointers=database.resource_path_pointers,
+        )
+    if isinstance(request, Discover):
+        return Discovered(bindings=database.discover(database.with_names(request.config, "", {})))
+    if isinstance(request, Validate):
+        check_keys(request.bindings, database.fallback_key)
+        config = database.with_names(request.config, request.name, known_state())
+        paths = database.validate(config, request.bindings)
+        if os.environ.get(PLAN, "") not in ("", "0"):
+            _plan(database, config, request.bindings)
+        return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
+    if isinstance(request, Apply):
+        spec = request.capture
+        config = database.with_names(spec.config, spec.name, known_state())
+        return Applied(action_description=database.apply(config, spec.bindings))
+    assert isinstance(request, Acknowledge | Control)
+    raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
+
+
+def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
+    """Runs a capture session.
+
+    Raises:
+        ConnectorError: ``TM-CAP-011`` the session is to capture a part of the keys only; ``TM-CAP-012`` a collection
+            has a key of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
+    """
+    if not request.range.whole:
+        raise ConnectorError("TM-CAP-011", "the session was opened for a part of the key range only")
+    spec = request.capture
+    check_keys(spec.bindings, database.fallback_key)
+    check_state_keys(spec.bindings)
+    source = database.open(database.with_names(spec.config, spec.name, request.state), spec.bindings)
+    wakeup = Wakeup()
+    following = SessionRequests(requests, wakeup)
+    try:
+        output.message(Opened(explicit_acknowledgements=True))
+        state = CaptureState(request.state)
+        logger.info("takes commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
+        Capture(
+            source,
+            state,
+            output,
+            following,
+            wakeup,
+            stop_when_caught_up=os.environ.get(STOP_WHEN_CAUGHT_UP, "") not in ("", "0"),
+            clock=time.monotonic,
+        ).run()
+    finally:
+        following.close()
+        source.close()
+        wakeup.close()
+
+
+def known_state() -> JsonObject:
+    """What the runtime says of where the capture stands; nothing where it does not say."""
+    try:
+        state = orjson.loads(os.environ.get(KNOWN_STATE, ""))
+    except orjson.JSONDecodeError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
+    """Writes the plan of a backfill to stderr, without anything being written at the source."""
+    with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
+        plan = make_plan(source, time.monotonic)
+    logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)

@@ -1,0 +1,78 @@
+"""What a capture would read, from an opened source, before anything is captured."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+from captures.contract.chunk import ChunkReader, ChunkRequest
+from captures.contract.source import OpenedTable, Source
+from protocol.error_codes import Policy
+from protocol.errors import SourceError
+from protocol.plan import Plan, TablePlan
+
+logger = logging.getLogger(__name__)
+
+SAMPLE_ROWS = 20_000
+"""Rows of a first chunk that is read for its speed."""
+
+SAMPLE_SECONDS = 10.0
+"""After this long no more tables are read for their speed: a plan is wanted soon."""
+
+
+def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
+    """Plans the backfill of every table of a source.
+
+    Reads one chunk each of the tables that the server believes to be the largest, as long as ``SAMPLE_SECONDS`` last. A
+    table that cannot be captured is not in the plan, and one that cannot be read has no speed.
+
+    Args:
+        clock: Seconds that only go forward.
+
+    Raises:
+        SourceError: The source is gone.
+    """
+    started = clock()
+    speeds: dict[int, float] = {}
+    readable = [table for table in source.tables if table.scan != "none"]
+    readable.sort(key=lambda table: -(table.estimated_rows or 0))
+    if readable:
+        with contextlib.closing(source.open_chunk_reader()) as reader:
+            for table in readable:
+                if clock() - started > SAMPLE_SECONDS:
+                    break
+                if (speed := _speed(reader, table)) is not None:
+                    speeds[table.binding] = speed
+    ordered = sorted((table for table in source.tables if table.unfit is None), key=lambda table: -table.priority)
+    readers = source.options.readers
+    return Plan(readers=readers, tables={t.name: _plan(source, t, readers, speeds.get(t.binding)) for t in ordered})
+
+
+def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None) -> TablePlan:
+    bounds = []
+    if readers > 1 and table.scan != "none":
+        bounds = source.split(table.binding, None, None, readers, physical=table.scan in ("physical", "snapshot"))
+    return TablePlan(
+        scan=table.scan,
+        key=list(table.key),
+        ranges=len(bounds) + 1,
+        rows_estimated=table.estimated_rows,
+        bytes_estimated=table.estimated_bytes,
+        rows_per_second=None if speed is None else round(speed, 1),
+    )
+
+
+def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
+    """Rows a second of a first chunk; None for a table without rows."""
+    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan in ("physical", "snapshot"))
+    try:
+        chunk = reader.read(request)
+    except SourceError as error:
+        if error.entry.policy is Policy.RETRY:
+            raise
+        extra = {"code": error.code, "remedy": error.remedy}
+        logger.warning("planning %s: %s", table.name, error.message, extra=extra)
+        return None
+    rows = max(chunk.scanned, len(chunk.rows))
+    return rows / chunk.seconds if rows and chunk.seconds else None

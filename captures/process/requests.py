@@ -1,0 +1,139 @@
+"""Stdin: one request a line, with a limit on its length, and a thread for those that come while a capture runs."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+
+from captures.process.wakeup import Wakeup
+from protocol.codec import decode_request
+from protocol.errors import ProtocolError, TidemarkError
+from protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
+
+READ_BYTES = 256 * 1024
+
+
+class Requests:
+    """Reads requests from a descriptor.
+
+    Not from a buffered stream: a thread that waits in one cannot be ended, and keeps the interpreter from ending.
+
+    Args:
+        descriptor: Of stdin.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._searched = 0
+        self._ended = False
+
+    def next(self, stop: int | None = None) -> Request | None:
+        """The next request, None at the end of the stream or when ``stop`` becomes readable. Passes over empty lines.
+
+        Raises:
+            ProtocolError: As ``decode_request``, and ``TM-PRO-006`` when the stream ends inside a line.
+        """
+        while (line := self._line(stop)) is not None:
+            if line.strip():
+                return self._decode(line)
+        return None
+
+    def _line(self, stop: int | None) -> bytes | None:
+        while True:
+            end = self._buffer.find(b"\n", self._searched)
+            if end >= 0:
+                line = bytes(self._buffer[: end + 1])
+                del self._buffer[: end + 1]
+                self._searched = 0
+                return line
+            self._searched = len(self._buffer)
+            if self._searched > MAX_LINE_BYTES:
+                raise ProtocolError("TM-PRO-005", f"a request is longer than {MAX_LINE_BYTES} bytes")
+            if self._ended:
+                rest, self._buffer, self._searched = bytes(self._buffer), bytearray(), 0
+                return rest or None
+            if stop is not None and stop in select.select([self._descriptor, stop], [], [])[0]:
+                return None
+            piece = os.read(self._descriptor, READ_BYTES)
+            self._ended = not piece
+            self._buffer += piece
+
+    def _decode(self, line: bytes) -> Request:
+        try:
+            return decode_request(line)
+        except ProtocolError as error:
+            # What a shell pipes in without a newline is whole JSON; anything else at the end was cut short.
+            if error.code == "TM-PRO-001" and not line.endswith(b"\n"):
+                raise ProtocolError(
+                    "TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it"
+                ) from None
+            raise
+
+
+class SessionRequests:
+    """Reads what may follow ``open`` in a thread, so that the engine never waits for stdin.
+
+    Args:
+        wakeup: Is set when there is something to take.
+
+    Attributes:
+        closed: Nothing more will come.
+    """
+
+    def __init__(self, requests: Requests, wakeup: Wakeup) -> None:
+        self._requests = requests
+        self._wakeup = wakeup
+        self._counts: deque[int] = deque()
+        self._commands: deque[Control] = deque()
+        self._failure: TidemarkError | None = None
+        self._stop = Wakeup()
+        self.closed = False
+        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
+        self._thread.start()
+
+    def acknowledged(self) -> int:
+        """How many more checkpoints have become durable.
+
+        Raises:
+            ProtocolError: The other side sent something that may not follow ``open``.
+        """
+        total = 0
+        while self._counts:
+            total += self._counts.popleft()
+        if self._failure is not None:
+            raise self._failure
+        return total
+
+    def commands(self) -> list[Control]:
+        """The commands that have come since the last call, in turn."""
+        taken: list[Control] = []
+        while self._commands:
+            taken.append(self._commands.popleft())
+        return taken
+
+    def close(self) -> None:
+        """Ends the thread. What it has not read of stdin stays there."""
+        self._stop.set()
+        self._thread.join()
+        self._stop.close()
+
+    def _run(self) -> None:
+        try:
+            while (request := self._requests.next(self._stop.descriptor)) is not None:
+                if isinstance(request, Acknowledge):
+                    self._counts.append(request.checkpoints)
+                elif isinstance(request, Control):
+                    self._commands.append(request)
+                else:
+                    raise ProtocolError(
+                        "TM-PRO-004", f"after open only acknowledge and control may follow, not {request.kind}"
+                    )
+                self._wakeup.set()
+        except TidemarkError as error:
+            self._failure = error
+        finally:
+            self.closed = True
+            self._wakeup.set()

@@ -1,0 +1,157 @@
+"""Status lines on stderr: how far each backfill is, how far behind the log is, how much log the source keeps for us."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from captures.contract.log import LogStream
+from captures.contract.source import Source
+from captures.scheduling.backfills import Backfills
+from captures.scheduling.rate_estimate import Speed
+from captures.scheduling.table_backfill import TableBackfill
+from protocol.logs import STATUS, Progress, TableProgress
+
+logger = logging.getLogger(__name__)
+
+STATUS_SECONDS = 1.0
+"""While something moves."""
+
+QUIET_SECONDS = 10.0
+"""While nothing does; more often where heartbeats are. A runtime takes a longer silence for a connector that hangs."""
+
+_HALTED = ("paused", "failed", "set_aside")
+
+
+class StatusReports:
+    """Writes a status line now and then: often while things move, seldom while they do not."""
+
+    def __init__(self, source: Source, backfills: Backfills, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._backfills = backfills
+        self._clock = clock
+        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.heartbeat_seconds))
+        self._reported_at = clock() - STATUS_SECONDS
+        self._last = Progress()
+        self._speeds = [Speed() for _ in backfills.tables]
+        self._all = Speed()
+        self._retained = Speed()
+
+    def report(self, position: int, log: LogStream, *, drained: bool) -> None:
+        """Writes a line if one is due. Raises SourceError when the source cannot be asked."""
+        now = self._clock()
+        if now - self._reported_at < STATUS_SECONDS:
+            return
+        progress = self._progress(position, log, drained=drained)
+        quiet = _moving(progress) == _moving(self._last)
+        if quiet and now - self._reported_at < self._quiet_seconds:
+            return
+        self._write(progress)
+
+    def away(self, seconds: float) -> None:
+        """Writes that the source has not been reached for so long; the rest is as it was."""
+        update = {"away_seconds": round(seconds, 1), "lag_seconds": None, "caught_up": False}
+        self._write(self._last.model_copy(update=update))
+
+    def still_away(self, seconds: float) -> None:
+        """Writes it again, if a line is due."""
+        if self._clock() - self._reported_at >= self._quiet_seconds:
+            self.away(seconds)
+
+    def finish(self, position: int, log: LogStream) -> None:
+        """The last line of a capture that is caught up."""
+        self._write(self._progress(position, log, drained=True).model_copy(update={"caught_up": True}))
+
+    def _write(self, progress: Progress) -> None:
+        self._reported_at = self._clock()
+        self._last = progress
+        logger.info(_in_words(progress), extra={"eventType": STATUS, **progress.model_dump()})
+
+    def _progress(self, position: int, log: LogStream, *, drained: bool) -> Progress:
+        now = self._clock()
+        retained, limit = self._source.retained_bytes(), self._source.retention_limit()
+        lag = 0.0 if drained else None
+        if not drained and log.committed_at is not None:
+            lag = max(0.0, round(time.time() - log.committed_at, 3))
+        tables = {
+            backfill.table.name: _table(backfill, speed, now)
+            for backfill, speed in zip(self._backfills.tables, self._speeds, strict=True)
+        }
+        unfinished = [table for table in tables.values() if not table.done]
+        self._all.note(now, sum(table.rows_done for table in tables.values()))
+        left = _rows_left(unfinished)
+        return Progress(
+            tables=tables,
+            position=self._source.format_position(position),
+            lag_seconds=lag,
+            rows_per_second=round(self._all.per_second, 1) if unfinished else 0.0,
+            seconds_left=None if left is None else _rounded(self._all.seconds_for(left)),
+            held=self._backfills.holding.reason or None if unfinished else None,
+            retained_bytes=retained,
+            retained_limit=limit,
+            retained_seconds_left=self._retained_left(now, retained, limit),
+            caught_up=drained and not unfinished,
+        )
+
+    def _retained_left(self, now: float, retained: int | None, limit: int | None) -> float | None:
+        if retained is None:
+            return None
+        self._retained.note(now, retained)
+        return None if limit is None else _rounded(self._retained.seconds_for(limit - retained))
+
+
+def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
+    rows, estimated = backfill.ranges.rows, backfill.table.estimated_rows
+    speed.note(now, rows)
+    done = backfill.done and not backfill.left_out
+    error = backfill.error if backfill.aside is None else backfill.aside.error
+    left = None
+    if not done and backfill.state not in _HALTED and estimated is not None and estimated > rows:
+        left = _rounded(speed.seconds_for(estimated - rows))
+    return TableProgress(
+        rows_done=rows,
+        rows_estimated=estimated,
+        done=done,
+        state=backfill.state,
+        bytes_done=backfill.bytes,
+        rows_per_second=0.0 if done else round(speed.per_second, 1),
+        seconds_left=left,
+        error=None if error is None else str(error),
+        bad_values=dict(backfill.bad),
+    )
+
+
+def _rows_left(unfinished: list[TableProgress]) -> int | None:
+    """Of all tables together; None as soon as one of them is anybody's guess, or does not go on."""
+    left = 0
+    for table in unfinished:
+        if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:
+            return None
+        left += table.rows_estimated - table.rows_done
+    return left
+
+
+def _moving(progress: Progress) -> tuple[object, ...]:
+    """What has to change for a line to be news. Speeds die down by themselves."""
+    tables = [(table.rows_done, table.state, table.error, table.bad_values) for table in progress.tables.values()]
+    return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0
+
+
+def _in_words(progress: Progress) -> str:
+    if progress.away_seconds is not None:
+        return f"waiting for the source for {progress.away_seconds:.0f} s"
+    states = [table.state for table in progress.tables.values()]
+    words = []
+    if left := len(states) - states.count("done") - sum(map(states.count, _HALTED)):
+        words.append(f"backfilling {left} of {len(states)} tables")
+        if progress.held is not None:
+            words.append(f"held back: {progress.held}")
+    for state in _HALTED:
+        if count := states.count(state):
+            words.append(f"{count} {state.replace('_', ' ')}")
+    return ", ".join(words) or "following the log"
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -1,0 +1,1 @@
+"""Which chunk is read next, by which reader, and how fast."""

@@ -1,0 +1,428 @@
+"""The backfills of a capture: which table is read next, and what becomes of each chunk."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import chain
+from random import Random
+
+from backfill.hidden import HiddenSet
+from backfill.range_scan import RangeScan
+from captures.contract.chunk import Barrier, ChunkRequest
+from captures.contract.errors import TableAltered, TableAway, UnfitValues
+from captures.contract.log import LogBatch
+from captures.contract.source import Source
+from captures.engine.backoff import Backoff
+from captures.engine.state import CaptureState
+from captures.scheduling.range_splitting import Balance
+from captures.scheduling.readers import ChunkFailure, ReaderPool
+from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
+from captures.scheduling.throttle import Holding
+from protocol.error_codes import Policy
+from protocol.errors import SourceError, TidemarkError
+
+logger = logging.getLogger(__name__)
+
+MAX_FAILURES = 8
+"""Chunks of a table that may fail in a row before it is left alone: about a minute, with the waits between."""
+
+MAX_ASKED_FAILURES = 3
+"""And of a scan that a command asked for, before it is given up: its WHERE is wrong more often than the server is."""
+
+FLIGHTS = 2
+"""Chunks for each reader, read or being read: while the log is far behind, no more are kept in memory."""
+
+HELD_SECONDS = 0.1
+"""Wait before a chunk is tried again whose snapshot could not be used."""
+
+ALTERED_SECONDS = 0.5
+"""And while it is not yet known what became of its table."""
+
+BARRIER_SECONDS = 1.0
+"""How often it is asked whether the transactions are over that a table waits for."""
+
+
+class Backfills:
+    """All tables of a capture that are, or will be, or were, backfilled.
+
+    Args:
+        clock: Seconds that only go forward.
+
+    Attributes:
+        hidden: Transactions that were emitted and that snapshots may not see yet.
+        hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
+        emptied: Bindings that must be emptied downstream before their backfill goes on.
+        to_read_again: Bindings all of whose rows are to be read again, over what there is.
+        stored_anew: Bindings whose rows are in other places than scans by places believe.
+        unfit: Tables that chunks found not to be as they can be captured.
+    """
+
+    def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._readers = readers
+        self._clock = clock
+        self._served = 0
+        self._names = _TableNames()
+        self._balance = Balance(source)
+        self._connecting = Backoff(Random())
+        self._connect_at = 0.0
+        self.holding = Holding(source.options, source.replica_lag, clock)
+        self.hidden = HiddenSet()
+        self.hidden.restore(state.hidden)
+        self.hidden_until = state.hidden_until
+        barrier = cache(source.barrier)
+        self.tables = [
+            opened(
+                table,
+                state.binding(table.state_key),
+                source.options,
+                barrier,
+                clock(),
+                taken_out=state.was_taken_out(table.state_key),
+            )
+            for table in source.tables
+        ]
+        self.unfit: dict[int, SourceError] = {}
+        self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
+        self.to_read_again: set[int] = set()
+        self.stored_anew: set[int] = set()
+        if not self.done:
+            readers.ahead()
+
+    @property
+    def unfinished(self) -> list[TableBackfill]:
+        return [b for b in self.tables if not b.done and not b.left_out]
+
+    @property
+    def done(self) -> bool:
+        return not self.unfinished
+
+    @property
+    def finished(self) -> bool:
+        """All is done that can be."""
+        return all(b.failed is not None for b in self.unfinished)
+
+    @property
+    def scanned(self) -> bool:
+        """As ``finished``, but for rows that are to be read again by their keys."""
+        return all(b.ranges.scanned or b.failed is not None for b in self.unfinished)
+
+    @property
+    def failed(self) -> list[TableBackfill]:
+        """Those that are left alone."""
+        return [b for b in self.tables if b.failed is not None and not b.left_out]
+
+    @property
+    def set_aside(self) -> list[TableBackfill]:
+        """Those of which nothing is captured."""
+        return [b for b in self.tables if b.left_out]
+
+    @property
+    def waiting(self) -> bool:
+        """Some chunk has been read and waits for the log to pass its fence."""
+        return any(flight.chunk is not None for b in self.tables for flight in b.flights)
+
+    # The log.
+
+    def tracked(self) -> frozenset[int]:
+        """The bindings whose touched keys the log must record."""
+        return frozenset(b.table.binding for b in self.unfinished)
+
+    def observe(self, batch: LogBatch) -> None:
+        """Takes note of what the log touched."""
+        unfinished = self.unfinished
+        for transaction in batch.transactions:
+            for backfill in unfinished:
+                binding = backfill.table.binding
+                if binding not in transaction.tracked:
+                    backfill.ranges.truncate()  # Its keys were not recorded: treat every row as touched.
+                elif (touched := transaction.touched.get(binding)) is not None:
+                    backfill.ranges.observe_all(touched)
+            tracked = self._names[transaction.tracked]
+            touched_tables = {str(binding): keys for binding, keys in transaction.touched.items()}
+            self.hidden.add(transaction.txn, touched_tables, tracked)
+            for binding, key in transaction.incomplete:
+                if not self.tables[binding].left_out:
+                    self.tables[binding].ranges.request_reread(key)
+        for binding, bad in batch.bad.items():
+            self.tables[binding].bad.update(bad)
+        for binding in batch.changed:
+            self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
+
+    def forget_hidden(self) -> None:
+        """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
+        self.hidden = HiddenSet()
+        self.hidden_until = None
+        for backfill in self.tables:
+            backfill.put_off_all(0.0)  # Their fences are positions of the old log.
+
+    # Chunks come back.
+
+    def collect(self) -> None:
+        """Takes chunks that readers brought, and gives each to its scan, or puts it off."""
+        for result in self._readers.take():
+            backfill = self.tables[result.request.binding]
+            flight = backfill.flight(result.request)
+            if isinstance(result, ChunkFailure):
+                self._failed(backfill, flight, result)
+                continue
+            self._connecting.reset()
+            if flight is None:
+                continue  # It was put off while it was read; what has been started since has another window.
+            if result.rewritten:
+                self._rewritten(backfill)
+            elif not flight.scan.fenced(result.fence):
+                backfill.put_off(flight, self._clock() + HELD_SECONDS)
+            else:
+                self.hidden.purge(result.fence)
+                backfill.succeeded()
+                flight.chunk = result
+                flight.scan.read(result.rows.keys, result.rereads.keys, result.end, result.cursor)
+
+    def emit_ready(self, position: int, write: Callable[[bytes], None]) -> bool:
+        """Writes the chunks whose turn has come, now that the log stands between transactions at ``position``.
+
+        Asks the source nothing: what a scan has given out must be written.
+
+        Returns:
+            Whether there were any: the state is another then, even if no row was to be written.
+        """
+        ready = [
+            (backfill, flight.chunk, flight.scan.emit())
+            for backfill in self.tables
+            for flight in backfill.flights
+            if flight.chunk is not None and flight.scan.ready(position)
+        ]
+        for backfill, chunk, emission in ready:
+            backfill.flights = [flight for flight in backfill.flights if flight.chunk is not chunk]
+            self.holding.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
+            backfill.emitted += len(chunk.rows) + len(chunk.rereads)
+            backfill.bytes += chunk.rows.size + chunk.rereads.size
+            backfill.bad.update(chunk.bad)
+            backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
+            if emission.progressed:
+                backfill.size.measured(
+                    max(chunk.scanned, len(chunk.rows)), chunk.seconds, found=len(chunk.rows), size=chunk.rows.size
+                )
+            else:
+                # What the log touches all the time does not come through now: give it a moment.
+                backfill.size.failed()
+                backfill.not_before = self._clock() + HELD_SECONDS
+        if ready:
+            self.start(position)  # The server is not idle while these rows go down the pipe.
+        for backfill, chunk, emission in ready:
+            head = self._source.chunk_head(backfill.table.binding, position)
+            again = [slice(index, index + 1) for index in emission.keep_rereads]
+            for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
+                write(piece)
+        for backfill, chunk, _ in ready:
+            if chunk.request.scan and backfill.done:
+                logger.info("%s is read to its end", backfill.table.name, extra={"rows": backfill.ranges.rows})
+        return bool(ready)
+
+    # Chunks are started.
+
+    def pause(self, longest: float) -> float:
+        """Seconds until a table that was put off may be tried again, ``longest`` at most."""
+        now = self._clock()
+        due = [b.not_before - now for b in self.unfinished if b.wanted and not b.flights]
+        if not due or self._readers.free <= 0:
+            return longest
+        return min(longest, max(0.0, min(due), self._connect_at - now, self.holding.remaining()))
+
+    def consult(self) -> None:
+        """Asks the source what has to be known before chunks are started. Raises SourceError."""
+        now = self._clock()
+        if self._readers.free <= 0 or now < self._connect_at:
+            return
+        due = [b for b in self.unfinished if b.wanted and now >= b.not_before]
+        if not due:
+            return
+        self.holding.ask()
+        passed = cache(self._source.passed)
+        if self.hidden_until is not None and not passed(self.hidden_until):
+            for backfill in due:
+                backfill.not_before = now + BARRIER_SECONDS
+            return
+        self.hidden_until = None
+        for backfill in due:
+            if backfill.ranges.failure is not None:
+                self._leave_alone(backfill, backfill.ranges.failure)
+            elif backfill.barrier is not None and not passed(backfill.barrier):
+                # Such a transaction may have written to the table before its changes were captured: it must end first.
+                logger.info(
+                    "%s waits for transactions that were running when it was added",
+                    backfill.table.name,
+                    extra={"barrier": backfill.barrier},
+                )
+                backfill.not_before = now + BARRIER_SECONDS
+            else:
+                backfill.barrier = None
+        if self.holding.remaining() > 0:
+            return
+        due = [b for b in due if b.wanted and b.barrier is None]
+        spare = self._readers.free - sum(len(b.startable(now)) for b in due)
+        if spare > 0:
+            self._balance.cut(due, spare + 1, now)
+
+    def start(self, position: int) -> None:
+        """Hands chunks to free readers: tables of the highest priority first, among equals the least served."""
+        now = self._clock()
+        held = self.hidden_until is not None or self.holding.remaining() > 0
+        if self._readers.free <= 0 or now < self._connect_at or held:
+            return
+        idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
+        room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
+        for _ in range(min(room, self._readers.free)):
+            if not idle:
+                break
+            binding = min(idle, key=lambda each: self.tables[each].turn)
+            if self._yields(self.tables[binding]):
+                break
+            self._start(self.tables[binding], idle[binding].pop(0), position)
+            if not idle[binding]:
+                del idle[binding]
+
+    def _yields(self, backfill: TableBackfill) -> bool:
+        """Whether it leaves the readers to tables of higher priority, also to those whose chunks wait for the log.
+
+        Otherwise it would be read in between whenever the log is slower than a chunk.
+        """
+        higher = any(other.flights for other in self.tables if other.priority > backfill.priority)
+        return higher and sum(len(other.flights) for other in self.tables) >= self._source.options.readers
+
+    def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
+        plan = scan.start(position, self.hidden, backfill.reread_size.rows)
+        self._served += 1
+        backfill.served = self._served
+        request = ChunkRequest(
+            backfill.table.binding,
+            plan.cursor,
+            plan.scan,
+            plan.rereads,
+            self.holding.chunk_rows(backfill.size.rows, backfill.row_bytes),
+            until=plan.until,
+            where=plan.where,
+            physical=plan.physical,
+            base=backfill.base,
+        )
+        backfill.flights.append(Flight(scan, request))
+        self._readers.submit(request)
+
+    # Beginning again.
+
+    def restart(self, bindings: Iterable[int], barrier: Barrier) -> None:
+        """Begins backfills from nothing, with the tables as the source has them now."""
+        for binding in bindings:
+            self.tables[binding].begin(self._source.tables[binding], barrier, self._source.options)
+
+    def read_again(self, backfill: TableBackfill) -> None:
+        """Reads a whole table again: what there is downstream is overwritten row by row."""
+        backfill.put_off_all(0.0)
+        backfill.ranges.restart(pages_of(backfill.table))
+
+    def read_altered_again(self) -> None:
+        """Begins what ``to_read_again`` and ``stored_anew`` ask for. Tables that are left out are read when they are
+        back, and of those that are captured from their log only, nothing can be read.
+        """
+        by_pages = {binding for binding in self.stored_anew if self.tables[binding].ranges.by_pages}
+        for binding in sorted((self.to_read_again | by_pages) - self.emptied):
+            backfill = self.tables[binding]
+            if not backfill.left_out and backfill.table.scan != "none":
+                backfill.take_up()
+                self._rewritten(backfill)
+        self.to_read_again.clear()
+        self.stored_anew.clear()
+
+    def _rewritten(self, backfill: TableBackfill) -> None:
+        logger.info("%s cannot be read on from where its scan stood; its backfill begins again", backfill.table.name)
+        backfill.put_off_all(self._clock() + HELD_SECONDS)
+        if backfill.table.key:
+            self.read_again(backfill)
+        else:
+            self.emptied.add(backfill.table.binding)
+
+    # Failures.
+
+    def _failed(self, backfill: TableBackfill, flight: Flight | None, failure: ChunkFailure) -> None:
+        error, now = failure.error, self._clock()
+        if not isinstance(error, TidemarkError):
+            raise error
+        passes = error.entry.policy is Policy.RETRY
+        if failure.opening:
+            if not passes:
+                raise error
+            wait = self._connecting.failed()
+            self._connect_at = now + wait
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            if flight is not None:
+                backfill.put_off(flight, now)
+            return
+        if flight is None:
+            return
+        if isinstance(error, TableAltered):
+            logger.info("%s", error.message, extra={"code": error.code})
+            backfill.put_off(flight, now + ALTERED_SECONDS)
+            return
+        if isinstance(error, TableAway | UnfitValues):
+            self.unfit[backfill.table.binding] = error
+            passes = True
+        wait = backfill.backoff.failed()
+        backfill.error = error
+        backfill.size.failed()
+        backfill.reread_size.failed()
+        backfill.put_off(flight, now + wait)
+        asked = flight.scan.range.asked
+        if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+        elif asked:
+            self._give_up(backfill, flight.scan, error)
+        else:
+            self._leave_alone(backfill, error)
+
+    @staticmethod
+    def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
+        """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
+        logger.warning(
+            "%s; what a command asked to be read again of %s is not read",
+            error.message,
+            backfill.table.name,
+            extra={"code": error.code},
+        )
+        scan.cancel()
+        backfill.take_up()
+
+    @staticmethod
+    def _leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
+        logger.warning(
+            "%s; %s is left alone, its log is captured on: once that is mended, `tidemark resume` it",
+            error.message,
+            backfill.table.name,
+            extra={"code": error.code, "remedy": error.remedy},
+        )
+        backfill.failed = backfill.error = error
+        backfill.put_off_all(0.0)
+
+
+def not_captured(aside: Iterable[TableBackfill], failed: Iterable[TableBackfill]) -> SourceError:
+    """The error that a capture ends with which was to end when all is captured, and some tables are set aside."""
+    listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
+    what = f"tables are set aside: {'; '.join(listed)}"
+    others = [not_backfilled([each]).message for each in failed]
+    return SourceError("TM-CAP-007", "; ".join([what, *others]))
+
+
+def not_backfilled(failed: Iterable[TableBackfill]) -> SourceError:
+    """The error that a capture ends with which was to end when every table is backfilled, and some could not be."""
+    listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
+    return SourceError("TM-CAP-003", f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}")
+
+
+class _TableNames(dict[frozenset[int], frozenset[str]]):
+    """Sets of bindings as the hidden set names them. There are few different ones, and one per transaction is asked."""
+
+    def __missing__(self, bindings: frozenset[int]) -> frozenset[str]:
+        names = self[bindings] = frozenset(map(str, bindings))
+        return names

@@ -1,0 +1,85 @@
+"""Keeps readers busy: when there are more of them than scans, the scan with the most left is cut into parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from backfill.range_scan import RangeScan
+from captures.contract.source import Source
+from captures.scheduling.table_backfill import TableBackfill
+
+WORTH_CHUNKS = 4
+"""A scan with fewer chunks left than this, as far as is known, is not cut."""
+
+LOOK_SECONDS = 0.2
+"""How often it is looked for one."""
+
+AGAIN_SECONDS = 5.0
+"""A scan that could not be cut is not tried again before."""
+
+
+class Balance:
+    """Knows how much is left of each scan, as well as the server's estimates let it, and cuts.
+
+    The parts are of about the same size by what the server believes. Where it is wrong, some of them are over early,
+    and their readers get parts of what turned out to be longer: keys that are skewed or sparse stay balanced.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._shares: WeakKeyDictionary[RangeScan, float | None] = WeakKeyDictionary()
+        self._not_before: WeakKeyDictionary[RangeScan, float] = WeakKeyDictionary()
+        self._look_at = 0.0
+
+    def cut(self, tables: Iterable[TableBackfill], parts: int, now: float) -> bool:
+        """Cuts the scan with the most left into up to ``parts``; False when there is none worth it.
+
+        Raises:
+            SourceError: The source cannot be asked.
+        """
+        if now < self._look_at:
+            return False
+        worth = [
+            (left is None, left or 0.0, scan.rows, backfill, scan)
+            for backfill in tables
+            for scan in backfill.ranges.scans
+            if not scan.finished and now >= self._not_before.get(scan, 0.0)
+            for left in [self._left(backfill, scan)]
+            if _worth(backfill, scan, left)
+        ]
+        # While a chunk is being read nobody knows how far it will reach: a cut might fall into it, and the rows behind
+        # the cut would be read twice.
+        found = [each for each in worth if each[-1].splittable]
+        if not worth or found:
+            self._look_at = now + LOOK_SECONDS
+        if not found:
+            return False
+        # What was to be over by now, or was never estimated, tells nothing of how long it will be: it goes first.
+        _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
+        self._not_before[scan] = now + AGAIN_SECONDS
+        bounds = self._source.split(backfill.table.binding, scan.ahead, scan.range.until, parts, physical=scan.physical)
+        cut = backfill.ranges.split(scan, bounds) if bounds else []
+        left = self._left(backfill, scan)
+        share = None if left is None else left / (len(cut) + 1)
+        self._shares[scan] = None if share is None else scan.rows + share
+        for part in cut:
+            self._shares[part] = share
+        return bool(cut)
+
+    def _left(self, backfill: TableBackfill, scan: RangeScan) -> float | None:
+        """Rows that are left of a scan, None when nobody can say."""
+        if scan not in self._shares:
+            rows = backfill.table.estimated_rows
+            unfinished = sum(not each.finished for each in backfill.ranges.scans)
+            self._shares[scan] = (
+                None if rows is None else scan.rows + max(0, rows - backfill.ranges.rows) / max(1, unfinished)
+            )
+        share = self._shares[scan]
+        return None if share is None or share <= scan.rows else share - scan.rows
+
+
+def _worth(backfill: TableBackfill, scan: RangeScan, left: float | None) -> bool:
+    if left is None:
+        return scan.rows >= WORTH_CHUNKS * backfill.size.rows
+    return left >= WORTH_CHUNKS * backfill.size.rows

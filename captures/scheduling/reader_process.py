@@ -1,0 +1,257 @@
+"""Chunk readers in processes of their own, so that decoding has a core for itself and the log's thread another.
+
+A process is a fork (``captures.scheduling.fork_server``). It gets pickled requests from a pipe and puts answers into
+another, in turn; the parent holds the other ends, and the end of the requests, however it comes about, ends the
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pickle
+import queue
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NoReturn, Protocol
+
+from captures.contract.chunk import Chunk, ChunkRequest
+from captures.process.memory import bound_freed_memory
+from captures.scheduling.fork_server import ForkServer, serve
+from protocol.errors import ConnectorError, TidemarkError
+
+PIPE_BYTES = 1024 * 1024
+"""What a pipe of answers holds, where the system lets us say so: the parent's thread is to be woken rarely."""
+
+END_SECONDS = 5.0
+"""How long a process may take to end when it is told to."""
+
+
+class TableReader(Protocol):
+    """Reads chunks in a process of its own."""
+
+    def read(self, request: ChunkRequest, table: Any) -> Chunk:
+        """As ``ChunkReader.read``, told what it has to know of the table."""
+
+    def cancel(self) -> None:
+        """As ``ChunkReader.cancel``."""
+
+    def close(self) -> None: ...
+
+
+class ReaderProcess:
+    """A chunk reader whose work is done by another process. See ``captures.contract.chunk.ChunkReader``.
+
+    Args:
+        open_reader: Makes the reader, there. Pickled; passwords in it pass through a pipe, and nobody else sees them.
+        table: What the reader has to know of a binding's table now; pickled with every request.
+
+    Raises:
+        TidemarkError: What ``open_reader`` raises, or ``TM-CAP-005`` when the process ended.
+
+    Attributes:
+        pid: Of the process.
+    """
+
+    def __init__(self, open_reader: Callable[[], TableReader], table: Callable[[int], object]) -> None:
+        self._table = table
+        self._running = False
+        self._sending = threading.Lock()
+        self._own_server: ForkServer | None = None
+        if _fork_server is None or _fork_server.ended:
+            self._own_server = ForkServer.started([sys.executable, "-m", "captures.scheduling.reader_process"])
+            self._server = self._own_server
+        else:
+            self._server = _fork_server
+        requests, self._requests = _pipe()
+        self._answers, answers = _pipe()
+        try:
+            with requests, answers:
+                self.pid = self._server.fork(requests.fileno(), answers.fileno())
+            self._running = True
+            self._asked(open_reader)
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, request: ChunkRequest) -> Chunk:
+        """See ``captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
+        chunk: Chunk = self._asked((request, self._table(request.binding)))
+        chunk.request = request  # The engine knows its requests by identity.
+        return chunk
+
+    def cancel(self) -> None:
+        """See ``captures.contract.chunk.ChunkReader``."""
+        with contextlib.suppress(BrokenPipeError):  # Who has ended reads nothing.
+            self._send(None)
+
+    def close(self) -> None:
+        """Ends the process, whatever it does."""
+        with contextlib.suppress(BrokenPipeError):
+            self._requests.close()
+        if self._running:
+            if not self._ends_within(END_SECONDS):
+                os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ConnectorError):
+                self._wait()
+        self._answers.close()
+        if self._own_server is not None:
+            self._own_server.close()
+            self._own_server = None
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the process ends: until then it holds the other end of its answers, of which nobody wants more."""
+        deadline = time.monotonic() + seconds
+        while select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not os.read(self._answers.fileno(), PIPE_BYTES):
+                return True
+        return False
+
+    def _send(self, message: object) -> None:
+        data = pickle.dumps(message)
+        with self._sending:
+            self._requests.write(data)
+            self._requests.flush()
+
+    def _asked(self, message: object) -> Any:
+        try:
+            self._send(message)
+            answer = pickle.load(self._answers)
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+            raise self._ended() from None
+        if isinstance(answer, TidemarkError):
+            raise answer
+        return answer
+
+    def _ended(self) -> ConnectorError:
+        status = self._wait()
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return ConnectorError("TM-CAP-005", f"a reader process {how}")
+
+    def _wait(self) -> int:
+        self._running = False
+        return self._server.wait(self.pid)
+
+
+@contextlib.contextmanager
+def forked_readers() -> Iterator[None]:
+    """Inside it reader processes are forks of this one as it is on entry, when it has neither threads nor connections.
+
+    Outside, each begins with an interpreter of its own.
+    """
+    global _fork_server
+    _fork_server = ForkServer.forked(_work)
+    try:
+        yield
+    finally:
+        _fork_server.close()
+        _fork_server = None
+
+
+_fork_server: ForkServer | None = None
+
+
+def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+    reads, writes = os.pipe()
+    return os.fdopen(reads, "rb"), os.fdopen(writes, "wb")
+
+
+class _Worker:
+    """The other side, in the process.
+
+    Requests are read by a thread, so that a read under way can be canceled, and does not outlive the parent.
+    """
+
+    def __init__(self, requests: IO[bytes], answers: IO[bytes]) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._queue: queue.SimpleQueue[tuple[ChunkRequest, object]] = queue.SimpleQueue()
+        self._reader: TableReader | None = None
+
+    def run(self) -> NoReturn:
+        open_reader = self._next()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._answer(self._open, open_reader)
+        while True:
+            self._answer(self._read, *self._queue.get())
+
+    def _open(self, open_reader: Callable[[], TableReader]) -> None:
+        self._reader = open_reader()
+
+    def _read(self, request: ChunkRequest, table: object) -> Chunk:
+        assert self._reader is not None
+        return self._reader.read(request, table)
+
+    def _answer(self, call: Callable[..., object], *arguments: object) -> None:
+        try:
+            answer = call(*arguments)
+        except TidemarkError as error:
+            answer = error
+        except Exception as error:  # noqa: BLE001 - the process's outermost edge: the parent says it
+            what = f"unexpected {type(error).__name__} in a reader process at {place(error)}"
+            answer = ConnectorError("TM-CAP-002", what)
+        try:
+            pickle.dump(answer, self._answers, protocol=5)  # Large pieces go to the pipe as they are, uncopied.
+            self._answers.flush()
+        except BrokenPipeError:
+            os._exit(0)
+
+    def _listen(self) -> None:
+        while True:
+            message = self._next()
+            if message is None:
+                self._cancel()
+            else:
+                self._queue.put(message)
+
+    def _next(self) -> Any:
+        try:
+            return pickle.load(self._requests)
+        except (EOFError, pickle.UnpicklingError):  # The parent has ended, in the middle of a request perhaps.
+            try:
+                self._cancel()  # The server is not to work for someone who is gone.
+            finally:
+                os._exit(0)
+
+    def _cancel(self) -> None:
+        if self._reader is None:
+            return
+        # Where the network has fallen silent this takes minutes. Then the process ends instead, by SIGALRM: it must not
+        # outlive its parent, and to one that is there it is a reader that ended.
+        signal.setitimer(signal.ITIMER_REAL, END_SECONDS)
+        self._reader.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def place(error: BaseException) -> str:
+    """Where an unexpected error came from: file and line, without the values a message might hold."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def _work(requests: int, answers: int) -> NoReturn:
+    """The process."""
+    _widen(answers)
+    with os.fdopen(requests, "rb") as incoming, os.fdopen(answers, "wb") as outgoing:
+        _Worker(incoming, outgoing).run()
+
+
+def _widen(pipe: int) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # Beyond what the system allows: then it stays as it is.
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+if __name__ == "__main__":
+    bound_freed_memory()
+    serve(sys.stdin.fileno(), _work)

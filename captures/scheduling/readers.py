@@ -1,0 +1,133 @@
+"""Reads chunks beside the log. The log's thread hands out requests and takes what came of them.
+
+Each reader has a thread here, which waits for it; where decoding costs much, the reader is a process of its own
+(``captures.scheduling.reader_process``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
+from captures.process.wakeup import Wakeup
+
+IDLE_SECONDS = 10.0
+"""A reader that had nothing to read for so long is closed: a table that is done wants one now and then, for rows that
+are read again, and none for most of the time."""
+
+CLOSE_SECONDS = 7.0
+"""How long a closing pool waits for its threads: a server that does not answer must not keep the process from ending,
+for which the runtime gives it ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFailure:
+    """A chunk that could not be read. ``opening``: there was no reader to read it, because making one failed."""
+
+    request: ChunkRequest
+    error: Exception
+    opening: bool = False
+
+
+class ReaderPool:
+    """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed, or ``ahead``.
+
+    A reader that failed, or was idle for ``IDLE_SECONDS``, is closed: the next chunk gets a new connection.
+    """
+
+    def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
+        self._open_reader = open_reader
+        self._size = size
+        self._wakeup = wakeup
+        self._requests: queue.SimpleQueue[ChunkRequest | None] = queue.SimpleQueue()
+        self._results: deque[Chunk | ChunkFailure] = deque()
+        self._threads: list[threading.Thread] = []
+        self._reading: set[ChunkReader] = set()
+        self._in_flight = 0
+        self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        """How many more chunks can be read now."""
+        return self._size - self._in_flight
+
+    def submit(self, request: ChunkRequest) -> None:
+        """Hands a chunk to a reader. Only while some are ``free``."""
+        self._in_flight += 1
+        if len(self._threads) < self._in_flight:
+            self._start(ahead=False)
+        self._requests.put(request)
+
+    def ahead(self) -> None:
+        """Makes a first reader, which takes a while, before it is needed."""
+        if not self._threads:
+            self._start(ahead=True)
+
+    def take(self) -> list[Chunk | ChunkFailure]:
+        """What has come back since the last call."""
+        taken: list[Chunk | ChunkFailure] = []
+        while self._results:
+            taken.append(self._results.popleft())
+        self._in_flight -= len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Ends the readers and reads that are under way, and waits for them."""
+        for _ in self._threads:
+            self._requests.put(None)
+        with self._lock:
+            for reader in self._reading:
+                reader.cancel()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._threads.clear()
+
+    def _start(self, *, ahead: bool) -> None:
+        thread = threading.Thread(target=self._run, args=(ahead,), name=f"chunks-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, ahead: bool) -> None:
+        requests = self._requests
+        reader: ChunkReader | None = None
+        if ahead:
+            with contextlib.suppress(Exception):  # The first chunk tries again, and tells.
+                reader = self._open_reader()
+        while True:
+            try:
+                request = requests.get(timeout=None if reader is None else IDLE_SECONDS)
+            except queue.Empty:
+                assert reader is not None
+                reader.close()
+                reader = None
+                continue
+            if request is None:
+                break
+            try:
+                if reader is None:
+                    reader = self._open_reader()
+                self._results.append(self._read(reader, request))
+            except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
+                self._results.append(ChunkFailure(request, error, opening=reader is None))
+                if reader is not None:
+                    reader.close()
+                    reader = None
+            self._wakeup.set()
+        if reader is not None:
+            reader.close()
+
+    def _read(self, reader: ChunkReader, request: ChunkRequest) -> Chunk:
+        with self._lock:
+            self._reading.add(reader)
+        try:
+            return reader.read(request)
+        finally:
+            with self._lock:
+                self._reading.discard(reader)

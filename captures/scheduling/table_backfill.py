@@ -1,0 +1,289 @@
+"""One table's backfill in this session: its scans and chunks in flight, and what steers it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from backfill.chunk_size import ChunkSize
+from backfill.range_scan import RangeScan
+from backfill.ranges import Pages, TableRanges
+from backfill.rereads import REREADS_PER_CHUNK
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from captures.contract.source import BackfillOptions, OpenedTable
+from captures.engine.backoff import Backoff
+from captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
+from protocol.errors import TidemarkError
+from protocol.messages import JsonObject
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Flight:
+    """A chunk from the time that it is handed to a reader until it is emitted; ``chunk`` is there once it was read."""
+
+    scan: RangeScan
+    request: ChunkRequest
+    chunk: Chunk | None = None
+
+
+@dataclass(slots=True)
+class TableBackfill:
+    """One table's backfill.
+
+    Attributes:
+        table: As the source has it now.
+        ranges: Its scans.
+        size: Of its next chunks.
+        reread_size: Rows that its next chunk may read again by key. How large they are, the first ones show.
+        barrier: No chunk is started before the source has passed it.
+        base: The first barrier of a table without a key: what was written since comes from the log.
+        anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
+        begun: Its begin was announced, and its end was not.
+        paused: By command.
+        priority: Tables of higher priority are read first.
+        failed: Why it is left alone, until it is taken up again.
+        aside: Why nothing of it is captured, or will be unless it comes back; see ``captures.engine.set_aside``.
+        error: What its last chunk failed with.
+        not_before: No chunk is started before then, by the engine's clock.
+        served: Number of the last chunk, among those of all tables.
+        flights: Chunks in flight.
+        emitted: Rows that chunks of this session brought.
+        bytes: Of their documents.
+        bad: How many bad values there were since the table was read from the start, by the policy that was followed.
+    """
+
+    table: OpenedTable
+    ranges: TableRanges
+    size: ChunkSize
+    reread_size: ChunkSize = field(default_factory=lambda: ChunkSize(start=1, smallest=1, largest=REREADS_PER_CHUNK))
+    barrier: Barrier | None = None
+    base: Barrier | None = None
+    anew: bool = False
+    begun: bool = False
+    paused: bool = False
+    priority: int = 0
+    failed: TidemarkError | None = None
+    aside: Aside | None = None
+    error: TidemarkError | None = None
+    not_before: float = 0.0
+    served: int = 0
+    flights: list[Flight] = field(default_factory=list)
+    emitted: int = 0
+    bytes: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    backoff: Backoff = field(default_factory=lambda: Backoff(Random()))
+
+    @property
+    def done(self) -> bool:
+        return self.ranges.done
+
+    @property
+    def left_out(self) -> bool:
+        """Nothing of it is captured, the log neither."""
+        return self.aside is not None and self.aside.left_out
+
+    @property
+    def wanted(self) -> bool:
+        """Whether its chunks are to be started, now or later."""
+        return not self.done and not self.paused and self.failed is None and self.aside is None
+
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """The least comes next: by priority, then by readers it has, then by how long ago it was served."""
+        return -self.priority, len(self.flights), self.served
+
+    @property
+    def row_bytes(self) -> float:
+        """Of a document, on average; 0 before the first."""
+        return self.bytes / self.emitted if self.emitted else 0.0
+
+    @property
+    def state(self) -> str:
+        """As ``protocol.logs.TableProgress`` has it."""
+        if self.aside is not None and (self.aside.settled or self.left_out):
+            return "set_aside" if self.aside.settled else "waiting"
+        if self.done:
+            return "done"
+        if self.failed is not None:
+            return "failed"
+        if self.paused:
+            return "paused"
+        return "scanning" if self.flights else "waiting"
+
+    def startable(self, now: float) -> list[RangeScan]:
+        """The scans of which a chunk may be started, as far as the table is concerned."""
+        return self.ranges.idle() if self.wanted and now >= self.not_before else []
+
+    def flight(self, request: ChunkRequest) -> Flight | None:
+        """The chunk of this very request; None when it was put off, and what came of it is of no use."""
+        return next((flight for flight in self.flights if flight.request is request), None)
+
+    def put_off(self, flight: Flight, until: float) -> None:
+        """Forgets a chunk; it, or others in its place, are read again, not before ``until``."""
+        flight.scan.abandon()
+        self.flights.remove(flight)
+        self.not_before = max(self.not_before, until)
+
+    def put_off_all(self, until: float) -> None:
+        """Forgets all chunks in flight."""
+        for flight in list(self.flights):
+            self.put_off(flight, until)
+
+    def succeeded(self) -> None:
+        """A chunk was read."""
+        self.error = None
+        self.backoff.reset()
+
+    def take_up(self) -> None:
+        """Tries again what failed, without waiting."""
+        self.ranges.retry()
+        self.failed = None
+        self.not_before = 0.0
+        self.backoff.reset()
+
+    def begin(self, table: OpenedTable, barrier: Barrier | None, options: BackfillOptions) -> None:
+        """Starts from nothing, with another table perhaps: what was emitted before counts no more."""
+        self.put_off_all(0.0)
+        self.table = table
+        self.ranges = new_ranges(table)
+        self.size = new_size(options)
+        self.barrier = barrier
+        self.base = None if table.key else barrier
+        self.anew = False
+        self.bad.clear()
+        self.take_up()
+
+    def come_back(self, table: OpenedTable, kept: JsonObject | None) -> None:
+        """It can be captured again, and goes on where it stood with ``kept``; without, what it was counts no more."""
+        self.aside = None
+        self.table = table
+        self.take_up()
+        if kept is None:
+            self.anew = True
+        else:
+            self.restore(kept)
+
+    def restore(self, stored: JsonObject) -> None:
+        """Goes on from what ``to_state`` said of this table.
+
+        Raises:
+            ProtocolError: TM-BKF-001, the state of the scan is not one.
+        """
+        table = self.table
+        self.bad = Counter(stored.get("bad") or {})
+        self.barrier, self.base = stored.get("barrier"), stored.get("base")
+        scan = stored.get("scan") or {}
+        if table.scan == "none":
+            scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
+        self.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
+        if stored.get("failed"):
+            self.ranges.retry()
+
+    def to_state(self) -> JsonObject:
+        """Its part of the state, without nulls."""
+        if self.aside is not None and self.aside.left_out:
+            return {**self.aside.to_state(), **self._apart()}
+        state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
+        if self.barrier is not None:
+            state["barrier"] = self.barrier
+        if self.base is not None:
+            state["base"] = self.base
+        if self.table.scan == "none":
+            state["log_only"] = True
+        if self.bad:
+            state["bad"] = dict(self.bad)
+        if self.failed is not None:
+            state["failed"] = {"code": self.failed.code, "text": self.failed.message[:TEXT_LENGTH]}
+        return {**state, **self._apart()}
+
+    def _apart(self) -> JsonObject:
+        """What its rows and its log have no part in: commands, and what was announced."""
+        state: JsonObject = {}
+        if self.begun:
+            state["begun"] = True
+        if self.paused:
+            state["paused"] = True
+        if self.priority != self.table.priority:
+            state["priority"] = [self.priority, self.table.priority]
+        return state
+
+
+def opened(
+    table: OpenedTable,
+    stored: JsonObject | None,
+    options: BackfillOptions,
+    barrier: Callable[[], Barrier],
+    now: float,
+    *,
+    taken_out: bool = False,
+) -> TableBackfill:
+    """The backfill as an earlier session left it, or of a table that is captured from now on.
+
+    What had failed is tried again.
+
+    Args:
+        barrier: Asked for that of a new table.
+        now: By the engine's clock.
+        taken_out: It was captured once, and then not.
+
+    Raises:
+        ProtocolError: TM-BKF-001, the state of the scan is not one.
+        SourceError: The source cannot be asked for a barrier.
+    """
+    backfill = TableBackfill(table, new_ranges(table), new_size(options), priority=table.priority)
+    if stored is not None:
+        backfill.paused = bool(stored.get("paused"))
+        backfill.begun = bool(stored.get("begun"))
+        given, configured = stored.get("priority") or (table.priority, table.priority)
+        if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
+            backfill.priority = given
+    if (aside := opened_aside(table, stored, now)) is not None:
+        aside.passed |= table.captured_otherwise
+        backfill.aside = aside
+        return backfill
+    if stored is not None and not table.is_still(stored.get("identity")):
+        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+        backfill.anew = True
+        return backfill
+    if taken_out and table.scan != "none":
+        logger.warning("%s is captured again: it is emptied and read anew, since rows may be gone", table.name)
+        backfill.anew = True
+        return backfill
+    if stored is None or (stored.get("log_only") and table.scan != "none"):
+        if not backfill.done:
+            backfill.barrier = barrier()
+            backfill.base = None if table.key else backfill.barrier
+        # Rows without a key would be added to those that the log brought.
+        backfill.anew = stored is not None and not table.key
+        return backfill
+    backfill.restore(stored)
+    if table.captured_otherwise and table.scan != "none":
+        logger.info("%s is captured with other columns than before; all its rows are read again", table.name)
+        backfill.anew = not table.key
+        backfill.ranges.restart(pages_of(table))
+    return backfill
+
+
+def new_ranges(table: OpenedTable) -> TableRanges:
+    """The scan of a whole table, or what is done with its scan: rows may have to be read again by key all the same."""
+    if table.scan == "none":
+        return TableRanges.from_state(str(table.binding), {"scanned": True, "done": True})
+    return TableRanges(str(table.binding), pages=pages_of(table), keyless=_keyless(table))
+
+
+def new_size(options: BackfillOptions) -> ChunkSize:
+    return ChunkSize(options.chunk_seconds, fixed=options.chunk_rows)
+
+
+def _keyless(table: OpenedTable) -> bool:
+    return table.scan != "none" and not table.key
+
+
+def pages_of(table: OpenedTable) -> Pages | None:
+    """What a physical scan reads; None by key. Places are the reader's own: it knows their file and its end."""
+    return Pages("pages", None) if table.scan in ("physical", "snapshot") else None

@@ -1,0 +1,1 @@
+"""What all databases share about a server: configuration, prerequisites, shutdown."""

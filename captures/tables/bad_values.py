@@ -1,0 +1,313 @@
+"""Bad values: those that the announced schema, or the type of the change log's column, cannot hold.
+
+What is done with one is the policy ``on_bad_value`` of its table or column. The good path of the decoders knows nothing
+of it: they raise, and the rows in question are decoded again by what is here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import BeforeValidator
+
+from captures.contract.errors import UnfitValues
+from protocol.errors import SourceError
+from protocol.messages import MAX_LINE_BYTES, RUNTIME
+
+Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
+"""``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp
+that fits. ``null``: NULL. ``quarantine``: the event is marked, and the runtime keeps it apart."""
+
+
+def _spelt_out(value: object) -> object:
+    """In YAML and JSON the policy's name ``null`` is a null, unless it is quoted."""
+    if isinstance(value, dict):
+        return {name: _spelt_out(part) for name, part in value.items()}
+    return "null" if value is None else value
+
+
+_NULL_IS_A_NAME = BeforeValidator(_spelt_out)
+
+EndpointPolicy = Annotated[Policy, _NULL_IS_A_NAME]
+"""Of all tables."""
+
+ResourcePolicy = Annotated[Policy | dict[str, Policy] | None, _NULL_IS_A_NAME]
+"""Of one table, or of some of its columns; None, which only an absent entry gives, for the endpoint's."""
+
+ROW_LIMIT = MAX_LINE_BYTES - 64 * 1024
+"""Bytes of a row's documents; what stands around them in a line is less than the rest."""
+
+RAW_LIMIT = 1024 * 1024
+"""Bytes of a value that is kept as it is in the mark of an event; of a longer one the size is."""
+
+
+class BadValue(ValueError):
+    """A value that is right at the source and has no place in a document; the message says why, without the value.
+
+    Attributes:
+        nearest: Of a date or timestamp, the text of the nearest one that fits.
+        pattern: A regular expression of PostgreSQL's that the texts of such values match; empty where there is none.
+    """
+
+    def __init__(self, reason: str, *, nearest: str | None = None, pattern: str = "") -> None:
+        super().__init__(reason)
+        self.nearest = nearest
+        self.pattern = pattern
+
+
+class BadValues(UnfitValues):
+    """Values of a table that its policy does not let through: the table is set aside.
+
+    Args:
+        table: ``schema.table``.
+        columns: Why, by name of the column.
+        key: Of an example, as the log and chunks have it; None where none is known.
+        find: Statements that find such rows.
+    """
+
+    def __init__(
+        self, table: str, columns: Mapping[str, str], key: bytes | None = None, find: Sequence[str] = ()
+    ) -> None:
+        self.table = table
+        self.columns = dict(sorted(columns.items()))
+        self.key = key
+        self.find = tuple(dict.fromkeys(find))
+        listed = "; ".join(f"column {name}: {reason}" for name, reason in self.columns.items())
+        example = f" (for one, the row with key {_shown(key)})" if key else ""
+        super().__init__(CODE, f"{table}: {listed}{example}", remedy=self._remedy())
+
+    def _remedy(self) -> str:
+        choices = {name: _suggested(reason) for name, reason in self.columns.items()}
+        entry = ", ".join(f"{_yaml(name)}: {policy}" for name, policy in choices.items())
+        line = f"{{table: {_yaml(self.table)}, on_bad_value: {{{entry}}}}}"
+        found = f" These find such rows: {' '.join(self.find)}" if self.find else ""
+        return (
+            f"Add to the capture file's tables:  - {line}  (or choose clamp, null or quarantine, or leave a column "
+            "out by `exclude`). The table is then emptied and read again, since its log has moved on meanwhile." + found
+        )
+
+    def joined(self, other: BadValues) -> BadValues:
+        """Both, of one table."""
+        columns = {**other.columns, **self.columns}
+        key = self.key if self.key is not None else other.key
+        return BadValues(self.table, columns, key, [*self.find, *other.find])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (BadValues, (self.table, self.columns, self.key, self.find))
+
+
+CODE = "TM-CAP-020"
+"""Of ``BadValues``."""
+
+TOO_LARGE = f"a row comes to more than {MAX_LINE_BYTES >> 20} MB of JSON, most of it in this column"
+
+
+def _suggested(reason: str) -> Policy:
+    """A policy that lets such values through, and loses as little as can be."""
+    return "quarantine" if reason in (TOO_LARGE, UNDECODABLE) or reason.startswith(UNFIT) else "text"
+
+
+UNFIT = "a value is not written as type"
+"""Begins what is said of a value that is nothing that the type has."""
+
+UNDECODABLE = "a text is not in the character set of the column"
+
+
+def _yaml(name: str) -> str:
+    plain = name.replace("_", "").replace(".", "").isalnum() and not name[0].isdigit()
+    return name if plain else orjson.dumps(name).decode()
+
+
+def _shown(key: bytes) -> str:
+    return ", ".join(ascii(part.decode("utf-8", "replace"))[1:-1] for part in key.split(b"\0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policies of a table's columns.
+
+    Attributes:
+        default: Of columns that are not named.
+        columns: Of those that are.
+    """
+
+    default: Policy = "stop"
+    columns: Mapping[str, Policy] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, endpoint: Policy, resource: Policy | dict[str, Policy] | None) -> Policies:
+        """From the configurations of endpoint and table."""
+        if isinstance(resource, dict):
+            return cls(endpoint, resource)
+        return cls(resource or endpoint)
+
+    def column(self, name: str, *, in_key: bool) -> Policy:
+        """Of one column. A key says which row it is: it is not changed where that was not asked for by name."""
+        given = self.columns.get(name)
+        if given is not None:
+            return given
+        return "stop" if in_key and self.default in _CHANGING else self.default
+
+    def text(self, exclude: Iterable[str], hashed: Iterable[str]) -> str:
+        """Another one with other policies, or with other columns whose values documents do not have."""
+        named = [*self.columns.items(), *((name, "no value") for name in (*exclude, *hashed))]
+        return ", ".join([self.default, *(f"{name}: {policy}" for name, policy in sorted(named))])
+
+    @property
+    def used(self) -> set[Policy]:
+        """All that are given."""
+        return {self.default, *self.columns.values()}
+
+
+STOP = Policies()
+_CHANGING = ("clamp", "null")
+
+LEAVES_OUT = ("null", "quarantine")
+"""Policies that have NULL in the place of a value, whatever the column says."""
+
+BAD_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {"type": "string"},
+    "description": "The event is to be kept apart for these values, by column, as the source writes them.",
+}
+"""Of the member ``bad`` of ``_meta``."""
+
+
+def policy_failures(
+    code: str,
+    table: str,
+    policies: Policies,
+    columns: Collection[str],
+    key: Iterable[str],
+    temporal: Collection[str],
+) -> Iterator[SourceError]:
+    """What is wrong with the policies of a table.
+
+    Args:
+        code: Of the errors.
+        table: ``schema.table``.
+        columns: Names of all that the table has.
+        key: Names of the key's.
+        temporal: Names of those that can be clamped.
+    """
+    if unknown := sorted(set(policies.columns) - set(columns)):
+        yield SourceError(code, f"{table}: on_bad_value names columns that are not there: {', '.join(unknown)}")
+    in_key = set(key)
+    if changed := sorted(name for name, policy in policies.columns.items() if policy in _CHANGING and name in in_key):
+        yield SourceError(
+            code,
+            f"{table}: on_bad_value of the key column {', '.join(changed)} cannot be clamp or null",
+            remedy="Rows are found by their key: two that differ in a bad value only would become one. Use text, or "
+            "quarantine.",
+        )
+    unclamped = (name for name, policy in policies.columns.items() if policy == "clamp")
+    if unfit := sorted(name for name in unclamped if name in columns and name not in temporal and name not in in_key):
+        yield SourceError(
+            code,
+            f"{table}: on_bad_value: clamp is for dates and timestamps, which {', '.join(unfit)} is not",
+            remedy="Use text, null or quarantine.",
+        )
+
+
+def quarantine_failures(
+    code: str, endpoint: Policy, resources: Iterable[tuple[str, ResourcePolicy]]
+) -> list[SourceError]:
+    """Why marked events must not leave: a runtime that is not ours would take them for others.
+
+    Args:
+        code: Of the error.
+        resources: Of each table, ``schema.table`` and its policy.
+    """
+    asking = sorted(name for name, policy in resources if "quarantine" in Policies.of(endpoint, policy).used)
+    if not asking or os.environ.get(RUNTIME):
+        return []
+    return [
+        SourceError(
+            code,
+            f"on_bad_value: quarantine needs a runtime that keeps marked events apart, as `tidemark capture` does; "
+            f"it is asked for by {', '.join(asking)}",
+            remedy="Use stop, text, clamp or null.",
+        )
+    ]
+
+
+BadCounts = Counter[str]
+"""How many bad values there were, by the policy that was followed."""
+
+
+@dataclass(slots=True)
+class Repairs:
+    """What becomes of the bad values of some rows.
+
+    Attributes:
+        table: ``schema.table``.
+        counts: Of the values that were let through.
+        marks: Of the present row: its bad values by column, for ``_meta.bad``.
+        stopped: Why the table is set aside, by column.
+        find: Statements that find such rows.
+    """
+
+    table: str
+    counts: BadCounts = field(default_factory=Counter)
+    marks: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    find: list[str] = field(default_factory=list)
+
+    def settle(
+        self, name: str, policy: Policy, error: BaseException, raw: str, *, unfit: str, marked: bool = True
+    ) -> str | None:
+        """What stands for a value: the text of another one, or None for NULL.
+
+        Args:
+            name: Of the column, as a byte text.
+            policy: Of the column.
+            error: Why it is bad.
+            raw: The value, as a byte text.
+            unfit: What to say of an error that is no ``BadValue``.
+            marked: The event is kept apart for it; False in the old image of a row, on which nothing depends.
+        """
+        nearest = error.nearest if isinstance(error, BadValue) else None
+        if policy == "quarantine":
+            if marked:
+                self.marks[name] = raw if len(raw) <= RAW_LIMIT else f"{len(raw)} bytes"
+            return None
+        if policy == "null":
+            self.counts["null"] += 1
+            return None
+        if policy == "clamp" and nearest is not None:
+            self.counts["clamp"] += 1
+            return nearest
+        self.stopped.setdefault(name, str(error) if isinstance(error, BadValue) else unfit)
+        return None
+
+    def check(self, key: bytes | None = None) -> None:
+        """Raises BadValues where a policy does not let them through."""
+        if self.stopped:
+            columns = {_name(name): reason for name, reason in self.stopped.items()}
+            error = BadValues(self.table, columns, key, self.find)
+            self.forget()
+            raise error from None
+
+    def forget(self) -> None:
+        """What is known of rows whose events do not leave counts no more."""
+        self.stopped.clear()
+        self.marks.clear()
+        self.find.clear()
+
+    def mark(self) -> str:
+        """The member ``bad`` of the present row's ``_meta``, a byte text with a comma in front, or nothing."""
+        if not self.marks:
+            return ""
+        self.counts["quarantine"] += 1
+        texts = {_name(name): _name(raw) for name, raw in self.marks.items()}
+        self.marks.clear()
+        return f',"bad":{orjson.dumps(texts).decode("latin-1")}'
+
+
+def _name(byte_text: str) -> str:
+    return byte_text.encode("latin-1").decode("utf-8", "backslashreplace")

@@ -1,0 +1,154 @@
+"""Commits that wait for a synchronous standby are in the log, and no SELECT sees them: old rows must not win over them.
+
+The same race, with everything up to Spark around it, is in ``tests/end_to_end/test_synchronous_standby.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from captures.postgres.log.lsn import parse_lsn
+from tests.captures.engine.test_commands import handled
+from tests.captures.session import Session, apply, session
+from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import (
+    Connection,
+    Database,
+    Postgres,
+    Source,
+    fresh_database,
+    not_startable,
+    running,
+    startable,
+)
+
+ROWS = 1000
+READ = 300
+"""Rows that are read before the commits."""
+
+
+def _servers() -> list[Source | None]:
+    found: list[Source | None] = [*startable()]
+    return [found[0], found[-1]][: len(found)] if found else [None]
+
+
+@pytest.fixture(params=_servers(), ids=lambda source: f"pg{source.version}" if source else "none")
+def own_server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    """A server whose settings a test may change."""
+    if request.param is None:
+        pytest.skip(not_startable())
+    with running(request.param) as server:
+        yield server
+
+
+def _transactions() -> list[list[str]]:
+    """Each kind of change in the part that was read, at the place of the scan, and in the part to come."""
+    made = []
+    for key in (100, READ - 5, READ + 40, 700, 950):
+        made += [
+            [f"UPDATE users SET name = 'updated' WHERE id = {key}"],  # Its large value is not in the log.
+            [f"UPDATE users SET name = 'whole', bio = 'small' WHERE id = {key + 1}"],
+            [f"DELETE FROM users WHERE id = {key + 2}"],
+            [f"UPDATE users SET id = {key + 3 + ROWS} WHERE id = {key + 3}"],  # Nor is it here.
+            [f"UPDATE users SET id = -id, bio = NULL WHERE id = {key + 4}"],
+            [f"DELETE FROM users WHERE id = {key + 5}", f"INSERT INTO users VALUES ({key + 5}, 'again', 'small')"],
+            [
+                f"UPDATE users SET id = -{key} WHERE id = {key + 6}",
+                f"UPDATE users SET id = {key + 6} WHERE id = {key + 7}",  # A key that another row has left.
+            ],
+        ]
+    return made
+
+
+def _commit(database: Database, statements: list[str]) -> None:
+    with database.connect(autocommit=False) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def _logged(capture: Session) -> set[int]:
+    """The transactions that documents are of."""
+    sources = (document["_meta"]["source"] for _, document in capture.documents)
+    return {source["txid"] for source in sources if "txid" in source}
+
+
+def _set(admin: Connection, name: str, value: str | None) -> None:
+    admin.execute(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
+    admin.execute("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def admin_setting(admin: Connection, name: str, value: str) -> Iterator[None]:
+    """Inside, the server has this setting, unless it is reset."""
+    _set(admin, name, value)
+    try:
+        yield
+    finally:
+        _set(admin, name, None)
+
+
+def test_old_rows_do_not_win(own_server: Postgres) -> None:
+    transactions = _transactions()
+    with fresh_database(own_server, "waiting") as database, database.connect() as admin:
+        prepare(
+            database,
+            "CREATE TABLE users (id int PRIMARY KEY, name text, bio text)",
+            "ALTER TABLE users ALTER bio SET STORAGE EXTERNAL",
+            f"INSERT INTO users SELECT i, 'old', repeat(i::text || ' ', 1000) FROM generate_series(1, {ROWS}) i",
+        )
+        config = endpoint(database, backfill={"chunk_rows": 50})
+        apply(config, BOUND)
+        with session(config, BOUND) as first:
+            first.until(lambda c: len(c.documents) >= READ)
+        with (
+            ThreadPoolExecutor(len(transactions)) as threads,
+            admin_setting(admin, "synchronous_standby_names", "ghost"),
+        ):
+            hanging = [threads.submit(_commit, database, statements) for statements in transactions]
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            wait_until(lambda: admin.execute(waiting).fetchone() == (len(transactions),), 30, "all commits wait")
+            with session(config, BOUND, first.state) as capture:
+                capture.documents[:0] = first.documents
+                capture.until(lambda c: len(_logged(c)) == len(transactions))
+                # The scan goes on, with what it may emit: the last row is not one of those that were changed.
+                capture.until(lambda c: any(doc.get("id") == ROWS for _, doc in c.documents))
+                assert admin.execute(waiting).fetchone() == (len(transactions),)
+                assert not capture.done(), "rows without their large value are left to be read again"
+                _set(admin, "synchronous_standby_names", None)
+                for future in hanging:
+                    future.result(timeout=30)
+                end = end_of_log(database)
+                capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
+                assert capture.rows() == table_rows(database, "SELECT id, name, bio FROM users")
+                locations = [doc["_meta"]["source"]["loc"] for _, doc in capture.documents]
+                assert locations == sorted(locations)
+
+
+def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres) -> None:
+    """What the last one emitted unseen, it knows from the state, and not which rows that was: it waits."""
+    with fresh_database(own_server, "begun") as database, database.connect() as admin:
+        prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text)", FILL)
+        config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "1000 rows"})
+        with session(config, BOUND) as first, ThreadPoolExecutor(1) as threads:
+            first.until(lambda c: len(c.documents) >= READ)
+            with admin_setting(admin, "synchronous_standby_names", "ghost"):
+                hanging = threads.submit(_commit, database, [f"UPDATE users SET name = 'new' WHERE id = {ROWS}"])
+                first.until(lambda c: _logged(c))
+                first.until(lambda c: c.state.get("hidden"))
+                assert not first.done()
+                first.close()
+                with session(endpoint(database), BOUND, first.state) as second:
+                    second.documents[:0] = first.documents
+                    for sequence in range(1, 7):  # It had time to read the whole table.
+                        second.send({"control": {"sequence": sequence, "action": "resume", "tables": ["public.users"]}})
+                        second.until(handled(sequence))
+                    assert not second.done()
+                    _set(admin, "synchronous_standby_names", None)
+                    hanging.result(timeout=30)
+                    second.until(Session.done)
+                    assert second.rows() == table_rows(database)

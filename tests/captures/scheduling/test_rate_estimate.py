@@ -1,0 +1,72 @@
+"""Rates that are smoothed, and waits that grow."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.engine.backoff import LONGEST_SECONDS, Backoff
+from captures.scheduling.rate_estimate import Speed
+
+
+@given(st.lists(st.floats(0.1, 60), min_size=1, max_size=50), st.integers(1, 100_000))
+def test_a_steady_count_has_its_speed_from_the_first_sample_on(steps: list[float], speed: int) -> None:
+    measured = Speed()
+    now = 0.0
+    measured.note(now, 0)
+    for step in steps:
+        now += step
+        measured.note(now, round(now * speed))
+        assert measured.per_second == pytest.approx(speed, rel=1e-2, abs=6)
+
+
+def test_a_new_speed_takes_over_gradually() -> None:
+    measured = Speed()
+    for second in range(61):
+        measured.note(second, second * 100)
+    for second in range(61, 91):
+        measured.note(second, 6000)
+    assert 20 < measured.per_second < 60
+    for second in range(91, 400):
+        measured.note(second, 6000)
+    assert measured.per_second < 1
+
+
+def test_nothing_is_foretold_of_what_nobody_knows() -> None:
+    measured = Speed()
+    assert measured.seconds_for(10) is None
+    measured.note(0, 0)
+    measured.note(1, 100)
+    assert measured.seconds_for(100) is None, "one second is too little to tell from"
+    measured.note(4, 400)
+    assert measured.seconds_for(100) == pytest.approx(1)
+    assert measured.seconds_for(0) == 0
+    still = Speed()
+    still.note(0, 7)
+    still.note(100, 7)
+    assert still.seconds_for(1) is None
+
+
+def test_a_count_that_falls_begins_anew() -> None:
+    measured = Speed()
+    measured.note(0, 0)
+    measured.note(10, 10_000)
+    measured.note(11, 0)
+    assert measured.per_second == 0
+    measured.note(21, 100)
+    assert measured.per_second == pytest.approx(10)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_waits_grow_with_jitter_up_to_the_longest(seed: int, failures: int) -> None:
+    backoff = Backoff(Random(seed))
+    waits = [backoff.failed() for _ in range(failures)]
+    for number, wait in enumerate(waits):
+        full = min(0.5 * 2**number, LONGEST_SECONDS)
+        assert full / 2 <= wait <= full
+    assert backoff.failures == failures
+    backoff.reset()
+    assert backoff.failed() <= 0.5

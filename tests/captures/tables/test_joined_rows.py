@@ -1,0 +1,67 @@
+"""Byte strings packed into pieces are the same sequence."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from captures.contract.chunk import Rows
+from captures.tables import joined_rows as packing
+from captures.tables.joined_rows import Packed, packed
+
+STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
+
+
+def made(batches: list[list[bytes]]) -> Packed:
+    strings = Packed(b"\x00")
+    for batch in batches:
+        strings.add(batch)
+    return strings
+
+
+@given(st.lists(STRINGS, max_size=5))
+def test_it_is_the_sequence_that_was_packed(batches: list[list[bytes]]) -> None:
+    strings = made(batches)
+    flat = [string for batch in batches for string in batch]
+    assert list(strings) == flat and len(strings) == len(flat)
+    assert [strings[i] for i in range(-len(flat), len(flat))] == flat + flat
+    assert strings[1:4] == flat[1:4] and strings[::-2] == flat[::-2]
+    assert strings.size == sum(len(b"-".join(batch)) for batch in batches)
+    assert list(pickle.loads(pickle.dumps(strings))) == flat
+    with pytest.raises(IndexError):
+        strings[len(flat)]
+
+
+@given(st.lists(STRINGS, max_size=5), st.binary(max_size=3))
+def test_heads_stand_before_every_string(batches: list[list[bytes]], head: bytes) -> None:
+    flat = [string for batch in batches for string in batch]
+    assert b"".join(made(batches).spliced(head)) == b"".join(head + string for string in flat)
+
+
+def test_a_mark_in_a_string_is_refused() -> None:
+    with pytest.raises(ValueError, match="mark"):
+        made([[b"a", b"b\x00c"]])
+
+
+def test_pieces_are_of_about_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "PIECE_BYTES", 10)
+    pieces = list(packed(b"\x00", [b"x" * 4] * 7).spliced(b"-"))
+    assert pieces == [b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx"]
+
+
+def test_a_large_string_is_not_copied() -> None:
+    large = b"x" * 10_000
+    assert next(piece for piece in made([[large]]).spliced(b"head") if piece != b"head") is large
+
+
+@given(STRINGS, st.data())
+def test_only_wanted_rows_are_written(tails: list[bytes], data: st.DataObject) -> None:
+    rows = Rows.of([b"key"] * len(tails), tails)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(tails)), max_size=6)))
+    keep = [slice(low, high) for low, high in zip(cuts[::2], cuts[1::2], strict=False)]
+    kept = [tail for part in keep for tail in tails[part]]
+    assert b"".join(rows.lines(b"head", keep)) == b"".join(b"head" + tail for tail in kept)
+    assert b"".join(rows.lines(b"head")) == b"".join(b"head" + tail for tail in tails)
