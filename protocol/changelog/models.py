@@ -156,9 +156,9 @@ class Segment(Model):
             stated: there is no key, a null in it, a value that no ``KeyValue`` states, or no row.
         key_max: The largest values likewise. It is None when ``key_min`` is.
         runs: The backfilled rows in the order of their offsets, cut wherever a key is not greater than the one before,
-            and after ``LONGEST_RUN`` rows. Each of them belongs to the run whose offsets enclose its own. Empty when
-            there are no backfilled rows; None when that is not stated: there would be more than ``MOST_RUNS``, or a key
-            of theirs cannot be stated.
+            after ``LONGEST_RUN`` rows, and where keys jump from one range to another. Each of them belongs to the run
+            whose offsets enclose its own. Empty when there are no backfilled rows; None when that is not stated: there
+            would be more than ``MOST_RUNS``, or a key of theirs cannot be stated.
     """
 
     collection: str

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from protocol.changelog.models import LONGEST_RUN, MOST_RUNS, Run
+from runtime.changelog.key_jumps import key_jumps
 from runtime.changelog.stated_keys import stated_rows
 
 
@@ -31,13 +32,17 @@ class KeyRuns:
         self._newest: pa.Table | None = None
         self._given_up = False
 
-    def add(self, rows: pa.Table) -> None:
-        """Takes the next backfilled rows: the columns of the key and ``_offset``, in the order of the latter."""
+    def add(self, rows: pa.Table) -> list[int]:
+        """Takes the next backfilled rows: the columns of the key and ``_offset``, in the order of the latter.
+
+        Returns:
+            Which of these rows, counted from 0, have a key that is not greater than the one before, or much greater.
+        """
         if self._given_up or not rows.num_rows:
-            return
+            return []
         if not self._key or any(rows.column(name).null_count for name in self._key):
             self._give_up()
-            return
+            return []
         # Behind the newest row, the first of these is like any other: it goes on with a run or begins one.
         joined = rows if self._newest is None else pa.concat_tables([self._newest, rows])
         begun = self._rows - (joined.num_rows - rows.num_rows)
@@ -47,18 +52,22 @@ class KeyRuns:
         breaks = self._breaks(joined)
         if len(self._starts) + len(breaks) > MOST_RUNS:
             self._give_up()
-            return
+            return []
+        if len(self._starts) + len(breaks) < MOST_RUNS // 2:
+            breaks = sorted([*breaks, *self._jumps(joined, breaks)])
         starts = self._new_starts(breaks, begun, self._rows + rows.num_rows)
         if starts:
             if len(self._starts) + len(starts) > MOST_RUNS:
                 self._give_up()
-                return
+                return []
             self._starts += starts
             self._firsts.append(joined.take([start - begun for start in starts]))
             self._lasts.append(joined.take([start - begun - 1 for start in starts]))
         # Taken from its slice: the slice alone would keep the whole row group in memory.
         self._newest = rows.slice(rows.num_rows - 1).take([0])
+        behind = joined.num_rows - rows.num_rows
         self._rows += rows.num_rows
+        return [place + 1 - behind for place in breaks]
 
     def finish(self) -> list[Run] | None:
         """The runs of all rows; None where ``Segment.runs`` is."""
@@ -80,23 +89,31 @@ class KeyRuns:
             )
         ]
 
-    def _new_starts(self, breaks: pa.Array[Any], begun: int, end: int) -> list[int]:
-        """Where runs begin among new rows: behind a break, and where one has as many rows as it may have."""
+    def _new_starts(self, breaks: list[int], begun: int, end: int) -> list[int]:
+        """Where runs begin among new rows: behind a break or a jump, and where one has as many rows as it may have."""
         starts: list[int] = []
         start = self._starts[-1]
-        natural: list[Any] = breaks.to_pylist()
-        for after in [*(begun + place + 1 for place in natural), end]:
+        for after in [*(begun + place + 1 for place in breaks), end]:
             starts += range(start + LONGEST_RUN, after, LONGEST_RUN)
             if after < end:
                 starts.append(after)
                 start = after
         return starts
 
-    def _breaks(self, rows: pa.Table) -> pa.Array[Any]:
+    def _breaks(self, rows: pa.Table) -> list[int]:
         """Indices of the rows whose successor's key is not greater."""
         ascending = _ascending([rows.column(name) for name in self._key])
-        breaks: pa.Array[Any] = pc.indices_nonzero(pc.invert(ascending))
+        breaks: list[Any] = pc.indices_nonzero(pc.invert(ascending)).to_pylist()
         return breaks
+
+    def _jumps(self, rows: pa.Table, breaks: list[int]) -> list[int]:
+        """Indices of the rows whose successor's key is much greater; at most as many as leave room for other runs."""
+        jumps: list[int] = []
+        columns = [rows.column(name) for name in self._key]
+        for start, end in pairwise([0, *(place + 1 for place in breaks), rows.num_rows]):
+            found = key_jumps([column.slice(start, end - start) for column in columns])
+            jumps += (start + place - 1 for place in found)
+        return jumps[: MOST_RUNS // 2 - len(self._starts) - len(breaks)]
 
     def _give_up(self) -> None:
         self._given_up = True

@@ -21,6 +21,9 @@ from runtime.changelog.stated_keys import KeyBox, stated_key
 _DICTIONARY_BYTES = 64 * 1024
 """A dictionary beyond this is given up: it pays for columns of few values and costs time and space for all others."""
 
+_GROUP_ROWS = 8192
+"""Smaller row groups cost more than they save: each has its own pages and statistics for every column."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,16 +36,26 @@ class SegmentWriter:
         table: Whose rows these are, and what their key is.
         fingerprint: Of ``table``.
         schema: Their columns.
+        group_rows: Rows at least of a row group that ends where keys break off.
 
     Raises:
         ChangeLogError: ``TM-LOG-008`` from every method.
     """
 
-    def __init__(self, root: Path, path: str, table: TableSchema, fingerprint: str, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        root: Path,
+        path: str,
+        table: TableSchema,
+        fingerprint: str,
+        schema: pa.Schema,
+        group_rows: int = _GROUP_ROWS,
+    ) -> None:
         self.path = path
         self.collection = table.collection
         self.fingerprint = fingerprint
         self._file = root / path
+        self._group_rows = group_rows
         # Dictionaries for all but the offsets, which have one value a row and small steps.
         dictionaries: Any = [name for name in _leaves(schema) if name != "_offset"]
         self._rows = 0
@@ -54,6 +67,7 @@ class SegmentWriter:
         self._key = stated_key(table)
         self._box = KeyBox(self._key)
         self._runs = KeyRuns(self._key)
+        self._held: pa.Table | None = None
         storage.make_folder(self._file.parent)
         storage.create(self._file)
         with storage.writing(self._file):
@@ -69,7 +83,11 @@ class SegmentWriter:
             )
 
     def write(self, table: pa.Table) -> None:
-        """Appends a row group. Rows come in the order of ``_offset``."""
+        """Appends rows, in the order of ``_offset``: a row group of them, or several.
+
+        Ranges of a backfill that are read side by side come in turn, and whoever reads the segment takes them apart
+        again. So a row group ends where keys break off: else each range would decode much of its neighbours.
+        """
         offsets = table.column("_offset")
         if not self._rows:
             self._first_offset = offsets[0].as_py()
@@ -80,22 +98,45 @@ class SegmentWriter:
         if bounds["min"].is_valid:
             times = [*self._commit_times, bounds["min"].value, bounds["max"].value]
             self._commit_times = [min(times), max(times)]
-        self._note_truncation_and_keys(table)
-        with storage.writing(self._file):
-            self._parquet.write_table(table, row_group_size=table.num_rows)
+        breaks = self._note_truncation_and_keys(table)
+        if self._held is not None:
+            breaks = [place + self._held.num_rows for place in breaks]
+            table = pa.concat_tables([self._held, table])
+            self._held = None
+        start = 0
+        for end in breaks:
+            if end - start >= self._group_rows:
+                self._write_group(table.slice(start, end - start))
+                start = end
+        rest = table.slice(start)
+        if start and rest.num_rows < self._group_rows:
+            # Taken from its slice: the slice alone would keep the whole block in memory.
+            self._held = rest.take(pa.array(range(rest.num_rows)))
+        else:
+            self._write_group(rest)
 
-    def _note_truncation_and_keys(self, table: pa.Table) -> None:
+    def _write_group(self, rows: pa.Table) -> None:
+        with storage.writing(self._file):
+            self._parquet.write_table(rows, row_group_size=rows.num_rows)
+
+    def _note_truncation_and_keys(self, table: pa.Table) -> list[int]:
+        """Returns which of the rows, counted from 0, begin runs of backfilled rows."""
+        breaks: list[int] = []
         snapshot = table.column("_snapshot")
         snapshot_rows: int = pc.sum(snapshot).as_py()
         self._snapshot_rows += snapshot_rows
         rows = table.select([*self._key, "_offset"])
-        if snapshot_rows:
-            self._runs.add(rows if snapshot_rows == table.num_rows else rows.filter(snapshot))
+        if snapshot_rows == table.num_rows:
+            breaks = self._runs.add(rows)
+        elif snapshot_rows:
+            places = pc.indices_nonzero(snapshot)
+            breaks = [places[place].as_py() for place in self._runs.add(rows.filter(snapshot))]
         truncations: Any = pc.equal(table.column("_op"), pa.scalar("t"))
         if pc.any(truncations).as_py():
             self._truncated_at = rows.column("_offset").filter(truncations)[-1].as_py()
             rows = rows.filter(pc.invert(truncations))
         self._box.add(rows)
+        return breaks
 
     @property
     def empty(self) -> bool:
@@ -104,6 +145,8 @@ class SegmentWriter:
 
     def finish(self) -> Segment:
         """Closes the file; it is not synced yet."""
+        if self._held is not None:
+            self._write_group(self._held)
         with storage.writing(self._file):
             self._parquet.close()
             self._sink.close()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -87,10 +91,10 @@ def cases(draw: st.DrawFn) -> Case:
     return case(types, keys, draw(st.integers(1, len(keys))), marks)
 
 
-def written(root: Path, made: Case) -> tuple[Segment, list[pa.Table]]:
+def written(root: Path, made: Case, least: int) -> tuple[Segment, list[pa.Table]]:
     """The segment that the writer makes of it, and the tables it was given."""
     schema = decoder(made.schema, frozenset()).arrow_schema
-    writer = SegmentWriter(root, "data/t/1-1-0.parquet", made.schema, made.schema.fingerprint, schema)
+    writer = SegmentWriter(root, "data/t/1-1-0.parquet", made.schema, made.schema.fingerprint, schema, least)
     tables = []
     for group in made.groups:
         # In pieces, as decoded documents come.
@@ -100,9 +104,10 @@ def written(root: Path, made: Case) -> tuple[Segment, list[pa.Table]]:
     return writer.finish(), tables
 
 
-def check(made: Case) -> Segment:
+def check(made: Case, least: int = 3) -> Segment:
     with tempfile.TemporaryDirectory() as folder:
-        segment, tables = written(Path(folder), made)
+        segment, tables = written(Path(folder), made, least)
+        assert pq.read_table(Path(folder, segment.path)).equals(pa.concat_tables(tables))
     told = {name: getattr(segment, name) for name in ("truncated_at", "key_min", "key_max", "runs")}
     assert told == segment_facts(made.schema, made.rows)
     assert segment.uncompressed == sum(table.nbytes for table in tables)
@@ -111,12 +116,58 @@ def check(made: Case) -> Segment:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases())
-@example(case(["bigint", "string"], [(1, "b"), (1, "c"), (2, "a"), (2, "a")], 1))
-@example(case(["string"], [("é" * 128 + "x",)], 1))
-@example(case(["string"], [("a",), ("é" * 128 + "x",), ("z",)], 3))
-def test_a_segment_says_what_its_rows_are(made: Case) -> None:
-    check(made)
+@given(cases(), st.integers(1, 9))
+@example(case(["bigint", "string"], [(1, "b"), (1, "c"), (2, "a"), (2, "a")], 1), 2)
+@example(case(["string"], [("é" * 128 + "x",)], 1), 1)
+@example(case(["string"], [("a",), ("é" * 128 + "x",), ("z",)], 3), 1)
+def test_a_segment_says_what_its_rows_are(made: Case, least: int) -> None:
+    check(made, least)
+
+
+KEYS: dict[str, Callable[[int], tuple[Any, ...]]] = {
+    "bigint": lambda number: (number,),
+    "decimal(38,0)": lambda number: (Decimal(number),),
+    "date": lambda number: (date(1970, 1, 1) + timedelta(number),),
+    "timestamp": lambda number: (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=number),),
+    "string": lambda number: (f"order {number * 7919:08x}-{number}",),
+    "binary": lambda number: (b"\0\xff" + (number * 7919).to_bytes(4, "big"),),
+    "boolean bigint": lambda number: (True, number),
+}
+
+
+@pytest.mark.parametrize("types", KEYS)
+@pytest.mark.parametrize("marks", ["s", "ssssssc"])
+def test_ranges_that_come_in_turn_have_runs_and_row_groups_of_their_own(tmp_path: Path, types: str, marks: str) -> None:
+    # Rows of one range and of the next one ascend, but for the turn from the last range to the first.
+    numbers = [range_ * 40_000 + chunk * 1500 + row for chunk in range(3) for range_ in range(4) for row in range(1500)]
+    made = case(types.split(), [KEYS[types](number) for number in numbers], 2000, marks)
+    segment, _ = written(tmp_path, made, least=200)
+    range_of = {row["_offset"]: number // 40_000 for row, number in zip(made.rows, numbers, strict=True)}
+    with pq.ParquetFile(tmp_path / segment.path) as file:
+        for index in range(file.num_row_groups):
+            rows = file.read_row_group(index, columns=["_offset", "_snapshot"]).to_pylist()
+            assert len({range_of[row["_offset"]] for row in rows if row["_snapshot"]}) == 1
+    assert segment.runs is not None
+    assert len(segment.runs) == 12
+    for run in segment.runs:
+        assert range_of[run.first_offset] == range_of[run.last_offset]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("bigint", lambda number: number),
+        ("string", lambda number: f"{number:015x}"),
+        ("string", lambda number: f"order {number:019}"),
+        ("string", lambda number: str(UUID(int=number << 68))),
+        ("binary", lambda number: number.to_bytes(8, "big")),
+    ],
+)
+def test_keys_without_gaps_have_no_jumps(tmp_path: Path, type_: str, value: Callable[[int], Any]) -> None:
+    keys = sorted(Random(3).sample(range(2**60), 40_000))
+    segment, _ = written(tmp_path, case([type_], [(value(key),) for key in keys], 10_000), least=200)
+    assert segment.runs is not None
+    assert [run.rows for run in segment.runs] == [16_384, 16_384, 7_232]
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
