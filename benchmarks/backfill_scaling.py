@@ -28,7 +28,7 @@ import psycopg
 from benchmarks.postgres_server import ROWS, TABLE, capture, config, connect, server
 from benchmarks.processor_time import Spent, spent
 from benchmarks.slow_network import slow_network
-from runtime.demo.postgres_server import PostgresServer
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 CAPTURED = re.compile(rb'{"captured":{"binding":(\d+),"doc":{"_meta":{.*?}},"id":(\d+),')
 

@@ -26,7 +26,7 @@ from benchmarks.postgres_server import (
     connect,
     server,
 )
-from runtime.demo.postgres_server import PostgresServer
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 
 def main() -> None:

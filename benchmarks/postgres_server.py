@@ -16,7 +16,7 @@ from typing import IO, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from runtime.demo.postgres_server import PostgresServer, embedded_installations
+from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations
 
 TABLE = """
 CREATE TABLE bench (

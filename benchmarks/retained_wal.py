@@ -18,7 +18,7 @@ import psycopg
 
 from benchmarks.driven import Driven, backfilled
 from benchmarks.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
-from runtime.demo.postgres_server import PostgresServer
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 RETAINED = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = 'bench'

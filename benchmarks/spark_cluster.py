@@ -29,9 +29,9 @@ from typing import Any
 from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks.postgres_server import ROWS, TABLE, config, connect, server
-from runtime.demo.postgres_server import PostgresServer
-from runtime.demo.processes import TIDEMARK, descendants
 from tests.servers.spark_cluster import SparkCluster
+from tidemark_demo.processes import TIDEMARK, descendants
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 ROWS_A_STATEMENT = 1_000_000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ConnectorError
-from runtime.demo.processes import Command, descendants
+from tidemark_demo.processes import Command, descendants
 
 
 def test_a_failed_command_is_an_error_that_names_its_log(tmp_path: Path) -> None:

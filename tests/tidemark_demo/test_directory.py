@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import UsageError
-from runtime.demo import run
-from runtime.demo.directory import MARKER, DemoDirectory
+from tidemark_demo import run
+from tidemark_demo.directory import MARKER, DemoDirectory
 
 
 def test_what_an_earlier_demo_left_is_replaced(tmp_path: Path) -> None:

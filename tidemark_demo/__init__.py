@@ -11,10 +11,10 @@ from types import FrameType
 
 from rich.console import Console
 
-from runtime.demo.directory import DemoDirectory
-from runtime.demo.display import Display
-from runtime.demo.scenario import play
-from runtime.demo.summary import print_summary
+from tidemark_demo.directory import DemoDirectory
+from tidemark_demo.display import Display
+from tidemark_demo.scenario import play
+from tidemark_demo.summary import print_summary
 
 __all__ = ["ROWS", "run"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from runtime.demo import shop
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tidemark_demo import shop
 
 
 @pytest.mark.parametrize("rows", [10, 3000])

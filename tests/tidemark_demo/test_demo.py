@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.demo.postgres_server import embedded_installations
-from runtime.demo.processes import TIDEMARK, commands, descendants
 from tests.servers.deadline import wait_until
+from tidemark_demo.processes import TIDEMARK, commands, descendants
+from tidemark_demo.servers.postgres_server import embedded_installations
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protocol.errors import UsageError
-from runtime.demo.postgres_server import SUPERUSER, PostgresServer
+from tidemark_demo.servers.postgres_server import SUPERUSER, PostgresServer
 
 MARKER = ".tidemark-demo"
 """A file that says that the directory is the demo's own, so that the next demo may replace it."""

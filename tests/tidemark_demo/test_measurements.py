@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from protocol.changelog import Commit, LogHeader, Segment
 from protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
-from runtime.demo.measurements import LogProgress, RetainedWal, captured_twice
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tidemark_demo.measurements import LogProgress, RetainedWal, captured_twice
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 

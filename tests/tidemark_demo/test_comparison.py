@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from runtime.demo.comparison import Row, canonical, canonical_json, compare, json_columns, source_rows
-from runtime.demo.lake import lake_rows
 from tests.servers.postgres import Database
+from tidemark_demo.comparison import Row, canonical, canonical_json, compare, json_columns, source_rows
+from tidemark_demo.lake import lake_rows
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ from pathlib import Path
 import psycopg
 
 from protocol.errors import ConnectorError
-from runtime.demo import shop
-from runtime.demo.comparison import Comparison, Row, compare, json_columns, source_rows
-from runtime.demo.directory import DemoDirectory
-from runtime.demo.display import Display, Step, number
-from runtime.demo.lake import lake_rows
-from runtime.demo.measurements import LogProgress, RetainedWal, captured_twice
-from runtime.demo.postgres_server import PostgresServer
-from runtime.demo.processes import Command
+from tidemark_demo import shop
+from tidemark_demo.comparison import Comparison, Row, compare, json_columns, source_rows
+from tidemark_demo.directory import DemoDirectory
+from tidemark_demo.display import Display, Step, number
+from tidemark_demo.lake import lake_rows
+from tidemark_demo.measurements import LogProgress, RetainedWal, captured_twice
+from tidemark_demo.processes import Command
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 SLOT = "tidemark_shop"
 """The replication slot of a capture called shop."""
