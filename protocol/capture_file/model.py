@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue, PrivateAttr, model_validator
 
 from protocol.capture_file.spark_entry import SparkEntry
-from protocol.capture_file.values import STRICT, Bytes, LocalPath, Seconds
+from protocol.capture_file.values import STRICT, LocalPath, Seconds
+from protocol.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
 """Six of the heartbeats of our connectors."""
