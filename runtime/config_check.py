@@ -34,16 +34,29 @@ _LIMITS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
 """Of numbers: the schema's word, what breaks it, and ours."""
 
 
-def mistakes(schema: dict[str, Any], config: object) -> list[tuple[Place, str]]:
-    """Each mistake with its place below the configuration."""
-    return list(_mistakes(schema, schema, config, ()))
+def mistakes(schema: object, config: object, root: dict[str, Any] | None = None) -> list[tuple[Place, str]]:
+    """Each mistake with its place below the configuration.
+
+    Args:
+        root: The document in which the schema stands, where it is a part: its references are resolved there.
+    """
+    if root is None:
+        root = schema if isinstance(schema, dict) else {}
+    return list(_mistakes(root, schema, config, ()))
+
+
+def resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with what its reference within ``root`` stands for; itself without one."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    return {**_referred(root, reference), **{name: part for name, part in schema.items() if name != "$ref"}}
 
 
 def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place) -> Iterator[tuple[Place, str]]:
     if not isinstance(schema, dict):
         return
-    if isinstance(reference := schema.get("$ref"), str):
-        schema = {**_resolved(root, reference), **{name: part for name, part in schema.items() if name != "$ref"}}
+    schema = resolved(root, schema)
     if isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
         found = [list(_mistakes(root, choice, value, place)) for choice in choices]
         if all(found):
@@ -72,11 +85,12 @@ def _of_mapping(
 ) -> Iterator[tuple[Place, str]]:
     known = schema.get("properties")
     known = known if isinstance(known, dict) else {}
+    others = schema.get("additionalProperties")
     for name, part in value.items():
-        if name in known:
-            yield from _mistakes(root, known[name], part, (*place, name))
-        elif schema.get("additionalProperties") is False:
+        if name not in known and others is False:
             yield (*place, name), f"unknown key{near(str(name), list(known))}"
+        else:
+            yield from _mistakes(root, known.get(name, others), part, (*place, name))
     for name in schema.get("required", []):
         if name not in value:
             yield (*place, name), "missing"
@@ -94,13 +108,21 @@ def _is_of_type(types: object, value: object) -> bool:
         return True
     names = [types] if isinstance(types, str) else types
     # What comes from a variable is text, and connectors read numbers of it. 5.0 is an integer in JSON.
-    if isinstance(value, str) and not {"array", "object"}.issuperset(names):
-        return True
+    if isinstance(value, str) and not {"array", "object", "null"}.issuperset(names):
+        return not {"integer", "number", "null"}.issuperset(names) or _is_number(value)
     if isinstance(value, bool):
         return "boolean" in names
     if isinstance(value, float) and value.is_integer() and "integer" in names:
         return True
     return any(isinstance(value, _TYPES.get(name, (object,))) for name in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _folded(value: object) -> object:
@@ -115,7 +137,7 @@ def _fits(pattern: str, value: str) -> bool:
         return True
 
 
-def _resolved(root: dict[str, Any], reference: str) -> dict[str, Any]:
+def _referred(root: dict[str, Any], reference: str) -> dict[str, Any]:
     """What a reference within the schema stands for; nothing for any other."""
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):

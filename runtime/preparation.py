@@ -30,7 +30,7 @@ from protocol.messages import (
     SpecResponse,
 )
 from protocol.plan import PLAN
-from runtime.config_check import mistakes
+from runtime.config_check import Place, mistakes
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
@@ -38,6 +38,7 @@ from runtime.connector.secrets import SHORTEST, Redactor
 from runtime.known_tables import known_tables
 from runtime.secret_values import resolve
 from runtime.selection import SelectedTable, Selection, select, state_key, template_name
+from runtime.table_options import option_mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,16 @@ class Preparation:
         """What the connector is and which tables it finds.
 
         Raises:
-            UsageError: ``TM-CFG-002`` the configuration does not fit the connector's schema.
+            UsageError: ``TM-CFG-002`` the configuration, or a table's options, do not fit the connector's schemas.
             ConnectorError: As ``Caller`` does.
         """
         spec = self._caller.spec()
-        if found := mistakes(spec.config_schema, self._config):
-            raise mistakes_in(self._file, [(("connector", "config", *place), text) for place, text in found])
+        found: list[tuple[Place, str]] = []
+        for place, text in mistakes(spec.config_schema, self._config):
+            found.append((("connector", "config", *place), text))
+        found += option_mistakes(spec, self._file.tables or [])
+        if found:
+            raise mistakes_in(self._file, found)
         return spec, self._caller.discover(self._config).bindings
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:

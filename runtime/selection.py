@@ -22,6 +22,7 @@ from protocol.messages import (
     SpecResponse,
 )
 from protocol.nearest_names import near
+from runtime.table_options import taken_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ def select(
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
     An entry that names a table wins over a pattern that covers it. A table that the connector disabled is skipped with
-    a warning when a pattern covers it; an entry that names it must say how it is captured: by which key, or scan. Of
-    two tables that would go to one collection the one is chosen that is named, or was captured before, or comes first.
+    a warning when a pattern covers it. An entry that names it must give its key, or an option of the connector's own;
+    whether that is enough the connector says. Of two tables that would go to one collection the one is chosen that is
+    named, or was captured before, or comes first.
 
     Args:
         known: The capture's tables when it was opened last. They are chosen also where they are not discovered now, or
@@ -95,8 +97,8 @@ def select(
             problems.append(f"{entry.table} stands twice")
         elif entry.table not in found:
             problems.append(f"there is no table {entry.table}{near(entry.table, list(found))}")
-        elif found[entry.table].disable and not (entry.key or entry.scan):
-            problems.append(f"the connector cannot capture {entry.table} unless its entry gives a key or a scan")
+        elif found[entry.table].disable and not (entry.key or entry.others):
+            problems.append(f"the connector cannot capture {entry.table} unless its entry says how, by its key for one")
         else:
             named[entry.table] = entry
     if problems:
@@ -192,7 +194,7 @@ def _selected(
 ) -> SelectedTable:
     key = [_pointer(column) for column in entry.key] or found.key
     try:
-        _check_options(spec, name, found, entry, key)
+        _check_columns(name, found, entry, key)
     except UsageError as mistake:
         if not known:
             raise
@@ -206,7 +208,8 @@ def _selected(
         partition_template=JournalTemplate(name=template_name(found.recommended_name)),
     )
     options = entry.options
-    if entry.text and not _knows(spec, "on_bad_value"):
+    offered = taken_options(spec)
+    if entry.text and offered is not None and "on_bad_value" not in offered:
         del options["on_bad_value"]  # The change log keeps the columns as text, whatever the connector sends.
     binding = Binding(
         resource_config={**found.resource_config, **options},
@@ -244,18 +247,8 @@ def template_name(name: str) -> str:
     return f"tidemark/{quote(name, safe='/-_+.=')}"[:512]
 
 
-def _knows(spec: SpecResponse, option: str) -> bool:
-    accepted = spec.resource_config_schema.get("properties")
-    return not isinstance(accepted, dict) or option in accepted
-
-
-def _check_options(
-    spec: SpecResponse, name: str, found: DiscoveredBinding, entry: TableEntry, key: Sequence[str]
-) -> None:
+def _check_columns(name: str, found: DiscoveredBinding, entry: TableEntry, key: Sequence[str]) -> None:
     problems = []
-    for option in entry.options:
-        if not _knows(spec, option) and not (option == "on_bad_value" and entry.on_bad_value is None):
-            problems.append(f"the connector knows no option {option}")
     columns = found.document_schema.get("properties")
     # A pattern's columns need not be in every table that it covers.
     if isinstance(columns, dict) and not entry.is_pattern:

@@ -27,6 +27,7 @@ GOOD: dict[str, Any] = {"host": "h", "database": "d", "user": "u"}
         ({"type": "object"}, {"anything": [1]}),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, {"a": 1}),
         ({"properties": {"a": {"pattern": "(?<bad"}}}, {"a": "x"}),
+        ({"additionalProperties": {"type": "integer"}}, {"a": 1}),
     ],
 )
 def test_what_fits(schema: dict[str, Any], config: dict[str, Any]) -> None:
@@ -40,6 +41,7 @@ def test_what_fits(schema: dict[str, Any], config: dict[str, Any]) -> None:
         ({"host": "h", "user": "u"}, ("database",), "missing"),
         ({**GOOD, "port": 0}, ("port",), "has to be at least 1"),
         ({**GOOD, "create": 5}, ("create",), "has to be of type boolean"),
+        ({**GOOD, "port": "high"}, ("port",), "has to be of type integer"),
         ({**GOOD, "host": True}, ("host",), "has to be of type string"),
         ({**GOOD, "backfill": {"raeders": 1}}, ("backfill", "raeders"), "unknown key (did you mean readers?)"),
         ({**GOOD, "sslmode": "none"}, ("sslmode",), "has to be one of disable, allow"),
@@ -51,6 +53,11 @@ def test_what_does_not(config: dict[str, Any], place: tuple[str, ...], words: st
     [(found, text)] = mistakes(POSTGRES, config)
     assert found == place
     assert words in text
+
+
+def test_members_without_a_name_of_their_own() -> None:
+    schema = {"additionalProperties": {"enum": ["stop", "text"]}}
+    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "has to be one of stop, text")]
 
 
 def test_no_value_is_named() -> None:

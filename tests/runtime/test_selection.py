@@ -71,7 +71,15 @@ def test_a_named_table_wins_over_a_pattern_wherever_it_stands() -> None:
 
 
 def test_a_binding_holds_the_options_and_the_schema_without_excluded_columns() -> None:
-    entry = TableEntry(table="public.users", exclude=["ssn"], key=["name"], priority=3, text=["name"], backfill=2)
+    given = {
+        "table": "public.users",
+        "exclude": ["ssn"],
+        "key": ["name"],
+        "priority": 3,
+        "text": ["name"],
+        "backfill": 2,
+    }
+    entry = TableEntry.model_validate(given)
     (chosen,) = select(spec(), FOUND, [entry]).tables
     binding = chosen.binding
     assert binding.resource_config == {
@@ -131,13 +139,6 @@ def test_options_that_do_not_fit_the_table(entry: TableEntry, told: str) -> None
     assert told in caught.value.message
 
 
-def test_options_that_the_connector_does_not_have() -> None:
-    entry = TableEntry(table="public.users", where="id > 1")
-    with pytest.raises(UsageError, match="the connector knows no option where"):
-        select(spec({"schema": {}, "table": {}}), FOUND, [entry])
-    assert select(spec(None), FOUND, [entry]).tables[0].binding.resource_config["where"] == "id > 1"
-
-
 def test_a_disabled_table_is_left_out_of_a_pattern_and_refused_by_name() -> None:
     found = [*FOUND, table("public.view", disable=True)]
     selection = select(spec(), found, [TableEntry(table="public.*")])
@@ -148,7 +149,8 @@ def test_a_disabled_table_is_left_out_of_a_pattern_and_refused_by_name() -> None
 
 
 @pytest.mark.parametrize(
-    "entry", [TableEntry(table="public.view", scan="none"), TableEntry(table="public.view", key=["id"])]
+    "entry",
+    [TableEntry.model_validate({"table": "public.view", "scan": "none"}), TableEntry(table="public.view", key=["id"])],
 )
 def test_a_disabled_table_is_captured_by_an_entry_that_says_how(entry: TableEntry) -> None:
     (chosen,) = select(spec(), [*FOUND, table("public.view", disable=True)], [entry]).tables
