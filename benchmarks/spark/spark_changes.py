@@ -1,6 +1,6 @@
 """Changes into a large ``current`` table: one row, and a hundred thousand, against the same by delta-rs's MERGE.
 
-    python -m benchmarks.spark_changes [--rows 16000000] [--keys uuid] [--folder DIR]
+    python -m benchmarks.spark.spark_changes [--rows 16000000] [--keys uuid] [--folder DIR]
 
 The table is loaded first. Then come, each in a commit of its own: one changed row, that row's
 neighbour, and changes of 100,000 keys anywhere, a tenth of them deletes. By hand is one MERGE of the reduced changes by
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from benchmarks.spark_log import COLLECTION, Part, Shape, make_log
-from benchmarks.spark_side import load_by_hand, ours, peak_megabytes, rows_of, segments, spent, warm_session
+from benchmarks.spark.spark_log import COLLECTION, Part, Shape, make_log
+from benchmarks.spark.spark_side import load_by_hand, ours, peak_megabytes, rows_of, segments, spent, warm_session
 
 
 def merge_by_hand(log: Path, table: Path, start: int) -> None:

@@ -1,15 +1,15 @@
 """How a backfill grows with its readers, and with the number of tables.
 
-    python -m benchmarks.backfill_scaling [--rows 1000000] [--readers 1 2 4] [--tables 1 10 200]
-                                          [--far-rows 200000] [--far-readers 1 2 4 8] [--far-tables 1 10]
+    python -m benchmarks.source.backfill_scaling [--rows 1000000] [--readers 1 2 4] [--tables 1 10 200]
+                                                 [--far-rows 200000] [--far-readers 1 2 4 8] [--far-tables 1 10]
 
 First, the same rows in 1, 10 and 200 tables, each read by 1, 2 and 4 readers, from a server on this machine. The limit
 beside it is ``psql COPY`` of the same tables, as many at once as there are readers. All of it shares this machine's
 cores, so beside the rates stands how many of them were busy: where that is all of them, the machine is the limit, and
 what a row takes of them is what counts.
 
-Then from the same server as if it were far away, where each connection is slow by itself (``benchmarks.slow_network``)
-and the machine has little to do: there throughput is to grow with the readers.
+Then from the same server as if it were far away, where each connection is slow by itself
+(``benchmarks.source.slow_network``) and the machine has little to do: there throughput is to grow with the readers.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import IO, Any
 
 import psycopg
 
-from benchmarks.postgres_server import ROWS, TABLE, capture, config, connect, server
 from benchmarks.processor_time import Spent, spent
-from benchmarks.slow_network import slow_network
+from benchmarks.source.postgres_server import ROWS, TABLE, capture, config, connect, server
+from benchmarks.source.slow_network import slow_network
 from tidemark_demo.servers.postgres_server import PostgresServer
 
 CAPTURED = re.compile(rb'{"captured":{"binding":(\d+),"doc":{"_meta":{.*?}},"id":(\d+),')

@@ -1,6 +1,6 @@
 """The backfill of one table, from a server at rest to lines on stdout.
 
-    python -m benchmarks.postgres_backfill [--rows 1000000] [--rounds 3] [--readers 1] [--scan key]
+    python -m benchmarks.source.postgres_backfill [--rows 1000000] [--rounds 3] [--readers 1] [--scan key]
 
 The limit is ``COPY bench TO STDOUT`` by psql, which gives the same rows as raw text. Whole processes are timed, start
 included.
@@ -12,7 +12,7 @@ import argparse
 import subprocess
 import tempfile
 
-from benchmarks.postgres_server import (
+from benchmarks.source.postgres_server import (
     ROWS,
     TABLE,
     binding,

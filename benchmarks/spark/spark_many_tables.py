@@ -1,6 +1,6 @@
 """Two hundred tables with forty rows each a batch, and ten thousand small batches of one table.
 
-    python -m benchmarks.spark_many_tables [--tables 200] [--batches 10] [--small 10000] [--folder DIR]
+    python -m benchmarks.spark.spark_many_tables [--tables 200] [--batches 10] [--small 10000] [--folder DIR]
 
 The first part is compared with one Spark job a table, which reads its segment and appends it by hand. The second one
 compares the processor time of the last hundred batches with that of the second hundred: it must not grow. It says how
@@ -18,8 +18,8 @@ import numpy as np
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from benchmarks.spark_log import COLLECTION, LogMaker, ManyTables, Part
-from benchmarks.spark_side import ours, segments, spent, warm_session
+from benchmarks.spark.spark_log import COLLECTION, LogMaker, ManyTables, Part
+from benchmarks.spark.spark_side import ours, segments, spent, warm_session
 
 
 def many_tables(spark: SparkSession, folder: Path, tables: int, batches: int) -> None:

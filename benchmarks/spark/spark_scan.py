@@ -1,6 +1,6 @@
 """Narrow scans and counts of a table's events: ``read_changes`` and the ``tidemark`` format, against native Parquet.
 
-    python -m benchmarks.spark_scan [--rows 4000000] [--rounds 3] [--folder DIR]
+    python -m benchmarks.spark.spark_scan [--rows 4000000] [--rounds 3] [--folder DIR]
 
 All three read the same segments. Rounds alternate in one warm session; the least of each counts.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.spark_log import COLLECTION, Shape, make_log
-from benchmarks.spark_side import segments, timed, warm_session
+from benchmarks.spark.spark_log import COLLECTION, Shape, make_log
+from benchmarks.spark.spark_side import segments, timed, warm_session
 from spark_sink import read_changes, register
 
 WORK: dict[str, Callable[[DataFrame], object]] = {

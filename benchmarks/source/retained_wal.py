@@ -1,6 +1,6 @@
 """How much log the slot keeps on the server through a backfill under load, beside a run that reads the table first.
 
-    python -m benchmarks.retained_wal [--rows 5000000] [--writes 2000] [--png benchmarks/out/retained_wal.png]
+    python -m benchmarks.source.retained_wal [--rows 5000000] [--writes 2000] [--png benchmarks/out/retained_wal.png]
 
 Both runs are the same connector over the same table under the same load of updates; the second one's checkpoints are
 acknowledged only when the backfill is over. That is where the slot of any tool stands that reads the table first and
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.driven import Driven, backfilled
-from benchmarks.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
+from benchmarks.source.driven import Driven, backfilled
+from benchmarks.source.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
 from tidemark_demo.servers.postgres_server import PostgresServer
 
 RETAINED = """

@@ -21,7 +21,7 @@ PIECES_UNDER_WAY = 64
 @contextmanager
 def slow_network(host: str, port: int, *, megabytes: float, milliseconds: float) -> Iterator[int]:
     """A proxy in a process of its own; gives its port. ``megabytes`` a second, ``milliseconds`` each way."""
-    command = [sys.executable, "-c", "from benchmarks.slow_network import serve; serve()"]
+    command = [sys.executable, "-c", "from benchmarks.source.slow_network import serve; serve()"]
     arguments = [host, str(port), str(megabytes), str(milliseconds)]
     with subprocess.Popen([*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None

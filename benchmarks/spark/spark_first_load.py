@@ -1,6 +1,6 @@
 """A log into a ``current`` table for the first time, against Spark reducing the same segments by key by hand.
 
-    python -m benchmarks.spark_first_load [--rows 1000000 4000000 16000000] [--folder DIR]
+    python -m benchmarks.spark.spark_first_load [--rows 1000000 4000000 16000000] [--folder DIR]
 
 For each size: keys that ascend; random ones (uuids), which a backfill by key reads in their order; four ranges read
 side by side; and live changes of one row in a hundred between the chunks. One warm session; both sides must end with
@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.spark_log import COLLECTION, Shape, log_bytes, make_log
-from benchmarks.spark_side import load_by_hand, ours, peak_megabytes, rows_of, spent, warm_session
+from benchmarks.spark.spark_log import COLLECTION, Shape, log_bytes, make_log
+from benchmarks.spark.spark_side import load_by_hand, ours, peak_megabytes, rows_of, spent, warm_session
 
 
 def shapes(rows: int) -> Iterator[tuple[str, Shape]]:

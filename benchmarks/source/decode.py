@@ -1,6 +1,6 @@
 """Decoding and encoding alone, on one core: rows of the log and of chunks to captured lines.
 
-    python -m benchmarks.decode [--rows 20000] [--rounds 9]
+    python -m benchmarks.source.decode [--rows 20000] [--rounds 9]
 
 The row is the one of all benchmarks: ten columns, about 230 bytes. The other side is the loop one writes first, which
 looks up a converter for each value and calls it; the converters are the same. Rounds alternate, medians count, and

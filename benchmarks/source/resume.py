@@ -1,6 +1,6 @@
 """A backfill that is killed half-way: how soon the next process goes on, and what it reads again.
 
-    python -m benchmarks.resume [--rows 5000000] [--kills 3]
+    python -m benchmarks.source.resume [--rows 5000000] [--kills 3]
 
 At two sizes of the table, a fifth of the rows and all of them: both figures must not grow with it. The limit beside the
 time is that of a process that only starts (``spec``), and for the rows it is one chunk for each reader.
@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.driven import Driven, backfilled
-from benchmarks.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
+from benchmarks.source.driven import Driven, backfilled
+from benchmarks.source.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
 
 
 def main() -> None:

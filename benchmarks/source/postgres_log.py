@@ -1,6 +1,6 @@
 """The log: one large transaction, and many of one row, from a slot to lines on stdout.
 
-    python -m benchmarks.postgres_log [--rows 400000] [--rounds 3]
+    python -m benchmarks.source.postgres_log [--rows 400000] [--rounds 3]
 
 The limit is ``pg_recvlogical``, the server's own client, which writes what the walsender sends to a file and decodes
 nothing. Whole processes are timed, start included, each on a slot of its own that stands before the rows.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from benchmarks.postgres_server import (
+from benchmarks.source.postgres_server import (
     ROWS,
     TABLE,
     binding,

@@ -1,6 +1,6 @@
 """A live database, captured while it is written to, and kept by the executors of a standalone cluster.
 
-    python -m benchmarks.spark_cluster [--rows 1000000 16000000] [--folder DIR]
+    python -m benchmarks.spark.spark_cluster [--rows 1000000 16000000] [--folder DIR]
 
 For each size: a table of so many rows is captured while some hundred rows a second are changed; `tidemark materialize
 --master spark://…` loads the log on two workers, and takes what came since in a second run. Printed are the events, who
@@ -28,7 +28,7 @@ from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
-from benchmarks.postgres_server import ROWS, TABLE, config, connect, server
+from benchmarks.source.postgres_server import ROWS, TABLE, config, connect, server
 from tests.servers.spark_cluster import SparkCluster
 from tidemark_demo.processes import TIDEMARK, descendants
 from tidemark_demo.servers.postgres_server import PostgresServer

@@ -1,6 +1,6 @@
 """The binary log of MariaDB or MySQL: one large transaction, and many of one row, to lines on stdout.
 
-    python -m benchmarks.mysql_log [--server mysql] [--rows 1000000] [--transactions 200000] [--rounds 3]
+    python -m benchmarks.source.mysql_log [--server mysql] [--rows 1000000] [--transactions 200000] [--rounds 3]
 
 The peer is mysql-replication, iterating the rows of the same stretch of the log and doing nothing with them. Whole
 processes are timed in turn, their starts included; what a start alone takes, with nothing to read, is shown too.
@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from benchmarks.driven import Driven
-from benchmarks.postgres_server import check_documents
+from benchmarks.source.driven import Driven
+from benchmarks.source.postgres_server import check_documents
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb, no_source, running, source
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]

@@ -1,6 +1,6 @@
 """A large table read through the live view, against the files of its base read by Spark alone.
 
-    python -m benchmarks.spark_live_view [--rows 4000000] [--rounds 5]
+    python -m benchmarks.spark.spark_live_view [--rows 4000000] [--rounds 5]
 
 The base is kept as ``materialize`` keeps it: sorted by key, in files of some megabytes, here with random keys. Behind
 it is a tail of one change, then of a thousand more to keys all over the table. Both sides do the same three queries in
