@@ -83,7 +83,7 @@ class ConnectorEntry(BaseModel):
 class TableEntry(BaseModel):
     """One entry of ``tables``: a table or a pattern with ``*``, and options for the connector.
 
-    What has no field here goes to the connector as it is: see ``runtime.table_options``, which compares it with what
+    What has no field here goes to the connector as it is. ``runtime.preparation.table_options`` compares it with what
     the connector takes.
 
     Attributes:

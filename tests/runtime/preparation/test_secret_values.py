@@ -9,7 +9,7 @@ import pytest
 from protocol.errors import UsageError
 from protocol.logs import LogLine, read_log_line
 from runtime.connector.secrets import Redactor
-from runtime.secret_values import resolve
+from runtime.preparation.secret_values import resolve
 
 
 def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

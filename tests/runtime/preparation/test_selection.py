@@ -9,7 +9,7 @@ import pytest
 from protocol.capture_file import TableEntry
 from protocol.errors import UsageError
 from protocol.messages import DiscoveredBinding, SpecResponse
-from runtime.selection import column_of, select, state_key
+from runtime.preparation.selection import column_of, select, state_key
 
 OPTIONS: dict[str, Any] = {
     name: {} for name in ("schema", "table", "exclude", "hash", "key", "where", "priority", "scan")

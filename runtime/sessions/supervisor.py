@@ -14,11 +14,11 @@ from protocol.messages import Open
 from runtime.changelog.writer import LogWriter
 from runtime.connector.conversation import Conversation
 from runtime.connector.watchdog import Watchdog
-from runtime.interruption import Interruption
-from runtime.owned_log import OwnedLog
-from runtime.preparation import PreparedCapture
+from runtime.preparation.prepared_capture import PreparedCapture
 from runtime.progress.display import Display
-from runtime.session import Session, changed_state
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.owned_log import OwnedLog
+from runtime.sessions.session import Session, changed_state
 from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from protocol.errors import ChangeLogError, ConnectorError
-from runtime.interruption import Interruption
-from runtime.owned_log import OwnedLog
-from runtime.supervisor import MOST_FAILURES, Supervisor
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.owned_log import OwnedLog
+from runtime.sessions.supervisor import MOST_FAILURES, Supervisor
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
-from tests.runtime.sessions import AT_ONCE, Recorder, files, prepared
+from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
 
 ROW_1 = {"rows": {"first": 1, "count": 1}}
 ROW_2 = {"rows": {"first": 2, "count": 1}}

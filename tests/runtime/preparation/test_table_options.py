@@ -12,7 +12,7 @@ from captures.mysql.config import ResourceConfig as MysqlResource
 from captures.postgres.config import ResourceConfig as PostgresResource
 from protocol.capture_file import TableEntry, mistakes_in, read_capture_file
 from protocol.messages import SpecResponse
-from runtime.table_options import option_mistakes
+from runtime.preparation.table_options import option_mistakes
 
 OURS = PostgresResource.model_json_schema()
 MYSQL = MysqlResource.model_json_schema()

@@ -10,7 +10,7 @@ from protocol.errors import SparkError
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.file_sizes import bytes_for
-from spark_sink.pipeline.ranges import Sources, file_groups, placed_types, possibly_hit, sources
+from spark_sink.pipeline.parts.ranges import Sources, file_groups, placed_types, possibly_hit, sources
 from spark_sink.pipeline.report import PlannedPart
 from spark_sink.pipeline.settings import Way
 from spark_sink.tables.column_types import Columns

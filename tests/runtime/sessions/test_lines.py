@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
 from protocol.messages import MAX_LINE_BYTES
-from runtime.lines import LineCutter
+from runtime.sessions.lines import LineCutter
 
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), min_size=1), st.data())

@@ -9,7 +9,7 @@ from protocol.errors import ConnectorError, TidemarkError
 from protocol.messages import MAX_LINE_BYTES
 from runtime.changelog.events import events
 from tests.runtime.capture_folder import OPENED, CaptureFolder
-from tests.runtime.sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
+from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
 
 
 def rows(first: int, count: int, binding: int = 0) -> dict[str, object]:

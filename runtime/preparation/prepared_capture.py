@@ -30,15 +30,15 @@ from protocol.messages import (
     SpecResponse,
 )
 from protocol.plan import PLAN
-from runtime.config_check import Place, mistakes
 from runtime.connector.calls import Caller
 from runtime.connector.interface import Connector, LogSink
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import SHORTEST, Redactor
-from runtime.known_tables import known_tables
-from runtime.secret_values import resolve
-from runtime.selection import SelectedTable, Selection, select, state_key, template_name
-from runtime.table_options import option_mistakes
+from runtime.preparation.config_check import Place, mistakes
+from runtime.preparation.known_tables import known_tables
+from runtime.preparation.secret_values import resolve
+from runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
+from runtime.preparation.table_options import option_mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Preparation:
         return spec, self._caller.discover(self._config).bindings
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
-        """The tables that the capture file chooses. Raises as ``runtime.selection.select`` does."""
+        """The tables that the capture file chooses. Raises as ``runtime.preparation.selection.select`` does."""
         return select(spec, discovered, self._file.tables, known_tables(self._file.log_path), self.reasons)
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:

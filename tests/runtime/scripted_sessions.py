@@ -17,10 +17,10 @@ from runtime.connector.conversation import Conversation
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from runtime.connector.watchdog import Watchdog
-from runtime.interruption import Interruption
-from runtime.preparation import PreparedCapture
-from runtime.selection import SelectedTable, column_of
-from runtime.session import Session
+from runtime.preparation.prepared_capture import PreparedCapture
+from runtime.preparation.selection import SelectedTable, column_of
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.session import Session
 from runtime.steering.steering import Steering
 from tests.runtime.capture_folder import CaptureFolder
 

@@ -12,12 +12,12 @@ from protocol.changelog import Segment
 from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
-from spark_sink.pipeline.part_tasks import EVENT_META, Assignment, TaskReport
-from spark_sink.pipeline.plan import Part
-from spark_sink.pipeline.ranges import KeyRange, joined_runs, key_ranges
+from spark_sink.pipeline.parts.part_tasks import EVENT_META, Assignment, TaskReport
+from spark_sink.pipeline.parts.plan import Part
+from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
+from spark_sink.pipeline.parts.routing import route
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.report import Cost
-from spark_sink.pipeline.routing import route
-from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
 from spark_sink.source.segment_reader import SegmentFile

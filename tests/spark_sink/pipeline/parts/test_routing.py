@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.routing import route
+from spark_sink.pipeline.parts.routing import route
 from spark_sink.tables.column_types import arrow_schema
 from tests.spark_sink.pipeline.histories import VALUES, random_keys
 

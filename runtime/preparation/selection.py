@@ -22,7 +22,7 @@ from protocol.messages import (
     SpecResponse,
 )
 from protocol.nearest_names import near
-from runtime.table_options import taken_options
+from runtime.preparation.table_options import taken_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from protocol.errors import SparkError, TidemarkError
 from spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
 from spark_sink.changes.net_changes import DELETED
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.apply import Outcome
-from spark_sink.pipeline.part_tasks import EVENT_META
-from spark_sink.pipeline.plan import Part
+from spark_sink.pipeline.parts.apply import Outcome
+from spark_sink.pipeline.parts.part_tasks import EVENT_META
+from spark_sink.pipeline.parts.plan import Part
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.report import Cost
-from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.source.arrow_handover import packed, unpacked
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame

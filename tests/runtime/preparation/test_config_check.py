@@ -8,7 +8,7 @@ import pytest
 
 from captures.mysql.config import EndpointConfig as MysqlConfig
 from captures.postgres.config import EndpointConfig as PostgresConfig
-from runtime.config_check import mistakes
+from runtime.preparation.config_check import mistakes
 
 POSTGRES = PostgresConfig.model_json_schema()
 MYSQL = MysqlConfig.model_json_schema()

@@ -8,7 +8,7 @@ from typing import Any
 from protocol.capture_file import TableEntry
 from protocol.messages import SpecResponse
 from protocol.nearest_names import near
-from runtime.config_check import Place, mistakes, resolved
+from runtime.preparation.config_check import Place, mistakes, resolved
 
 _OURS = tuple(TableEntry.model_fields)
 """What an entry may hold whatever the connector. A name near one of these is never taken for the connector's own."""

@@ -32,13 +32,13 @@ from protocol.state import merge_patch
 from runtime.changelog.batch import Batch, BoundCollection
 from runtime.changelog.schema_union import is_closed, union
 from runtime.changelog.writer import LogWriter
-from runtime.committer import Committer
 from runtime.connector.conversation import Conversation
 from runtime.connector.watchdog import Watchdog
-from runtime.interruption import Interruption
-from runtime.lines import LineCutter
+from runtime.preparation.selection import SelectedTable
 from runtime.progress.display import Display
-from runtime.selection import SelectedTable
+from runtime.sessions.committer import Committer
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.lines import LineCutter
 from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from protocol.errors import SparkError
 from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
-from spark_sink.pipeline.routing import route
+from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
+from spark_sink.pipeline.parts.routing import route
 from spark_sink.source.arrow_handover import packed
 from spark_sink.spark_failures import spark_exceptions
 from spark_sink.tables.column_types import quoted
