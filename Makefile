@@ -9,7 +9,8 @@ DELTA := .venv-delta
 DELTA_PYSPARK := 4.2.0
 
 CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__main__.py))
-BENCHMARKS = $(patsubst benchmarks/%.py,%,$(shell grep -ls '__name__ == "__main__"' benchmarks/*.py))
+# A benchmark's name is that of its file, in whatever folder.
+BENCHMARKS = $(basename $(notdir $(shell grep -ls '__name__ == "__main__"' benchmarks/*.py benchmarks/*/*.py)))
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
 FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
@@ -60,7 +61,10 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(RUN) protocol.generate --check
 
 bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
-	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; $(RUN) "benchmarks.$$name" $(ARGS) || exit; done
+	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; \
+	  file=$$(find benchmarks -name "$$name.py"); [ -n "$$file" ] \
+	    || { echo "there is no benchmark $$name, but: $(BENCHMARKS)" >&2; exit 1; }; \
+	  $(RUN) "$$(echo "$${file%.py}" | tr / .)" $(ARGS) || exit; done
 
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 

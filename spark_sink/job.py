@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.capture_file import CaptureFile, SparkEntry, read_capture_file
-from protocol.errors import SparkError, UsageError
+from protocol.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,13 +105,7 @@ def keep_settings(
     rebuild: tuple[str, ...],
     retry: tuple[str, ...],
 ) -> KeepSettings:
-    """What a run is told: the file's words, and those of the call.
-
-    Raises:
-        SparkError: ``TM-SPK-008`` for a format or kind of table that this version does not keep.
-    """
-    if entry.format != "delta":
-        raise SparkError("TM-SPK-008", f"tables in the format {entry.format} are not in this version; delta is")
+    """What a run is told: the file's words, and those of the call."""
     from spark_sink.pipeline.settings import FoldRule, KeepSettings
     from spark_sink.tables.kept_tables import KeepRules
 

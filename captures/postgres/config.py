@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
@@ -14,6 +13,7 @@ from captures.tables.bad_values import EndpointPolicy, ResourcePolicy
 from captures.tables.truncation import TruncateOption, Truncation, truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
+from protocol.sizes import size_or_number
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -22,24 +22,6 @@ class Strict(BaseModel):
     """A part of the configuration; an unknown field is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-_SIZE = re.compile(r"(\d+)\s*(B|kB|MB|GB|TB)")
-_UNITS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-
-
-def parse_size(value: object) -> object:
-    """Bytes of a size as PostgreSQL writes it, ``10GB``; what is no text is left as it is.
-
-    Raises:
-        ValueError: Another form.
-    """
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError("a size is a number of bytes, or a number with a unit, as in '512MB' or '10GB'")
-    return int(match.group(1)) * _UNITS[match.group(2)]
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -89,7 +71,7 @@ class EndpointConfig(Strict):
     ] = 10.0
     max_retained_wal: Annotated[
         Annotated[int, Field(gt=0)] | None,
-        BeforeValidator(parse_size, json_schema_input_type=int | str | None),
+        BeforeValidator(size_or_number, json_schema_input_type=int | str | None),
         Field(description="Log that the slot may keep, in bytes or as '10GB': warned of from half of it on"),
     ] = None
     truncate: TruncateOption = "auto"

@@ -9,6 +9,18 @@ any, or is an interpreter of its own. It is spoken to over a pair of sockets, in
 What the system refuses is answered with minus its errno.
 
 The end of the socket, however it comes about, ends the server, and with it nobody else.
+
+Why not the ``forkserver`` of the standard library's ``multiprocessing``: that one is an interpreter of its own, which
+imports everything a second time, and has a resource tracker beside it. Measured with the PostgreSQL connector and four
+readers on two cores, Linux, Python 3.11, median of both on the same loaded machine:
+
+==========================================  ============  ==========
+of                                          this module   forkserver
+==========================================  ============  ==========
+the first reader, from nothing              18 ms         1.1 s
+each further reader                         6 ms          32 ms
+memory of server and four readers (PSS)     10 MB         57 MB
+==========================================  ============  ==========
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A process is a fork (``captures.scheduling.fork_server``). It gets pickled requests from a pipe and puts answers into
 another, in turn; the parent holds the other ends, and the end of the requests, however it comes about, ends the
 process.
+
+The pipes are no ``multiprocessing.connection.Connection``: that one is as fast (90 to 130 ms for a chunk of 12 MB,
+against 95 to 105), and holds each message whole on both sides, beside the rows that it is made of.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from captures.contract.source import BackfillOptions
 from captures.scheduling.quiet_hours import QuietHours
+from protocol.sizes import parse_size
 
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(rows|[kMG]?B|[KMG]iB)(?:/s)?")
-_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
 
 
 def parse_rate(text: str) -> tuple[float | None, float | None]:
@@ -20,13 +20,15 @@ def parse_rate(text: str) -> tuple[float | None, float | None]:
     Raises:
         ValueError: Another form, or nothing per second.
     """
-    match = _RATE.fullmatch(text.strip())
-    amount = float(match.group(1)) if match is not None else 0.0
-    if match is None or amount <= 0:
+    amount = text.strip().removesuffix("/s")
+    match = _ROWS.fullmatch(amount)
+    try:
+        rate = float(match[1]) if match is not None else float(parse_size(amount))
+    except ValueError:
+        rate = 0.0
+    if rate <= 0:
         raise ValueError("a rate is rows or bytes per second, as in '20000 rows' or '10MB'")
-    if match.group(2) == "rows":
-        return amount, None
-    return None, amount * _BYTES[match.group(2)]
+    return (rate, None) if match is not None else (None, rate)
 
 
 class BackfillConfig(BaseModel):

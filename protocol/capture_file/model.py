@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from protocol.capture_file.spark_entry import SparkEntry
-from protocol.capture_file.values import STRICT, Bytes, LocalPath, Seconds
+from protocol.capture_file.values import STRICT, LocalPath, Seconds
+from protocol.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
 """Six of the heartbeats of our connectors."""
@@ -19,9 +20,6 @@ ANSWER_SECONDS = 600.0
 
 def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
-
-
-BadValuePolicy = Literal["stop", "text", "clamp", "null", "quarantine"]
 
 
 def _spelt_out(value: object) -> object:
@@ -83,32 +81,30 @@ class ConnectorEntry(BaseModel):
 
 
 class TableEntry(BaseModel):
-    """One entry of ``tables``: a table or a pattern with ``*``, and options that go to the connector.
+    """One entry of ``tables``: a table or a pattern with ``*``, and options for the connector.
+
+    What has no field here goes to the connector as it is. ``runtime.preparation.table_options`` compares it with what
+    the connector takes.
 
     Attributes:
         table: ``schema.table``, or a pattern such as ``sales.*``.
         exclude: Columns left out.
         hash: Columns of which the connector gives a salted hash.
-        scan: How the backfill walks through the table: ``key``, ``physical``, ``snapshot`` or ``none``.
         key: Columns that identify a row, instead of the primary key.
-        where: SQL that limits the backfill.
-        priority: Tables of a higher priority are backfilled first.
-        on_bad_value: What is done with values that have no place in a document, of all columns or of some: ``stop``,
-            ``text``, ``clamp``, ``null`` or ``quarantine``.
+        on_bad_value: What is done with values that have no place in a document: a policy for all columns, or one for
+            each of some.
         text: Columns that are text whatever their type: the same as ``on_bad_value: {column: text}``.
         backfill: Raise it by one to have the table backfilled again from the start.
     """
 
-    model_config = STRICT
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     table: Annotated[str, Field(min_length=1)]
     exclude: list[str] = []
     hash: list[str] = []
-    scan: Literal["key", "physical", "snapshot", "none"] | None = None
     key: list[str] = []
-    where: str = ""
-    priority: int = 0
-    on_bad_value: Annotated[BadValuePolicy | dict[str, BadValuePolicy] | None, BeforeValidator(_spelt_out)] = None
+    on_bad_value: Annotated[str | dict[str, str] | None, BeforeValidator(_spelt_out)] = None
     text: list[str] = []
     backfill: Annotated[int, Field(ge=0)] = 0
 
@@ -117,14 +113,21 @@ class TableEntry(BaseModel):
         return "*" in self.table
 
     @property
+    def others(self) -> dict[str, JsonValue]:
+        """The options that only the connector knows. One without a value is not given."""
+        return {name: value for name, value in self.__pydantic_extra__.items() if value is not None}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options for the connector as they stand in the file."""
+        known = self.model_dump(include={"exclude", "hash", "key", "on_bad_value"}, exclude_defaults=True)
+        return {**known, **self.others}
+
+    @property
     def options(self) -> dict[str, Any]:
-        """The options that were given, as the connector's resource configuration names them."""
-        options = self.model_dump(
-            include={"exclude", "hash", "scan", "key", "where", "priority"}, exclude_defaults=True
-        )
-        if (policies := self._policies) is not None:
-            options["on_bad_value"] = policies
-        return options
+        """The options for the connector, as its resource configuration names them."""
+        policies = self._policies
+        return self.given if policies is None else {**self.given, "on_bad_value": policies}
 
     @property
     def text_columns(self) -> list[str]:
@@ -133,7 +136,7 @@ class TableEntry(BaseModel):
         return [name for name, policy in policies.items() if policy == "text"] if isinstance(policies, dict) else []
 
     @property
-    def _policies(self) -> BadValuePolicy | dict[str, BadValuePolicy] | None:
+    def _policies(self) -> str | dict[str, str] | None:
         """``on_bad_value``, and ``text`` with it."""
         if not self.text:
             return self.on_bad_value

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from protocol.capture_file.values import STRICT, LocalPath, Seconds
 
-Mode = Literal["current", "history", "scd2"]
+Mode = Literal["current", "history"]
 """Tables that Spark keeps of a captured table."""
 
 
@@ -59,7 +59,7 @@ class SparkEntry(BaseModel):
 
     model_config = STRICT
 
-    format: Literal["delta", "iceberg", "parquet"] = "delta"
+    format: Literal["delta"] = "delta"
     warehouse: LocalPath
     master: Annotated[str, Field(min_length=1)] | None = None
     conf: dict[Annotated[str, AfterValidator(_spark_name)], Annotated[str, BeforeValidator(_setting)]] = {}

@@ -1,9 +1,8 @@
-"""How values of the capture file are written: durations, sizes, paths."""
+"""How values of the capture file are written: durations and paths."""
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,6 @@ from pydantic import BeforeValidator, ConfigDict
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]i?)?B")
-_BYTES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "ki": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 STRICT = ConfigDict(extra="forbid", frozen=True)
@@ -25,15 +22,6 @@ def _seconds(value: object) -> object:
         if match is None:
             raise ValueError("a duration is a number with a unit, such as 500ms, 1s or 2m")
         return float(match[1]) * _SECONDS[match[2]]
-    return value
-
-
-def _bytes(value: object) -> object:
-    if isinstance(value, str):
-        match = _SIZE.fullmatch(value.strip())
-        if match is None:
-            raise ValueError("a size is a number with a unit, such as 64MB or 128MiB")
-        return int(Decimal(match[1]) * _BYTES[match[2] or ""])
     return value
 
 
@@ -52,9 +40,6 @@ def _local_path(value: object) -> object:
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 """A number of seconds, or text such as ``500ms``."""
-
-Bytes = Annotated[int, BeforeValidator(_bytes)]
-"""A number of bytes, or text such as ``64MB``."""
 
 LocalPath = Annotated[Path, BeforeValidator(_local_path)]
 """A path on this machine; ``~`` is the user's home."""

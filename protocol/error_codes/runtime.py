@@ -32,10 +32,9 @@ CODES = (
     ),
     ErrorCode(
         "TM-CFG-005",
-        "An option of a table does not fit the table or the connector",
+        "An option of a table does not fit the table",
         Policy.MANUAL,
-        "Name columns that the table has; keep the key's columns; use the options that the connector's resource "
-        "schema lists.",
+        "Name columns that the table has, and keep the key's columns.",
     ),
     ErrorCode(
         "TM-CFG-006",

@@ -14,20 +14,20 @@ from rich.console import Console
 
 from protocol.capture_file import CaptureFile, read_capture_file
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.interruption import Interruption
 from runtime.known_log import KnownLog
-from runtime.known_tables import keep_known
 from runtime.permissions import write_for
-from runtime.preparation import Preparation, PreparedCapture
+from runtime.preparation.known_tables import keep_known
+from runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
 from runtime.progress.lines import LineDisplay
 from runtime.progress.live import LiveDisplay
 from runtime.progress.status_file import StatusFile
+from runtime.sessions.interruption import Interruption
 from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 
 if TYPE_CHECKING:
-    from runtime.owned_log import OwnedLog
+    from runtime.sessions.owned_log import OwnedLog
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -43,8 +43,8 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     Progress is a live table on a terminal, JSON lines on stderr elsewhere (or with --json). Ctrl-C ends it in order.
     """
     # Here and not above: what writes Parquet takes long to load, and the other commands do without it.
-    from runtime.owned_log import OwnedLog
-    from runtime.supervisor import Supervisor
+    from runtime.sessions.owned_log import OwnedLog
+    from runtime.sessions.supervisor import Supervisor
 
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)

@@ -22,11 +22,11 @@ from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.commands.printing import print_table, say, say_aside, say_json
 from runtime.failures import FAILED_FOR_NOW
 from runtime.known_log import KnownLog
-from runtime.preparation import Preparation
+from runtime.preparation.prepared_capture import Preparation
+from runtime.preparation.selection import Selection, resource_path
 from runtime.progress.live import size
 from runtime.progress.liveness import liveness
 from runtime.progress.status_file import read_status
-from runtime.selection import Selection, resource_path
 
 MARKS = {"ok": "ok  ", "warning": "warn", "failure": "FAIL"}
 

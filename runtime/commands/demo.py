@@ -19,7 +19,7 @@ def demo(directory: DirectoryOption = Path("demo"), rows: RowsOption = 300_000) 
     Needs nothing running and no Docker: it brings a PostgreSQL along and leaves what it made in DIRECTORY.
     """
     try:
-        from runtime import demo as show
+        import tidemark_demo as show
     except ModuleNotFoundError as error:
         raise TidemarkError(
             "TM-RUN-012", f"the demo needs the Python package {error.name}", remedy="pip install 'tidemark[demo]'"

@@ -10,7 +10,7 @@ from protocol.logs import LogLine
 from protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.commands.printing import print_table, say, say_aside, say_json
-from runtime.preparation import Preparation
+from runtime.preparation.prepared_capture import Preparation
 from runtime.progress.live import duration, size
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from protocol.capture_file import CaptureFile, CommitEntry, read_capture_file
 from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
-from runtime.preparation import PreparedCapture
+from runtime.preparation.prepared_capture import PreparedCapture
 from runtime.progress.display import Display
 
 LOOK_SECONDS = 0.5

@@ -12,16 +12,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from protocol.errors import TidemarkError
-from spark_sink.pipeline.apply import Applier, Outcome
 from spark_sink.pipeline.care import Care, Ward
-from spark_sink.pipeline.engine_merge import EngineMerge
 from spark_sink.pipeline.maintenance import Maintenance
+from spark_sink.pipeline.parts.apply import Applier, Outcome
+from spark_sink.pipeline.parts.engine_merge import EngineMerge
+from spark_sink.pipeline.parts.plan import Part, plan_part
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.pending import Pending
-from spark_sink.pipeline.plan import Part, plan_part
 from spark_sink.pipeline.progress import LoggedProgress, Progress
 from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
 from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:

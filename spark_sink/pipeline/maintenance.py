@@ -14,9 +14,9 @@ from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.file_sizes import changing_bytes, loaded_bytes
 from spark_sink.formats.maintenance import clean, small_files, vacuum
-from spark_sink.pipeline.apply import Applier
-from spark_sink.pipeline.engine_merge import EngineMerge
-from spark_sink.pipeline.part_tasks import Assignment
+from spark_sink.pipeline.parts.apply import Applier
+from spark_sink.pipeline.parts.engine_merge import EngineMerge
+from spark_sink.pipeline.parts.part_tasks import Assignment
 from spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:

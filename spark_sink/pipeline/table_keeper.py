@@ -11,9 +11,9 @@ from protocol.errors import SparkError
 from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.apply import Outcome
-from spark_sink.pipeline.plan import Part, TableState
-from spark_sink.pipeline.ranges import file_groups
+from spark_sink.pipeline.parts.apply import Outcome
+from spark_sink.pipeline.parts.plan import Part, TableState
+from spark_sink.pipeline.parts.ranges import file_groups
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import CURRENT, Target

@@ -23,8 +23,6 @@ CURRENT = "current"
 HISTORY = "history"
 """Every event, with all its meta columns."""
 
-KINDS = (CURRENT, HISTORY)
-
 _PLAIN = " $&()+,;=@.-_"
 """What stays in the name of a folder besides letters and digits."""
 
@@ -71,13 +69,10 @@ class KeepRules:
     """Patterns of ``schema.table`` and the kinds of table to keep of what they match. The most specific one wins.
 
     A pattern is a name, or has ``*``, ``?`` and ``[…]`` as in a shell; the more characters it fixes, the more specific.
-
-    Raises:
-        SparkError: ``TM-SPK-008`` for a kind that this version does not keep.
     """
 
     def __init__(self, tables: Mapping[str, str | Sequence[str]]) -> None:
-        self._rules = {pattern: _kinds(pattern, kinds) for pattern, kinds in tables.items()}
+        self._rules = {pattern: _kinds(kinds) for pattern, kinds in tables.items()}
 
     def targets(self, schema: TableSchema) -> list[Target]:
         """What is kept of one table.
@@ -109,9 +104,5 @@ def check_key(target: Target, schema: TableSchema) -> None:
         raise SparkError("TM-SPK-007", f"{target.table} has no key, so there is no {CURRENT} table of it")
 
 
-def _kinds(pattern: str, kinds: str | Sequence[str]) -> tuple[str, ...]:
-    listed = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
-    for kind in listed:
-        if kind not in KINDS:
-            raise SparkError("TM-SPK-008", f"{pattern} asks for a {kind} table; there are {' and '.join(KINDS)}")
-    return listed
+def _kinds(kinds: str | Sequence[str]) -> tuple[str, ...]:
+    return (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))

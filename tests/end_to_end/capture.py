@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runtime.demo.comparison import compare
-from runtime.demo.lake import lake_rows
-from runtime.demo.measurements import LogProgress
-from runtime.demo.processes import TIDEMARK, Command, descendants
 from tests.servers.deadline import wait_until
 from tests.workload.replay import compare_with_source
 from tests.workload.source import in_order
 from tests.workload.tables import Database, source_of
+from tidemark_demo.comparison import compare
+from tidemark_demo.lake import lake_rows
+from tidemark_demo.measurements import LogProgress
+from tidemark_demo.processes import TIDEMARK, Command, descendants
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so; the issue asks for 60."""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.end_to_end.test_kills import CONFIG, ROWS, kill_now_and_then
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark_demo.processes import Command
 
 IMAGE = "tidemark/postgres"
 

@@ -13,12 +13,12 @@ from random import Random
 
 import pytest
 
-from runtime.demo.measurements import captured_twice
-from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
+from tidemark_demo.measurements import captured_twice
+from tidemark_demo.processes import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(20 * SECONDS + 300)]
 

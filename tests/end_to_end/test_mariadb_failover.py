@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from runtime.demo.measurements import captured_twice
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
@@ -18,6 +17,7 @@ from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tests.workload.source import TABLES
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark_demo.measurements import captured_twice
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.demo.measurements import RetainedWal
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark_demo.measurements import RetainedWal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 4 + 300)]
 

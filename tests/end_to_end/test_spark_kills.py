@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from runtime.demo.processes import Command
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.servers.deadline import let_pass, wait_until
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark_demo.processes import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
 

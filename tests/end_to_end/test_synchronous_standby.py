@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from protocol.changelog import ChangeLog
-from runtime.demo.processes import CONNECTOR
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Postgres, running, sources
+from tidemark_demo.processes import CONNECTOR
 
 ROWS = 3000
 TABLES = {"public.items": ["id"]}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.changelog import ChangeLog
-from runtime.known_tables import known_tables
+from runtime.preparation.known_tables import known_tables
 from tests.captures import impatient
 from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine

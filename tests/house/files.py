@@ -15,13 +15,10 @@ _NOT_OURS = {"build", "demo", "dist", "out", "spark-warehouse", "metastore_db", 
 def repository_files(*suffixes: str) -> Iterator[Path]:
     """Every file that is, or would be, part of a commit, with one of the suffixes if any are given."""
     for folder, folders, names in os.walk(ROOT):
-        inside = Path(folder).relative_to(ROOT)
         folders[:] = [
             name
             for name in folders
-            if (not name.startswith(".") or name == ".ci")
-            and not name.endswith(".egg-info")
-            and (name not in _NOT_OURS or (inside != Path() and name == "demo"))
+            if (not name.startswith(".") or name == ".ci") and not name.endswith(".egg-info") and name not in _NOT_OURS
         ]
         for name in names:
             if not suffixes or name.endswith(suffixes):

@@ -53,6 +53,22 @@ def test_make_alone_lists_every_target(clone: Path) -> None:
     assert make(clone, "help").stdout == listed
 
 
+def test_a_benchmark_is_run_by_its_name_wherever_it_lies(clone: Path) -> None:
+    for name, folder in (("scan", "benchmarks/spark"), ("ingest", "benchmarks")):
+        (clone / folder).mkdir(parents=True, exist_ok=True)
+        (clone / folder / f"{name}.py").write_text('if __name__ == "__main__":\n    ...\n')
+    program(clone / ".venv" / "bin" / "python", 'echo "ran $*"')
+    ready = ("--assume-old=.venv/.bench", "--assume-old=.venv/.installed")
+    (clone / ".venv" / ".bench").touch()
+    assert (
+        make(clone, *ready, "bench", "NAME=scan", "ARGS=--rows 1").stdout
+        == "== scan\nran -m benchmarks.spark.scan --rows 1\n"
+    )
+    assert set(re.findall(r"^== (.*)$", make(clone, *ready, "bench").stdout, re.MULTILINE)) == {"scan", "ingest"}
+    wrong = make(clone, *ready, "bench", "NAME=scann")
+    assert wrong.returncode == 2 and "there is no benchmark scann, but: ingest scan" in wrong.stderr
+
+
 def test_the_commands_of_the_documents_are_targets(clone: Path) -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     named = {

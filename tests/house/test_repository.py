@@ -13,9 +13,6 @@ import pytest
 
 from tests.house.files import ROOT, repository_files
 
-LONGEST = 500
-"""Lines of a source file: beyond that it has more than one subject."""
-
 
 @pytest.fixture(scope="module")
 def project() -> dict[str, Any]:
@@ -32,15 +29,6 @@ def pins() -> dict[str, str]:
 
 def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def test_no_source_file_is_too_long() -> None:
-    lengths = {
-        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-        for path in repository_files(".py")
-    }
-    assert lengths
-    assert {path: length for path, length in lengths.items() if length > LONGEST} == {}
 
 
 def test_no_file_names_a_path_of_this_machine() -> None:

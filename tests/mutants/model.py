@@ -10,7 +10,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-COPIED = ("protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "pyspark_tidemark", "tests")
+COPIED = (
+    "protocol",
+    "backfill",
+    "captures",
+    "connectors",
+    "runtime",
+    "spark_sink",
+    "pyspark_tidemark",
+    "tidemark_demo",
+    "tests",
+)
 """What the tests of captures import; ``spark_sink`` for the settings that all tests share."""
 
 SECONDS = 300

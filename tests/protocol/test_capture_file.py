@@ -31,7 +31,7 @@ spark:
   conf: {spark.executor.memory: 2g, spark.executor.cores: 2, spark.ui.enabled: true}
   trigger: 500ms
   fold: {share: 0.5, max_staleness: 10m}
-  tables: {"*": current, public.orders: [current, history, scd2]}
+  tables: {"*": current, public.orders: [current, history]}
 """
 
 LEAST = "capture: shop\nconnector: {command: [x]}\nlog: l\n"
@@ -60,7 +60,7 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
     assert (file.tables[2].text, file.tables[2].backfill) == (["price"], 1)
     assert (file.commit.interval, file.commit.bytes) == (0.25, 64 * 2**20)
     assert file.spark is not None
-    assert file.spark.tables == {"*": ["current"], "public.orders": ["current", "history", "scd2"]}
+    assert file.spark.tables == {"*": ["current"], "public.orders": ["current", "history"]}
     assert (file.spark.warehouse, file.spark.master) == (Path("lake"), "spark://host:7077")
     # As Spark writes values: YAML makes numbers and truth values of them.
     assert file.spark.conf == {
@@ -110,11 +110,13 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST.replace("command: [x]", "command: []"), ["line 2: connector.command: List should have at least 1 item"]),
         (LEAST.replace("command: [x]", "command: x y"), ["line 2: connector.command: Input should be a valid list"]),
         (LEAST.replace("command: [x]", "command: [x], network: host"), ["line 2: connector: network is for an image"]),
-        (LEAST + "tables:\n  - a.b\n  - {table: a.c, exclud: [x]}\n", ["line 6: tables.1.exclud: unknown key"]),
-        (LEAST + "tables:\n  - {table: a.c, scan: slow}\n", ["line 5: tables.0.scan: Input should be 'key'"]),
+        (LEAST + "tables:\n  - a.b\n  - {table: a.c, exclude: x}\n", ["line 6: tables.1.exclude: Input should be a"]),
+        (LEAST + "tables:\n  - {table: a.c, x: 2024-01-01}\n", ["line 5: tables.0.x: input was not a valid"]),
         (LEAST + "tables: public.orders\n", ["line 4: tables: Input should be a valid list"]),
         (LEAST.replace("log: l", "log: s3://bucket/x"), ["line 3: log: object stores are not supported yet"]),
         (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.0: Input should"]),
+        (LEAST + "spark: {warehouse: w, tables: {'*': scd2}}\n", ["line 4: spark.tables.*.0: Input should be 'cur"]),
+        (LEAST + "spark: {warehouse: w, format: iceberg}\n", ["line 4: spark.format: Input should be 'delta'"]),
         (LEAST + "spark: {warehouse: w, mastr: x}\n", ["line 4: spark.mastr: unknown key (did you mean master?)"]),
         (LEAST + "spark: {warehouse: w, fold: {shar: 1}}\n", ["spark.fold.shar: unknown key (did you mean share?)"]),
         (LEAST + "spark: {warehouse: w, fold: {share: 0}}\n", ["line 4: spark.fold.share: Input should be greater"]),

@@ -16,7 +16,7 @@ from protocol.errors import ProtocolError, TidemarkError, UsageError
 from protocol.generate import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink"]
+PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark_demo"]
 CODE = re.compile(r"TM-[A-Z]+-\d{3}")
 
 

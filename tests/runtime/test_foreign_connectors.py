@@ -14,11 +14,11 @@ from protocol.changelog.models import QUARANTINE
 from protocol.errors import ConnectorError
 from protocol.messages import RUNTIME, ConnectorState
 from runtime.changelog.events import events
-from runtime.interruption import Interruption
-from runtime.owned_log import OwnedLog
-from runtime.supervisor import Supervisor
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.owned_log import OwnedLog
+from runtime.sessions.supervisor import Supervisor
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
-from tests.runtime.sessions import AT_ONCE, RARELY, ROW_SCHEMA, Recorder, prepared, run_session, table
+from tests.runtime.scripted_sessions import AT_ONCE, RARELY, ROW_SCHEMA, Recorder, prepared, run_session, table
 
 CHECKPOINT = {"checkpoint": {"n": 1}}
 OPEN_SCHEMA = {name: part for name, part in ROW_SCHEMA.items() if name != "additionalProperties"}

@@ -26,8 +26,8 @@ from pymysql.connections import Connection
 from tests.servers import mariadb_server, mysql_server
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb_server import MariaDbServer
+from tests.servers.mysql_family import MySqlFamilyServer, Programs
 from tests.servers.mysql_server import MySqlServer
-from tests.servers.server_process import Programs, ServerProcess
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Product:
     url: str
     program: str
     installed: Callable[[], Programs | None]
-    server: type[ServerProcess]
+    server: type[MySqlFamilyServer]
     remedy: str
 
 
@@ -106,7 +106,7 @@ class MariaDb:
     user: str
     password: str
     version: str = ""
-    server: ServerProcess | None = None
+    server: MySqlFamilyServer | None = None
 
     @property
     def is_mysql(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from tests.servers.server_process import Programs, ServerProcess, programs_at
+from tests.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
 
 ENVIRONMENT = "TIDEMARK_TEST_MARIADBD"
 
@@ -26,8 +26,8 @@ def installed_programs() -> Programs | None:
     return programs_at(server) if server else None
 
 
-class MariaDbServer(ServerProcess):
-    """A MariaDB server. See ``ServerProcess``."""
+class MariaDbServer(MySqlFamilyServer):
+    """A MariaDB server. See ``MySqlFamilyServer``."""
 
     product = "MariaDB"
     settings: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -48,7 +48,7 @@ class MariaDbServer(ServerProcess):
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("STOP SLAVE")
 
-    def _make_data_directory(self) -> None:
+    def _make_first_data_directory(self) -> None:
         self.data.mkdir()
         statements = [
             "CREATE DATABASE mysql;\nUSE mysql;\n",

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from tests.servers.server_process import Programs, ServerProcess, programs_at
+from tests.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
 
 ENVIRONMENT = "TIDEMARK_TEST_MYSQLD"
 
@@ -31,8 +31,8 @@ def installed_programs() -> Programs | None:
     return programs_at(str(DOWNLOADED)) if DOWNLOADED.exists() else None
 
 
-class MySqlServer(ServerProcess):
-    """A MySQL server, with GTIDs. See ``ServerProcess``."""
+class MySqlServer(MySqlFamilyServer):
+    """A MySQL server, with GTIDs. See ``MySqlFamilyServer``."""
 
     product = "MySQL"
     settings: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -69,7 +69,7 @@ class MySqlServer(ServerProcess):
     def _version(self) -> tuple[int, ...]:
         return tuple(map(int, self.programs.version.split(".")))
 
-    def _make_data_directory(self) -> None:
+    def _make_first_data_directory(self) -> None:
         accounts = self._root / "accounts.sql"
         accounts.touch(mode=0o600)
         # root@localhost has no password, and only the directory's owner reaches the socket.

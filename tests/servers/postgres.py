@@ -24,8 +24,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from runtime.demo.postgres_server import PostgresServer, embedded_installations, installed_version
 from tests.servers.deadline import wait_until
+from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
 
 ENVIRONMENT = "TIDEMARK_TEST_POSTGRES"
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 import psycopg
 
-from runtime.demo.postgres_server import PostgresServer
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 SLOT = "standby"
 

@@ -16,8 +16,8 @@ from typing import Self
 
 import pyspark
 
-from runtime.demo.server_guard import ServerGuard
 from tests.servers.deadline import wait_until
+from tidemark_demo.servers.server_guard import ServerGuard
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

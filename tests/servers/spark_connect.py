@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from runtime.demo.server_guard import ServerGuard
 from tests.servers.deadline import wait_until
 from tests.servers.spark_cluster import SPARK_HOME, SparkCluster
+from tidemark_demo.servers.server_guard import ServerGuard
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

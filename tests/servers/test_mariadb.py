@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 
 import pymysql
 import pytest
 
+from protocol.errors import SourceError
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database, MariaDb, Product, fresh_database, no_source
-from tests.servers.server_process import Programs
+from tests.servers.mysql_family import Programs
 
 ORPHAN = """
 import os, signal, sys
@@ -106,6 +108,23 @@ def test_server_comes_back_from_kill_and_replicates_to_another(product: Product,
             setting, position = cursor.fetchone() or ("", "")
             assert setting == 7
             assert re.fullmatch(r"[0-9a-f-]{36}:1-4" if product is MYSQL else "0-1-4", position)
+
+
+def test_server_takes_another_port_where_one_is_taken(product: Product, programs: Programs) -> None:
+    server = product.server(programs)
+    with socket.create_server((server.host, 0)) as taken:
+        server.port = taken.getsockname()[1]
+        with server:
+            assert server.port != taken.getsockname()[1]
+            server.connect().close()
+
+
+def test_server_that_cannot_start_says_why_and_leaves_nothing(product: Product, programs: Programs) -> None:
+    server = product.server(programs, settings={"no_such_setting": "1"})
+    with pytest.raises(SourceError, match="no_such_setting") as caught, server:
+        pass
+    assert caught.value.code == "TM-DEMO-001"
+    assert not server.data.parent.exists()
 
 
 def test_server_ends_with_the_process_that_started_it(product: Product, programs: Programs) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 import spark_sink
 from protocol.capture_file import read_capture_file
-from protocol.errors import ChangeLogError, SparkError, TidemarkError, UsageError
+from protocol.errors import ChangeLogError, TidemarkError, UsageError
 from spark_sink import materialize
 from spark_sink.job import keep_settings, spark_entry
 from spark_sink.pipeline.report import Applied
@@ -67,13 +67,6 @@ def test_settings_are_the_files_and_the_calls(tmp_path: Path) -> None:
     assert (settings.only, settings.way, settings.available_now) == (("public.a*",), "rewrite", False)
     assert (settings.rebuild, settings.retry) == (("a.b",), ("a.c",))
     assert told(capture_file(tmp_path, Path("a log"))).fold == FoldRule()
-
-
-def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SparkError, match=r"TM-SPK-008.*iceberg"):
-        told(capture_file(tmp_path, tmp_path, format="iceberg"))
-    with pytest.raises(SparkError, match=r"TM-SPK-008.*scd2"):
-        told(capture_file(tmp_path, tmp_path, tables={"*": "scd2"}))
 
 
 def test_wrong_files_are_errors_before_spark_starts(tmp_path: Path) -> None:

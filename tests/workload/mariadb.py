@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pymysql
 from pymysql.constants import ER, FIELD_TYPE
 
-from runtime.demo.comparison import canonical, canonical_json
 from tests.servers.mariadb import Database
 from tests.workload.source import BIG, Contents, Source, in_order
+from tidemark_demo.comparison import canonical, canonical_json
 
 _DDL = (
     """

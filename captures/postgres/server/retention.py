@@ -14,6 +14,8 @@ from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
+_MB = 10**6
+
 WARNING_SECONDS = 60.0
 """A slot that keeps too much is warned of at most this often."""
 
@@ -83,8 +85,8 @@ class Retention:
             logger.warning(
                 "slot %s keeps %d MB of log, max_retained_wal is %d MB: %s",
                 self._config.slot,
-                retained >> 20,
-                most >> 20,
+                retained // _MB,
+                most // _MB,
                 cause,
                 extra={"retained_bytes": retained, "max_retained_wal": most},
             )
@@ -102,17 +104,19 @@ class Retention:
         unread, unacknowledged, held = now - position, position - confirmed, confirmed - restart
         if unread >= max(unacknowledged, held):
             what = f", at present a transaction that changed {reading}" if reading else ""
-            return f"{unread >> 20} MB of it have not been read yet{what}"
+            return f"{unread // _MB} MB of it have not been read yet{what}"
         if unacknowledged >= held:
-            return f"{unacknowledged >> 20} MB of it were captured, and are not acknowledged as durable yet"
+            return f"{unacknowledged // _MB} MB of it were captured, and are not acknowledged as durable yet"
         with asking("asking which transaction holds the log"):
             writer = session.execute(_WRITERS).fetchone()
         if writer is None:
             unseen = f"ones that user {self._config.user} may not see (GRANT pg_read_all_stats)"
-            return f"{held >> 20} MB of it belong to transactions: prepared ones, {unseen}, or ones that just ended"
+            return f"{held // _MB} MB of it belong to transactions: prepared ones, {unseen}, or ones that just ended"
         pid, application, seconds, tables = writer
         wrote = f" and has written to {', '.join(tables)}" if tables else ""
-        return f"process {pid} ({application}) holds {held >> 20} MB of it: its transaction runs for {seconds} s{wrote}"
+        return (
+            f"process {pid} ({application}) holds {held // _MB} MB of it: its transaction runs for {seconds} s{wrote}"
+        )
 
 
 def replica_lag(session: psycopg.Connection, user: str) -> float | None:

@@ -13,7 +13,7 @@ from captures.mysql.config import parse_endpoint
 from captures.mysql.server.session import connect
 from tests.servers.certificates import Authority
 from tests.servers.mariadb import Database
-from tests.servers.server_process import ServerProcess
+from tests.servers.mysql_family import MySqlFamilyServer
 
 PASSWORD = 'it\'s a \\ "secret" of çä'
 
@@ -31,7 +31,7 @@ class SecureServer:
         other: Another one.
     """
 
-    server: ServerProcess
+    server: MySqlFamilyServer
     authority: Authority
     other: Authority
     _made: list[str] = field(default_factory=list)

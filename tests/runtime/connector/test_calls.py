@@ -15,7 +15,7 @@ from runtime.connector.calls import Caller
 from runtime.connector.process import ProcessConnector
 from runtime.connector.secrets import Redactor
 from tests.runtime.capture_folder import CaptureFolder, is_running
-from tests.runtime.sessions import table
+from tests.runtime.scripted_sessions import table
 
 SPEC: dict[str, Any] = {
     "spec": {

@@ -27,7 +27,7 @@ from runtime.connector.conversation import Conversation
 from runtime.connector.interface import Exit, RunningConnector
 from runtime.connector.secrets import Redactor
 from tests.runtime.capture_folder import CaptureFolder
-from tests.runtime.sessions import table
+from tests.runtime.scripted_sessions import table
 from tests.servers.deadline import wait_until
 
 pytestmark = pytest.mark.docker

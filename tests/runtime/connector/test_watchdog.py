@@ -8,7 +8,7 @@ from protocol.errors import ConnectorError
 from protocol.logs import STATUS, LogLine
 from runtime.connector.watchdog import Watchdog
 from tests.runtime.capture_folder import OPENED, CaptureFolder
-from tests.runtime.sessions import run_session
+from tests.runtime.scripted_sessions import run_session
 
 BEAT = LogLine(level="info", message="following the log", event_type=STATUS, fields={"position": "1"})
 WORDS = LogLine(level="info", message="hello")

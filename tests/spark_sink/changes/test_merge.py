@@ -16,7 +16,7 @@ from spark_sink.changes.event_stream import EventStream
 from spark_sink.changes.key_order import in_order, is_ascending, place, place_of
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceGroup, SourceReader
-from spark_sink.pipeline.ranges import key_ranges
+from spark_sink.pipeline.parts.ranges import key_ranges
 from spark_sink.source.segment_reader import SegmentFile
 from spark_sink.tables.column_types import arrow_schema
 

@@ -13,10 +13,10 @@ import pytest
 
 from spark_sink import read_table
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.engine_merge import EngineMerge
 from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.plan import plan_part
-from spark_sink.pipeline.spark_jobs import SparkJobs
+from spark_sink.pipeline.parts.engine_merge import EngineMerge
+from spark_sink.pipeline.parts.plan import plan_part
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.table_keeper import TableKeeper
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.tables.kept_tables import Target

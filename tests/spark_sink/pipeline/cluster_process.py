@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import pyarrow.parquet as pq
 
 from spark_sink.formats import file_sizes
-from spark_sink.pipeline import apply
 from spark_sink.pipeline.keep import keep
+from spark_sink.pipeline.parts import apply
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.spark_cluster import JAVA_OPTIONS

@@ -19,11 +19,11 @@ import deltalake  # noqa: F401  imported before the fork, as what follows
 import pyspark.sql.pandas.map_ops  # noqa: F401
 
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline import plan
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.memory import Memory
+from spark_sink.pipeline.parts import plan
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.pipeline.spark_jobs import SparkJobs
 from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.deadline import wait_until
 

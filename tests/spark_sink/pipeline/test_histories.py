@@ -14,10 +14,10 @@ from spark_sink.changes.key_order import Place
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats import file_sizes
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline import apply, plan
 from spark_sink.pipeline import keep as keeping
-from spark_sink.pipeline.plan import Part, plan_part
-from spark_sink.pipeline.ranges import KeyRange, file_groups, key_ranges
+from spark_sink.pipeline.parts import apply, plan
+from spark_sink.pipeline.parts.plan import Part, plan_part
+from spark_sink.pipeline.parts.ranges import KeyRange, file_groups, key_ranges
 from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.pipeline.histories import History
 from tests.spark_sink.pipeline.kept_lake import KeptLake

@@ -242,8 +242,6 @@ def test_wrong_calls_are_errors_before_anything_starts(lake: KeptLake) -> None:
             lake.keep()
         finally:
             lake.log.root = missing
-    with pytest.raises(SparkError, match=r"TM-SPK-008.*scd2"):
-        lake.keep("scd2")
     for wrong in ({"rebuild": ("public.none",)}, {"retry": ("public.none",)}):
         with pytest.raises(SparkError, match=r"TM-SPK-004.*public\.none"):
             lake.keep(**wrong)

@@ -35,11 +35,6 @@ def test_a_pattern_character_in_a_name_matches_itself() -> None:
     assert KeepRules({"public.a[1]": "current"}).targets(schema("public/a[1]"))
 
 
-def test_a_kind_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(SparkError, match=r"TM-SPK-008.*scd2"):
-        KeepRules({"*": ["current", "scd2"]})
-
-
 def test_a_table_without_a_key_has_history_where_a_pattern_asks_for_current(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         targets = KeepRules({"*": "current"}).targets(schema(key=()))

@@ -41,7 +41,7 @@ def test_stops(product: Product, held: bool) -> None:
                         run(shop, "INSERT INTO t (v) SELECT v FROM t WHERE id <= 20 ORDER BY id DESC LIMIT 100")
                     wait_until(lambda: capture.full, 30, "the pipe is full")
                 began = time.monotonic()
-                server.stop(DEADLINE)
+                server.stop(seconds=DEADLINE)
                 seconds = time.monotonic() - began
                 capture.let_go()
                 server.start()

@@ -12,11 +12,11 @@ from captures.postgres.config import parse_endpoint
 from captures.postgres.log import connection as replication
 from captures.postgres.server import session
 from protocol.errors import SourceError
-from runtime.demo.postgres_server import StopMode
 from tests.captures.postgres.log_reading import LogReader, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.tcp_proxy import TcpProxy, proxied
+from tidemark_demo.servers.postgres_server import StopMode
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 MANY = 60_000

@@ -18,10 +18,10 @@ LEAST = {"host": "db", "database": "shop", "user": "cdc"}
         (1, 1),
         (5_000_000_000, 5_000_000_000),
         ("123B", 123),
-        ("64kB", 65536),
-        ("512 MB", 512 << 20),
-        (" 10GB ", 10 << 30),
-        ("2TB", 2 << 40),
+        ("64kB", 64_000),
+        ("512 MB", 512_000_000),
+        (" 10GiB ", 10 << 30),
+        ("1.5TB", 1_500_000_000_000),
         (None, None),
     ],
 )
@@ -29,7 +29,7 @@ def test_sizes(given: Any, size: int | None) -> None:
     assert parse_endpoint({**LEAST, "max_retained_wal": given}).max_retained_wal == size
 
 
-@pytest.mark.parametrize("given", ["10", "GB", "1.5GB", "10 GiB", "10gb", 0, -1, "0MB", [], 1.5])
+@pytest.mark.parametrize("given", ["10", "GB", "10Gb", "10gb", "10GB/s", 0, -1, "0MB", [], 1.5])
 def test_what_is_no_size(given: Any) -> None:
     with pytest.raises(SourceError, match=r"TM-PG-023: config: max_retained_wal"):
         parse_endpoint({**LEAST, "max_retained_wal": given})

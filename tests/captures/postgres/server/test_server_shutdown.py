@@ -36,7 +36,7 @@ def stop_and_start(server: Postgres) -> float:
     """
     assert server.server is not None
     began = time.monotonic()
-    server.server.stop("fast", timeout=DEADLINE)
+    server.server.stop("fast", seconds=DEADLINE)
     seconds = time.monotonic() - began
     server.server.start()
     return seconds

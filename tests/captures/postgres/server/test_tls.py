@@ -15,11 +15,11 @@ import pytest
 from captures.postgres.config import parse_endpoint
 from captures.postgres.server.session import connect, connect_pq
 from protocol.errors import SourceError
-from runtime.demo.postgres_server import PostgresServer
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.certificates import Authority, Certificate
 from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
+from tidemark_demo.servers.postgres_server import PostgresServer
 
 PASSWORD = "pa'ss \\wörd"
 

@@ -1,0 +1,1 @@
+"""Reading databases: backfills, logs, and what they cost."""

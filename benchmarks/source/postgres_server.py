@@ -1,0 +1,106 @@
+"""What the PostgreSQL benchmarks share: a server, the table of ten columns, and timing whole processes in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations
+
+TABLE = """
+CREATE TABLE bench (
+    id bigint PRIMARY KEY, customer int NOT NULL, quantity int NOT NULL, price numeric(12,2) NOT NULL,
+    created timestamp NOT NULL, updated timestamptz NOT NULL, note text NOT NULL, paid boolean NOT NULL,
+    weight double precision NOT NULL, attributes jsonb NOT NULL
+)"""
+"""Ten columns, about 230 bytes a row as text."""
+
+ROWS = """
+INSERT INTO bench
+SELECT i, i %% 99991, i %% 17, (i %% 1000007) / 100.0, timestamp '2024-01-01' + i * interval '1.001 s',
+       timestamptz '2024-01-01' + i * interval '1.003 s', 'order ' || i || ', delivered to the side door, thank you',
+       i %% 2 = 0, i / 7.0, jsonb_build_object('source', 'web', 'tags', jsonb_build_array('new', i %% 9), 'n', i)
+FROM generate_series(%s::bigint, %s::bigint) i"""
+
+CONNECTOR = [sys.executable, "-m", "connectors.postgres"]
+
+
+@contextmanager
+def server(**settings: str) -> Iterator[PostgresServer]:
+    """The newest server whose programs (pg_recvlogical, psql) are at hand, with fsync off and enough WAL."""
+    folders = [*sorted(Path("/usr/lib/postgresql").glob("*/bin")), *embedded_installations().values()]
+    for folder in folders:
+        if (folder / "pg_recvlogical").exists() and (folder / "psql").exists():
+            tuned = {"max_wal_size": "8GB", "shared_buffers": "512MB", "checkpoint_timeout": "1h", **settings}
+            with PostgresServer(folder, settings=tuned) as running:
+                yield running
+            return
+    sys.exit("no PostgreSQL installation with pg_recvlogical and psql was found")
+
+
+def connect(running: PostgresServer) -> psycopg.Connection:
+    return psycopg.connect(running.dsn, autocommit=True)
+
+
+def config(running: PostgresServer, **more: Any) -> dict[str, Any]:
+    """The connector's endpoint configuration."""
+    parts = conninfo_to_dict(running.dsn)
+    return {
+        "host": parts["host"],
+        "port": int(parts["port"] or 5432),
+        "user": parts["user"],
+        "password": parts.get("password", ""),
+        "database": parts["dbname"],
+        **more,
+    }
+
+
+def capture(request: dict[str, Any], output: IO[bytes]) -> None:
+    """Runs the connector until it is caught up. Nobody acknowledges: stdin ends after the request."""
+    environment = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1", "LOG_LEVEL": "error"}
+    line = json.dumps(request).encode() + b"\n"
+    subprocess.run(CONNECTOR, input=line, stdout=output, env=environment, check=True)
+
+
+def binding(**resource: Any) -> dict[str, Any]:
+    return {
+        "resourceConfig": {"schema": "public", "table": "bench", **resource},
+        "resourcePath": ["public", "bench"],
+        "collection": {"name": "public/bench", "key": ["/id"]},
+        "stateKey": "public%2Fbench",
+    }
+
+
+def compare(sides: dict[str, Callable[[], None]], rounds: int, rows: int) -> dict[str, float]:
+    """Runs the sides in turn and prints each one's median rows/s and its ratio to the first."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, run in sides.items():
+            started = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - started)
+    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
+    limit = next(iter(medians.values()))
+    for name, taken in medians.items():
+        spread = f"{min(seconds[name]):.2f} to {max(seconds[name]):.2f} s"
+        print(f"{name:<44} {rows / taken:>10,.0f} rows/s  {limit / taken:>5.2f} of the limit  ({spread})")
+    return medians
+
+
+def check_documents(lines: IO[bytes], rows: int) -> None:
+    """A benchmark of something that lost rows would mean nothing."""
+    lines.seek(0)
+    count = sum(line.startswith(b'{"captured"') for line in lines)
+    if count != rows:
+        sys.exit(f"{count} documents came out of {rows} rows")

@@ -1,0 +1,1 @@
+"""Keeping and reading tables in Spark."""

@@ -1,0 +1,212 @@
+"""From a capture file to a capture that can be opened: the calls that come before ``open``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+import orjson
+
+from protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
+from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from protocol.logs import LEFT_OUT, LogLine
+from protocol.messages import (
+    CHECK,
+    KNOWN_STATE,
+    LOG_ID,
+    RUNTIME,
+    STOP_WHEN_CAUGHT_UP,
+    Applied,
+    Binding,
+    CaptureSpec,
+    ConnectorState,
+    DiscoveredBinding,
+    JournalTemplate,
+    JsonObject,
+    ShardTemplate,
+    SpecResponse,
+)
+from protocol.plan import PLAN
+from runtime.connector.calls import Caller
+from runtime.connector.interface import Connector, LogSink
+from runtime.connector.process import ProcessConnector
+from runtime.connector.secrets import SHORTEST, Redactor
+from runtime.preparation.config_check import Place, mistakes
+from runtime.preparation.known_tables import known_tables
+from runtime.preparation.secret_values import resolve
+from runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
+from runtime.preparation.table_options import option_mistakes
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCapture:
+    """Everything a session needs to be opened.
+
+    Attributes:
+        environment: Variables for the connector.
+        spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
+        version: Changes when the bindings do.
+        silence_seconds: How long the connector may say nothing; 0 for as long as it likes.
+        answer_seconds: How long it may take for an answer.
+        applied: What ``apply`` changed of the connector's state; None once the log has it.
+    """
+
+    connector: Connector
+    environment: dict[str, str]
+    redactor: Redactor
+    spec: CaptureSpec
+    tables: list[SelectedTable]
+    version: str
+    silence_seconds: float = SILENCE_SECONDS
+    answer_seconds: float = ANSWER_SECONDS
+    applied: ConnectorState | None = None
+
+
+class Preparation:
+    """Makes the unary calls for one capture file.
+
+    Attributes:
+        reasons: Why tables are disabled, by recommended name, as far as the connector said.
+
+    Args:
+        file: The checked capture file.
+        log: Takes the connector's log lines.
+        until_caught_up: The connector is to end once it is caught up.
+        variables: More variables for the connector's environment.
+        log_id: Of the change log; empty where there is none yet.
+        state: The connector's, as the change log has it.
+
+    Raises:
+        UsageError: ``TM-CFG-003`` when a secret cannot be had.
+    """
+
+    def __init__(
+        self,
+        file: CaptureFile,
+        log: LogSink,
+        *,
+        until_caught_up: bool = False,
+        variables: Mapping[str, str] | None = None,
+        log_id: str = "",
+        state: JsonObject | None = None,
+    ) -> None:
+        self._file = file
+        self._config, secrets = resolve(file.connector.config, file.folder)
+        variables_of_file, more_secrets = resolve(file.connector.environment, file.folder, "environment")
+        self.redactor = Redactor(secrets.values | more_secrets.values)
+        for place in (*secrets.short, *more_secrets.short):
+            text = f"{place} is too short to be blanked: it would be shown where a connector's message has it"
+            log(LogLine(level="warning", message=f"{text}. Choose one of {SHORTEST} characters or more."))
+        self.connector = _connector(file)
+        self.environment = {
+            **{name: _as_variable(value) for name, value in variables_of_file.items()},
+            "FLOW_RUNTIME_CODEC": "json",
+            "LOG_FORMAT": "json",
+            RUNTIME: "1",
+            "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
+            # Said in both cases: a variable of the user's own must not end every session.
+            STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
+            PLAN: "",
+            CHECK: "",
+            LOG_ID: log_id,
+            KNOWN_STATE: _small(state or {}),
+            **(variables or {}),
+        }
+        self._log = log
+        self.reasons: dict[str, str] = {}
+        self._caller = Caller(self.connector, self.environment, self.redactor, self._hear, file.connector.answer)
+
+    def _hear(self, line: LogLine) -> None:
+        if line.event_type == LEFT_OUT:
+            self.reasons[str(line.fields.get("table"))] = str(line.fields.get("reason"))
+        else:
+            self._log(line)
+
+    def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
+        """What the connector is and which tables it finds.
+
+        Raises:
+            UsageError: ``TM-CFG-002`` the configuration, or a table's options, do not fit the connector's schemas.
+            ConnectorError: As ``Caller`` does.
+        """
+        spec = self._caller.spec()
+        found: list[tuple[Place, str]] = []
+        for place, text in mistakes(spec.config_schema, self._config):
+            found.append((("connector", "config", *place), text))
+        found += option_mistakes(spec, self._file.tables or [])
+        if found:
+            raise mistakes_in(self._file, found)
+        return spec, self._caller.discover(self._config).bindings
+
+    def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
+        """The tables that the capture file chooses. Raises as ``runtime.preparation.selection.select`` does."""
+        return select(spec, discovered, self._file.tables, known_tables(self._file.log_path), self.reasons)
+
+    def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
+        """Asks the connector whether it can capture these tables. Raises as ``Caller`` does."""
+        answer = self._caller.validate(self._capture(tables))
+        # The path that the connector validated is the binding's identity from here on.
+        settled = [
+            replace(table, binding=_with_path(table.binding, validated.resource_path))
+            for table, validated in zip(tables, answer.bindings, strict=True)
+        ]
+        names = [(table.name, table.binding.state_key, table.binding.resource_config) for table in settled]
+        version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        return PreparedCapture(
+            self.connector,
+            self.environment,
+            self.redactor,
+            self._capture(settled),
+            settled,
+            version,
+            self._file.connector.silence,
+            self._file.connector.answer,
+        )
+
+    def apply(self, prepared: PreparedCapture) -> Applied:
+        """Lets the connector make what it needs at the source: what it did, in its words, and what it wants kept."""
+        return self._caller.apply(prepared.spec, prepared.version)
+
+    def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
+        return CaptureSpec(
+            name=self._file.capture,
+            connector_type=self.connector.kind,
+            config=self._config,
+            bindings=[table.binding for table in tables],
+            interval_seconds=ceil(self._file.connector.interval),
+            shard_template=ShardTemplate(id=template_name(f"capture/{self._file.capture}")),
+            recovery_log_template=JournalTemplate(name=template_name(f"recovery/capture/{self._file.capture}")),
+        )
+
+
+def _as_variable(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _small(state: JsonObject) -> str:
+    """The members of a state that are no tables' own, as JSON: an environment takes no more."""
+    scalar = (str, int, float, bool)
+    members = {name: value for name, value in state.items() if isinstance(value, scalar)}
+    parts = {
+        name: {inner: part for inner, part in value.items() if isinstance(part, scalar)}
+        for name, value in state.items()
+        if isinstance(value, dict)
+    }
+    return orjson.dumps(members | {name: part for name, part in parts.items() if part}).decode()
+
+
+def _with_path(binding: Binding, path: list[str]) -> Binding:
+    return binding.model_copy(update={"resource_path": path, "state_key": state_key(path, binding.backfill)})
+
+
+def _connector(file: CaptureFile) -> Connector:
+    entry = file.connector
+    if entry.image is None:
+        assert entry.command is not None  # the model allows exactly one
+        return ProcessConnector(entry.command, file.folder)
+    from runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
+
+    return ContainerConnector(entry.image, entry.network, capture=file.capture, limits=entry.limits or LimitsEntry())

@@ -1,0 +1,397 @@
+"""One session of a connector: what it says becomes batches, batches become commits, commits are acknowledged.
+
+A commit is cut only at a checkpoint. Documents and schemas since the last checkpoint belong to the next one; should the
+connector end before it, they are thrown away with everything else that was not committed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol.capture_file import CommitEntry
+from protocol.changelog import Commit
+from protocol.changelog.models import QUARANTINE
+from protocol.codec import captured_prefix, decode_response, split_captured
+from protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from protocol.messages import (
+    COMPLETE,
+    BackfillBegin,
+    BackfillComplete,
+    Checkpoint,
+    ConnectorState,
+    JsonObject,
+    Opened,
+    Response,
+    SourcedSchema,
+)
+from protocol.state import merge_patch
+from runtime.changelog.batch import Batch, BoundCollection
+from runtime.changelog.schema_union import is_closed, union
+from runtime.changelog.writer import LogWriter
+from runtime.connector.conversation import Conversation
+from runtime.connector.watchdog import Watchdog
+from runtime.preparation.selection import SelectedTable
+from runtime.progress.display import Display
+from runtime.sessions.committer import Committer
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.lines import LineCutter
+from runtime.steering.capture_file_watch import CaptureFileWatch
+from runtime.steering.steering import Steering
+
+READ_BYTES = 1024 * 1024
+
+FINISH_SECONDS = 10.0
+"""How long a connector may go on after its stdin has ended."""
+
+LOOK_SECONDS = 0.5
+"""The session looks around at least this often: at the orders for it, and at the capture file."""
+
+TRUNCATED = b'{"_meta":{"op":"t"}}'
+"""The event that stands for everything that came before a backfill."""
+
+ENDS = b"}}}"
+"""A usual captured line ends with its document. (One that ends with its binding's number has two braces.)"""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A binding as this session sees it: its schema may change, and its documents then go to another handle.
+
+    Attributes:
+        widens: Documents may have more members than the schema names: it is made of parts.
+        handle: For documents; None until the first one, as what was discovered may never be what they are.
+    """
+
+    table: SelectedTable
+    schema: JsonObject
+    widens: bool = False
+    handle: BoundCollection | None = None
+
+
+class Session:
+    """Reads one opened connector to its end.
+
+    Args:
+        talk: The connector, to which ``open`` was sent.
+        writer: The log; its state is where this session began.
+        tables: What was opened, in the order of the binding indices.
+        due: When a commit is due.
+        interruption: Ends the session between two steps.
+        display: Is told of each commit.
+        steering: Orders to pass on.
+        watch: When the capture file was edited, the connector is asked to end; None for a file that is not watched.
+        watchdog: Ends a session whose connector hangs.
+
+    Attributes:
+        advanced: Something new was committed: documents, or a state that differs from the one before.
+    """
+
+    def __init__(
+        self,
+        talk: Conversation,
+        name: str,
+        writer: LogWriter,
+        tables: Sequence[SelectedTable],
+        due: CommitEntry,
+        interruption: Interruption,
+        display: Display,
+        steering: Steering,
+        watch: CaptureFileWatch | None,
+        watchdog: Watchdog,
+    ) -> None:
+        self._talk = talk
+        self._name = name
+        self._writer = writer
+        self._due = due
+        self._interruption = interruption
+        self._display = display
+        self._steering = steering
+        self._watch = watch
+        self._watchdog = watchdog
+        self._bound = [_Bound(table, table.binding.collection.write_schema) for table in tables]
+        # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
+        self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
+        self._lines_read = 0
+        self._opened: Opened | None = None
+        self._state: JsonObject = writer.state
+        self._batch: Batch = writer.begin()
+        self._in_flight = self._batch
+        self._checkpoints = 0
+        self._begun_at: float | None = None
+        self._inside_transaction = False
+        self._outdated_at: float | None = None
+        self.advanced = False
+
+    @property
+    def outdated(self) -> bool:
+        """The connector was asked to end, because the capture file says something else now."""
+        return self._outdated_at is not None
+
+    def run(self) -> None:
+        """Returns when the connector ended cleanly, everything that it said committed.
+
+        Raises:
+            ConnectorError: It failed, was killed, or broke the protocol.
+            ChangeLogError: The log cannot be written, or another writer took it.
+            KeyboardInterrupt: A signal came.
+        """
+        with Committer(self._writer) as self._committer, selectors.DefaultSelector() as selector:
+            for descriptor in (self._talk.stdout, self._committer.descriptor, self._interruption.descriptor):
+                selector.register(descriptor, selectors.EVENT_READ)
+            if self._watch is not None:
+                selector.register(self._watch.descriptor, selectors.EVENT_READ)
+            try:
+                self._listen(selector)
+            except TidemarkError:
+                # What has begun is durable soon, and counts; should it fail instead, that is the graver error.
+                if self._committer.busy:
+                    self._take_commit()
+                raise
+            finally:
+                self._batch.discard()
+
+    def _listen(self, selector: selectors.BaseSelector) -> None:
+        cutter = LineCutter()
+        while True:
+            ready = {key.fd for key, _ in selector.select(self._seconds_to_wait())}
+            self._interruption.check()
+            if self._committer.descriptor in ready:
+                self._take_commit()
+            if self._talk.stdout in ready:
+                piece = os.read(self._talk.stdout, READ_BYTES)
+                if not piece:
+                    break
+                self._read(cutter, piece)
+                self._watchdog.said()
+            else:
+                self._watchdog.look()
+            self._commit_if_due()
+            self._look_around(selector, ready)
+        self._end(inside_line=cutter.inside_line)
+
+    def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
+        for order in self._steering.due():
+            self._talk.send(order)
+        if self._watch is None:
+            return
+        if self._outdated_at is not None:
+            if time.monotonic() - self._outdated_at > FINISH_SECONDS:
+                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {FINISH_SECONDS:.0f} s after stdin ended")
+            return
+        self._watch.look()
+        if self._watch.descriptor in ready:
+            # It ends between two transactions, everything said; the next session opens what the file says now.
+            self._outdated_at = time.monotonic()
+            selector.unregister(self._watch.descriptor)
+            self._talk.finish()
+
+    # What the connector says.
+
+    def _read(self, cutter: LineCutter, piece: bytes) -> None:
+        try:
+            lines = cutter.cut(piece)
+        except ProtocolError as error:
+            raise self._broken(error, self._lines_read + 1) from None
+        self._take(lines)
+        self._lines_read += len(lines)
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Runs of documents of one binding, nearly everything there is, are cut by position and added together."""
+        index, start, cut = -1, b"\n", 0  # no line starts with a newline
+        documents: list[bytes] = []
+        for line in lines:
+            if line.startswith(start) and line.endswith(ENDS):
+                documents.append(line[cut:-2])
+                continue
+            if documents:
+                self._add(index, documents)
+                documents = []
+            head = line[: line.find(b'"doc":', 12, 48) + 6]
+            if (found := self._heads.get(head)) is not None:
+                index, start, cut = found, head + b"{", len(head)
+                if line.startswith(start) and line.endswith(ENDS):
+                    documents.append(line[cut:-2])
+                    continue
+            message = self._message(line, lines)
+            if isinstance(message, tuple):
+                self._add(message[0], [message[1]])
+            else:
+                self._control(message)
+        if documents:
+            self._add(index, documents)
+
+    def _message(self, line: bytes, lines: list[bytes]) -> tuple[int, bytes] | Response:
+        """One of ``lines``: binding and document of a captured line that is spelt unusually, or the message."""
+        try:
+            return split_captured(line) or decode_response(line)
+        except ProtocolError as error:
+            before = next(number for number, other in enumerate(lines) if other is line)
+            raise self._broken(error, self._lines_read + before + 1) from None
+
+    def _add(self, index: int, documents: list[bytes]) -> None:
+        if self._opened is None:
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent captured before opened")
+        self._begin()
+        self._inside_transaction = True
+        try:
+            self._batch.add(self._handle(self._binding(index)), documents)
+        except ProtocolError as error:  # of these documents or of earlier ones
+            raise self._broken(error) from None
+
+    def _control(self, response: Response) -> None:
+        if isinstance(response, Opened) and self._opened is None:
+            self._opened = response
+            self._watchdog.opened()
+            if not response.explicit_acknowledgements:
+                self._talk.finish()
+            return
+        if self._opened is None or not isinstance(
+            response, Checkpoint | SourcedSchema | BackfillBegin | BackfillComplete
+        ):
+            when = "before opened" if self._opened is None else "after opened"
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
+        if isinstance(response, SourcedSchema):
+            self._inside_transaction = True
+            self._learn(self._binding(response.binding), response.document_schema)
+            return
+        if isinstance(response, BackfillBegin):
+            self._add(response.binding, [TRUNCATED])
+            return
+        if isinstance(response, BackfillComplete):
+            self._binding(response.binding)
+            self._inside_transaction = True
+            return
+        if response.state is not None:
+            self._state = changed_state(self._name, self._state, response.state)
+        self._begin()
+        self._inside_transaction = False
+        self._checkpoints += 1
+        self._commit_if_due()
+
+    def _learn(self, bound: _Bound, said: JsonObject) -> None:
+        """Takes in a schema: the whole of what documents have, or a part of it."""
+        whole = said.get(COMPLETE) is True
+        widens = not whole and (bound.widens or not is_closed(bound.schema))
+        schema = said if whole else union(bound.schema, said)
+        if (schema, widens) != (bound.schema, bound.widens):
+            bound.schema, bound.widens, bound.handle = schema, widens, None
+
+    def _handle(self, bound: _Bound) -> BoundCollection:
+        if bound.handle is None:
+            name, table = bound.table.binding.collection.name, bound.table
+            bound.handle = self._writer.bind(name, bound.schema, table.key, table.text, widens=bound.widens)
+        return bound.handle
+
+    def _binding(self, index: int) -> _Bound:
+        if index >= len(self._bound):
+            raise ConnectorError(
+                "TM-RUN-005", f"{self._name} sent binding {index}; there are {len(self._bound)}, counted from 0"
+            )
+        return self._bound[index]
+
+    # Commits.
+
+    def _begin(self) -> None:
+        if self._begun_at is None:
+            self._begun_at = time.monotonic()
+
+    def _seconds_to_wait(self) -> float:
+        """How long to wait for the connector before something else is due: a commit, or a look around."""
+        if self._begun_at is None or self._inside_transaction or self._committer.busy:
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.0, self._begun_at + self._due.interval - time.monotonic()))
+
+    def _commit_if_due(self) -> None:
+        if self._inside_transaction or self._begun_at is None:
+            return
+        full = self._batch.bytes >= self._due.bytes
+        if not full and time.monotonic() < self._begun_at + self._due.interval:
+            return
+        if self._committer.busy:
+            if not full:
+                return  # Goes on filling; the end of the commit in flight brings us here again.
+            self._wait_for_commit()  # The connector waits meanwhile, its pipe full.
+        self._commit()
+
+    def _commit(self) -> None:
+        """Commits what there is; no commit is in flight."""
+        if not self._batch.events and self._state == self._writer.state:
+            # An idle connector that was opened again says no more than its schemas: all of that is durable already.
+            self._acknowledge(self._checkpoints)
+            self._checkpoints = 0
+            self._begun_at = None
+            return
+        self._committer.start(self._batch, self._state, self._checkpoints)
+        self._in_flight = self._batch
+        self._batch = self._writer.begin()
+        self._checkpoints = 0
+        self._begun_at = None
+
+    def _wait_for_commit(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (self._committer.descriptor, self._interruption.descriptor):
+                selector.register(descriptor, selectors.EVENT_READ)
+            selector.select()
+        self._interruption.check()
+        self._take_commit()
+
+    def _take_commit(self) -> None:
+        try:
+            commit: Commit = self._committer.result()
+        except ProtocolError as error:
+            raise self._broken(error) from None
+        self._tell_quarantine(self._in_flight)
+        if commit.segments or commit.state.updated or not commit.state.merge_patch:
+            self.advanced = True
+        self._acknowledge(commit.checkpoints)
+        self._steering.committed(self._writer.state)
+        self._display.committed(commit)
+
+    def _acknowledge(self, checkpoints: int) -> None:
+        if self._opened is not None and self._opened.explicit_acknowledgements and checkpoints:
+            self._talk.acknowledge(checkpoints)
+
+    def _tell_quarantine(self, batch: Batch) -> None:
+        for collection, (count, reason) in batch.quarantine.reasons.items():
+            self._display.notice(
+                "warning",
+                f"{count} events of {collection.replace('/', '.')} are kept apart in {QUARANTINE}: {reason.message}",
+                code=reason.code,
+                remedy=reason.remedy,
+            )
+
+    # The end.
+
+    def _end(self, *, inside_line: bool) -> None:
+        ended = self._talk.end()
+        if not ended.clean:
+            raise self._talk.failure(ended)
+        if inside_line:
+            raise ConnectorError("TM-PRO-006", f"{self._name} ended in the middle of line {self._lines_read + 1}")
+        if self._opened is None:
+            raise ConnectorError("TM-RUN-004", f"{self._name} ended before it sent opened")
+        if self._inside_transaction:
+            raise ConnectorError("TM-RUN-004", f"{self._name} ended without a checkpoint after its last documents")
+        if self._committer.busy:
+            self._wait_for_commit()
+        if self._begun_at is not None:
+            self._commit()
+        if self._committer.busy:
+            self._wait_for_commit()
+
+    def _broken(self, error: ProtocolError, line: int | None = None) -> ConnectorError:
+        """A defect of the connector's output as its error, with the number of the line where that is known."""
+        place = f", line {line} of its output" if line else ""
+        return ConnectorError(error.code, f"{self._name}{place}: {error.message}", remedy=error.remedy)
+
+
+def changed_state(name: str, state: JsonObject, change: ConnectorState) -> JsonObject:
+    """A connector's state after a change of it. Raises ConnectorError ``TM-RUN-005`` when that is no object."""
+    changed = merge_patch(state, change.updated) if change.merge_patch else change.updated
+    if not isinstance(changed, dict):
+        raise ConnectorError("TM-RUN-005", f"{name} sent a state that is not an object")
+    return changed

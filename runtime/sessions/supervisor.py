@@ -1,0 +1,182 @@
+"""Keeps a capture going: opens a session, and another when it ends, until nothing is left to do or to hope for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from protocol.backoff import Backoff
+from protocol.capture_file import CommitEntry
+from protocol.error_codes import Policy
+from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
+from protocol.logs import LogLine
+from protocol.messages import Open
+from runtime.changelog.writer import LogWriter
+from runtime.connector.conversation import Conversation
+from runtime.connector.watchdog import Watchdog
+from runtime.preparation.prepared_capture import PreparedCapture
+from runtime.progress.display import Display
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.owned_log import OwnedLog
+from runtime.sessions.session import Session, changed_state
+from runtime.steering.capture_file_watch import CaptureFileWatch
+from runtime.steering.steering import Steering
+
+FIRST_DELAY_SECONDS = 1.0
+LONGEST_DELAY_SECONDS = 60.0
+
+MOST_FAILURES = 10
+"""In a row, without a commit in between, of a connector that gives no reason. One that says what it waits for (an error
+of its own whose policy is to retry, such as a database that is not up) is tried for as long as it takes."""
+
+UNEXPLAINED = frozenset({"TM-RUN-002", "TM-RUN-003", "TM-RUN-004", "TM-RUN-009", "TM-PRO-006"})
+
+
+class Supervisor:
+    """Runs sessions of one capture.
+
+    Args:
+        prepared: What to open.
+        log: Opens the log. Every session begins at its state; after it could not be written it is opened again.
+        due: When a commit is due.
+        until_caught_up: A clean end of the connector is the end; otherwise it is opened again.
+        watch: Says when the capture file was edited; None when it is not watched.
+    """
+
+    def __init__(
+        self,
+        prepared: PreparedCapture,
+        log: OwnedLog,
+        due: CommitEntry,
+        interruption: Interruption,
+        display: Display,
+        *,
+        until_caught_up: bool,
+        watch: CaptureFileWatch | None = None,
+        first_delay_seconds: float = FIRST_DELAY_SECONDS,
+    ) -> None:
+        self._prepared = prepared
+        self._log = log
+        self._due = due
+        self._interruption = interruption
+        self._display = display
+        self._until_caught_up = until_caught_up
+        self._watch = watch
+        self._outdated = False
+        self._committed = False
+        self._watchdog = _watchdog(prepared)
+        self._backoff = Backoff(first_delay_seconds, LONGEST_DELAY_SECONDS)
+        """Of failures without a commit in between."""
+
+    def run(self) -> None:
+        """Returns when the connector has caught up and was asked to end there.
+
+        Raises:
+            ConnectorError: A person must do something first; ``TM-RUN-010`` when it failed too often.
+            ChangeLogError: The log cannot be written.
+            KeyboardInterrupt: A signal came.
+        """
+        with self._interruption.deferred():
+            self._run()
+
+    def _run(self) -> None:
+        while True:
+            opened = time.monotonic()
+            try:
+                self._open_once()
+            except TidemarkError as error:
+                if error.entry.policy is not Policy.RETRY:
+                    raise
+                self._pause_after(error)
+                continue
+            self._backoff.reset()
+            if self._outdated:
+                continue
+            if self._until_caught_up:
+                return
+            interval = self._prepared.spec.interval_seconds  # The least time between two opens.
+            self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
+
+    def _open_once(self) -> None:
+        """One session, which ended cleanly. Raises what it failed of."""
+        self._committed = False
+        if self._watch is not None and (edition := self._watch.take()) is not None:
+            self._prepared, self._due = edition.prepared, edition.due
+            self._watchdog = _watchdog(edition.prepared)
+            self._display.expect(table.name for table in self._prepared.tables)
+        prepared, writer = self._prepared, self._log.writer()
+        name = prepared.connector.name
+        self._keep_applied(writer)
+        steering, watchdog = Steering(writer.root, writer.state, self._display), self._watchdog
+        watchdog.opening()
+        running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
+
+        def heard(line: LogLine) -> None:
+            steering.heard(line)
+            watchdog.heard(line)
+            self._display.log(line)
+
+        with Conversation(name, running, prepared.redactor, heard) as talk:
+            talk.send(Open(capture=prepared.spec, version=prepared.version, state=writer.state))
+            session = Session(
+                talk,
+                name,
+                writer,
+                prepared.tables,
+                self._due,
+                self._interruption,
+                self._display,
+                steering,
+                self._watch,
+                watchdog,
+            )
+            try:
+                session.run()
+            except TidemarkError as error:
+                if isinstance(error, ChangeLogError):
+                    self._log.close()
+                self._committed = session.advanced
+                raise
+            self._outdated = session.outdated
+
+    def _keep_applied(self, writer: LogWriter) -> None:
+        """Commits what ``apply`` changed of the state, before a session begins with it."""
+        change = self._prepared.applied
+        if change is None:
+            return
+        state = changed_state(self._prepared.connector.name, writer.state, change)
+        try:
+            writer.commit(writer.begin(), state, 0)
+        except ChangeLogError:
+            self._log.close()
+            raise
+        self._prepared = replace(self._prepared, applied=None)
+
+    def _pause_after(self, error: TidemarkError) -> None:
+        """Says that a session failed, and waits until the next one is due.
+
+        Raises:
+            ConnectorError: ``TM-RUN-010``.
+        """
+        if self._committed:
+            self._backoff.reset()
+            delay = self._backoff.wait()
+        else:
+            delay = self._backoff.failed()
+            if self._backoff.failures >= MOST_FAILURES and error.code in UNEXPLAINED:
+                raise ConnectorError(
+                    "TM-RUN-010",
+                    f"{self._backoff.failures} attempts in a row ended without a commit; the last one: {error}",
+                    remedy=error.remedy,
+                ) from None
+        self._display.notice(
+            "warning",
+            f"{error.message}; opening it again in {delay:.1f} s from the last commit",
+            code=error.code,
+            remedy=error.remedy,
+        )
+        self._interruption.sleep(delay)
+
+
+def _watchdog(prepared: PreparedCapture) -> Watchdog:
+    return Watchdog(prepared.connector.name, prepared.silence_seconds, prepared.answer_seconds)

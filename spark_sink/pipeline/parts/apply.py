@@ -1,0 +1,251 @@
+"""Applies parts: gives executors their assignments, and gathers what became of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocol.changelog import Segment
+from protocol.errors import TidemarkError
+from spark_sink.changes.key_order import Place, place
+from spark_sink.formats.data_files import DataFile
+from spark_sink.pipeline.parts.part_tasks import EVENT_META, Assignment, TaskReport
+from spark_sink.pipeline.parts.plan import Part
+from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
+from spark_sink.pipeline.parts.routing import route
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from spark_sink.pipeline.report import Cost
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.native_scan import segments_frame
+from spark_sink.source.segment_reader import SegmentFile
+from spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
+from spark_sink.tables.column_types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_RANGE_BYTES = 64 * 1024 * 1024
+"""Of files and events that one task of a large part takes at most: some seconds of work."""
+
+_RANGE_BYTES_AT_LEAST = 8 * 1024 * 1024
+_RANGES_A_CORE = 2
+_MOST_RANGES = 1000
+_BUNDLES_A_CORE = 4
+"""Small parts are handed out in so many bundles a core: a task costs more than a small part does."""
+
+_BUNDLE_BYTES = 16 * 1024 * 1024
+_BUNDLE_PARTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What executors made of a part.
+
+    Attributes:
+        adds: Files to add to the table.
+        removes: Paths of files to remove from it.
+        cost: Of all its tasks.
+        rows_read: By executor.
+        error: What went wrong; then there is nothing to add or remove.
+    """
+
+    adds: list[DataFile] = field(default_factory=list)
+    removes: list[str] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+    rows_read: dict[str, int] = field(default_factory=dict)
+    error: TidemarkError | None = None
+
+
+class Applier:
+    """Applies parts with a session's executors.
+
+    Args:
+        jobs: Of the session.
+        log: The change log.
+        warehouse: Where tables are.
+    """
+
+    def __init__(self, jobs: SparkJobs, log: FollowedLog, warehouse: Path) -> None:
+        self._jobs = jobs
+        self._log = log
+        self._warehouse = warehouse
+
+    def apply_small(self, parts: Sequence[Part]) -> list[Outcome]:
+        """Applies parts whose way is ``task``, many of them in one job. The outcomes are in the order of the parts."""
+        work = [self._assignment(number, part) for number, part in enumerate(parts)]
+        outcomes = self.perform(work, [part.described.bytes for part in parts], "small parts")
+        return [_emptied(part, outcome) for part, outcome in zip(parts, outcomes, strict=True)]
+
+    def perform(self, work: Sequence[Assignment], sizes: Sequence[int], description: str) -> list[Outcome]:
+        """Performs one assignment a part. Where the job as a whole fails, each has one of its own."""
+        if not work:
+            return []
+        most = self._jobs.parallelism * _BUNDLES_A_CORE
+        try:
+            reports = self._jobs.run(_bundled(work, sizes, most), description)
+        except spark_exceptions() as failure:
+            if len(work) == 1:
+                return [Outcome(error=tidemark_error(failure))]
+            return [self.perform([one], [size], description)[0] for one, size in zip(work, sizes, strict=True)]
+        of_part: dict[int, list[TaskReport]] = {}
+        for report in reports:
+            of_part.setdefault(report.part, []).append(report)
+        return [_outcome(of_part.get(one.part, [])) for one in work]
+
+    def apply_large(self, part: Part) -> Outcome:
+        """Applies a part whose way is ``rewrite``, in a job of its own."""
+        described = f"{part.target.table} {part.target.kind}: offsets {part.start} to {part.end}"
+        try:
+            reports = self._merge(part, described) if part.state.key else self._append(part, described)
+        except spark_exceptions() as failure:
+            return Outcome(error=tidemark_error(failure))
+        except TidemarkError as failure:
+            return Outcome(error=failure)
+        return _emptied(part, _outcome(reports))
+
+    def _append(self, part: Part, described: str) -> list[TaskReport]:
+        """A table of all events: segments are copied side by side."""
+        runs: list[list[Segment]] = [[]]
+        size = 0
+        bytes_a_range = self._range_bytes(sum(segment.size for segment in part.segments))
+        for segment in part.segments:
+            if runs[-1] and size + segment.size > bytes_a_range:
+                runs.append([])
+                size = 0
+            runs[-1].append(segment)
+            size += segment.size
+        return self._jobs.run([[self._assignment(0, part, run)] for run in runs], described)
+
+    def _merge(self, part: Part, described: str) -> list[TaskReport]:
+        groups = part.sources.groups
+        events, count, size = self._events(part)
+        key, types = part.state.key, part.types
+        bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
+        sampled: list[Place] = []
+        if events is not None and size > bytes_a_range:
+            sampled = self._jobs.sample(events, key, count)
+        per_sample = size // len(sampled) if sampled else 0
+        ranges = key_ranges(groups, sampled, per_sample, bytes_a_range)
+        work = [self._ranged(part, one) for one in ranges]
+        if events is None:
+            return self._jobs.run([[assignment] for assignment in work], described)
+        bounds = [one.low for one in ranges[1:]]
+        return self._jobs.run_routed(work, events, bounds, key, types, described)
+
+    def _range_bytes(self, total: int) -> int:
+        """What one task of so much work takes: every core has some, none too much, and the plan stays small."""
+        fair = total // (self._jobs.parallelism * _RANGES_A_CORE)
+        return max(min(fair, _RANGE_BYTES), _RANGE_BYTES_AT_LEAST, total // _MOST_RANGES)
+
+    def _events(self, part: Part) -> tuple[DataFrame | None, int, int]:
+        """The events of a part that no run holds, with how many they are and their bytes, about. None without any."""
+        from pyspark.sql import functions as F
+
+        columns = {**part.state.columns, **EVENT_META, "_snapshot": "boolean"}
+        copied = part.sources.copied
+        whole: list[Segment] = []
+        logged: list[Segment] = []
+        mixed: list[Segment] = []
+        count = size = 0
+        for segment in part.segments:
+            rows = segment.rows - sum(rows for *_, rows in copied.get(segment.path, ()))
+            if rows:
+                count += rows
+                size += segment.uncompressed * rows // segment.rows
+                is_logged = rows == segment.rows - segment.snapshot_rows
+                (whole if rows == segment.rows else logged if is_logged else mixed).append(segment)
+        frames = []
+        for segments in (whole, logged, mixed):
+            if segments:
+                frame = segments_frame(self._jobs.spark, self._log, segments, columns, part.start, part.end)
+                if segments is logged:
+                    frame = frame.where(~F.col("_snapshot"))
+                if segments is mixed:
+                    spans = [span for segment in mixed for span in copied[segment.path]]
+                    frame = frame.where(~(F.col("_snapshot") & F.expr(_within(spans))))
+                frames.append(frame)
+        if not frames:
+            return None, 0, 0
+        names = [quoted(name) for name in columns if name != "_snapshot"]
+        return reduce(lambda one, other: one.unionAll(other), frames).select(*names), count, size
+
+    def _assignment(self, number: int, part: Part, segments: Iterable[Segment] | None = None) -> Assignment:
+        return Assignment(
+            part=number,
+            log=self._log.root,
+            table=part.target.path(self._warehouse),
+            columns=part.state.columns,
+            key=part.state.key,
+            target=part.file_bytes,
+            groups=part.sources.groups,
+            segments=tuple(map(SegmentFile.of, part.segments if segments is None else segments)),
+            start=part.start,
+            end=part.end,
+        )
+
+    def _ranged(self, part: Part, keys: KeyRange) -> Assignment:
+        return Assignment(
+            part=0,
+            log=self._log.root,
+            table=part.target.path(self._warehouse),
+            columns=part.state.columns,
+            key=part.state.key,
+            target=part.file_bytes,
+            groups=joined_runs(keys.groups),
+            start=part.start,
+            end=part.end,
+            low=keys.low,
+            high=keys.high,
+        )
+
+
+def _within(spans: Iterable[tuple[int, int, int]]) -> str:
+    """Whether an offset is in one of the spans, which do not overlap, as SQL."""
+    edges: list[int] = []
+    for first, last, _ in sorted(spans):
+        if edges and edges[-1] == first:
+            edges[-1] = last + 1
+        else:
+            edges += (first, last + 1)
+    # Between the first edge and the second, the third and the fourth, and so on.
+    return f"({route(['_offset'], ['bigint'], [place([edge]) for edge in edges])} % 2 = 1)"
+
+
+def _bundled(work: Sequence[Assignment], sizes: Sequence[int], most: int) -> list[list[Assignment]]:
+    """Assignments in bundles of about the same size: large ones first, each to the bundle that has least."""
+    count = min(len(work), most, 1 + max(sum(sizes) // _BUNDLE_BYTES, len(work) // _BUNDLE_PARTS))
+    bundles: list[list[Assignment]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for size, one in sorted(zip(sizes, work, strict=True), key=lambda pair: -pair[0]):
+        least = loads.index(min(loads))
+        bundles[least].append(one)
+        loads[least] += size + _BUNDLE_BYTES // _BUNDLE_PARTS
+    return bundles
+
+
+def _outcome(reports: Sequence[TaskReport]) -> Outcome:
+    cost = Cost()
+    rows: dict[str, int] = {}
+    for report in reports:
+        written = sum(file.size for file in report.adds)
+        cost += Cost(report.seconds, report.cpu_seconds, report.bytes_read, written)
+        rows[report.executor] = rows.get(report.executor, 0) + report.rows_read
+    if error := next((report.error for report in reports if report.error), None):
+        return Outcome(cost=cost, rows_read=rows, error=error_of(*error))
+    return Outcome(
+        adds=[file for report in reports for file in report.adds],
+        # A file whose keys two tasks shared is named by both.
+        removes=list(dict.fromkeys(path for report in reports for path in report.removes)),
+        cost=cost,
+        rows_read=rows,
+    )
+
+
+def _emptied(part: Part, outcome: Outcome) -> Outcome:
+    """A TRUNCATE removes what the table held: the tasks never saw it."""
+    if part.truncated and outcome.error is None:
+        outcome.removes.extend(file.path for file, _ in part.state.files)
+    return outcome

@@ -1,0 +1,258 @@
+"""The way ``sql``: the session's own engine, Delta Lake for Spark, merges a part into a table and commits it.
+
+It is for tables that have become more than their Parquet files, by deletion vectors or column mapping, and for whoever
+asks for it. The events are reduced by the same code as everywhere; the engine joins them with the table.
+
+The engine's commit carries the position as the others do, in its user metadata. A second transaction identifier makes
+two runs that go on from the same version exclude each other: Delta commits a version of an application once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocol.errors import SparkError, TidemarkError
+from spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
+from spark_sink.changes.net_changes import DELETED
+from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.pipeline.parts.apply import Outcome
+from spark_sink.pipeline.parts.part_tasks import EVENT_META
+from spark_sink.pipeline.parts.plan import Part
+from spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from spark_sink.pipeline.report import Cost
+from spark_sink.source.arrow_handover import packed, unpacked
+from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.native_scan import segments_frame
+from spark_sink.spark_failures import spark_exceptions, tidemark_error
+from spark_sink.tables.column_types import Columns, ddl, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_APPLICATION = "spark.databricks.delta.write.txnAppId"
+_APPLICATION_VERSION = "spark.databricks.delta.write.txnVersion"
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_DATABRICKS = "spark.databricks.workspaceUrl"
+"""A setting of every session there, where Delta needs no extension."""
+
+_CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception")
+"""What Delta says when another commit was first."""
+
+
+class EngineMerge:
+    """Applies parts by MERGE.
+
+    Args:
+        jobs: Of the session.
+        log: The change log.
+    """
+
+    def __init__(self, jobs: SparkJobs, log: FollowedLog) -> None:
+        self._jobs = jobs
+        self._log = log
+
+    def apply(self, part: Part, table: PositionedTable) -> Outcome:
+        """Merges a part and commits it, with its position.
+
+        Returns:
+            What it took. Its error is ``TM-SPK-022`` where the session has no such engine, ``TM-SPK-018`` where only
+            that one could write the table; ``TM-SPK-010`` when another process committed first.
+        """
+        began = time.monotonic()
+        try:
+            self._check(part)
+            self._add_columns(part, table)
+            self._merge(part, table)
+        except TidemarkError as error:
+            return Outcome(error=error)
+        except spark_exceptions() as failure:
+            return Outcome(error=_meaning(failure, table))
+        written = table.bytes_written()
+        return Outcome(cost=Cost(time.monotonic() - began, 0.0, sum(s.size for s in part.segments), written))
+
+    def compact(self, table: PositionedTable) -> None:
+        """Has the engine join small files and purge what it marked as deleted. Rows and position stay.
+
+        Raises:
+            SparkError: ``TM-SPK-010`` when another process committed first, ``TM-SPK-013``.
+        """
+        try:
+            with self._committing(table, table.position):
+                self._jobs.spark.sql(f"OPTIMIZE {_name(table.path)}").collect()
+        except spark_exceptions() as failure:
+            raise _meaning(failure, table) from None
+        table.refresh()
+
+    def _check(self, part: Part) -> None:
+        """Makes sure that the session has the engine: asked for what it cannot do, Spark would log a stack trace."""
+        spark = self._jobs.spark
+        extensions = str(spark.conf.get("spark.sql.extensions", None) or "")
+        if _EXTENSION in extensions or spark.conf.get(_DATABRICKS, None) is not None:
+            return
+        if part.state.engine_only is not None:
+            raise part.state.engine_only
+        version = ".".join(spark.version.split(".")[:2])
+        raise SparkError(
+            "TM-SPK-022",
+            f"the session's spark.sql.extensions do not name {_EXTENSION}",
+            remedy=(
+                f"Give the session Delta Lake for Spark {version}: --conf spark.jars.packages="
+                f"io.delta:delta-spark_{version}_2.13:VERSION --conf spark.sql.extensions={_EXTENSION} --conf "
+                "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog. Or leave --way sql "
+                "out: the other ways need no engine."
+            ),
+        )
+
+    def _add_columns(self, part: Part, table: PositionedTable) -> None:
+        """Adds the columns that this part is the first to have, where no one else could."""
+        there = table.columns
+        if added := {name: type_ for name, type_ in part.state.columns.items() if name not in there}:
+            with self._committing(table, table.position):
+                self._jobs.spark.sql(f"ALTER TABLE {_name(table.path)} ADD COLUMNS ({ddl(added)})").collect()
+            table.refresh()
+
+    def _merge(self, part: Part, table: PositionedTable) -> None:
+        before = table.version
+        spark = self._jobs.spark
+        source = f"tidemark_changes_{uuid.uuid4().hex}"
+        state = part.state
+        if state.key:
+            self._net_changes(part).createOrReplaceTempView(source)
+            statement = merge_of_changes(table.path, source, state.key, state.columns, part.truncated)
+        else:
+            self._events(part, state.columns).createOrReplaceTempView(source)
+            statement = merge_of_events(table.path, source, state.columns, part.start)
+        try:
+            with self._committing(table, part.end):
+                spark.sql(statement).collect()
+        finally:
+            spark.catalog.dropTempView(source)
+        table.refresh()
+        if table.version == before:
+            # Nothing came of the events, of which Delta makes no commit.
+            with self._committing(table, part.end):
+                spark.sql(f"ALTER TABLE {_name(table.path)} SET TBLPROPERTIES ('tidemark.at' = '{part.end}')").collect()
+            table.refresh()
+        if table.position != part.end:
+            # Delta left the statement out: another process has committed that version of the application.
+            raise SparkError("TM-SPK-010", f"{table.path}: another process committed after version {before}")
+
+    def _net_changes(self, part: Part) -> DataFrame:
+        state = part.state
+        columns = dict(state.columns)
+        names = [*columns, *EVENT_META]
+        keys = [quoted(name) for name in state.key]
+        events = self._events(part, {**columns, **EVENT_META})
+        ordered = events.repartition(*keys).sortWithinPartitions(*keys, "_offset")
+        reduced = partial(_reduced, names=names, key=state.key, columns=columns)
+        return packed(ordered).mapInArrow(reduced, ddl({**columns, **SOURCE_META}))
+
+    def _events(self, part: Part, columns: Columns) -> DataFrame:
+        return segments_frame(self._jobs.spark, self._log, part.segments, columns, part.start, part.end)
+
+    @contextmanager
+    def _committing(self, table: PositionedTable, position: int) -> Iterator[None]:
+        """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""
+        words = table.engine_commit(position)
+        settings = {
+            _USER_METADATA: words.metadata,
+            _APPLICATION: words.application,
+            _APPLICATION_VERSION: str(words.version),
+        }
+        with _set(self._jobs.spark, settings):
+            yield
+
+
+def merge_of_changes(path: Path, source: str, key: Sequence[str], columns: Columns, truncated: bool) -> str:
+    """The statement that brings a table of current rows up to date.
+
+    Args:
+        path: Of the table.
+        source: Name of a view of net changes.
+        key: Names of the key's columns.
+        columns: Of the table.
+        truncated: Rows without a change are deleted, and nothing is taken from the others.
+    """
+    same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in key)
+    updates = ", ".join(
+        f"t.{quoted(name)} = {_value(name, kept=name not in key and not truncated)}" for name in columns
+    )
+    names = ", ".join(map(quoted, columns))
+    values = ", ".join(f"s.{quoted(name)}" for name in columns)
+    clauses = [
+        f"MERGE INTO {_name(path)} AS t USING {source} AS s ON {same}",
+        f"WHEN MATCHED AND s.{DELETED} THEN DELETE",
+        f"WHEN MATCHED THEN UPDATE SET {updates}",
+        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({names}) VALUES ({values})",
+    ]
+    if truncated:
+        clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    return "\n".join(clauses)
+
+
+def merge_of_events(path: Path, source: str, columns: Columns, start: int) -> str:
+    """The statement that appends events to a table of all of them, each once.
+
+    Args:
+        path: Of the table.
+        source: Name of a view of events.
+        columns: Of the table.
+        start: No event of the source has a smaller offset.
+    """
+    names = ", ".join(map(quoted, columns))
+    values = ", ".join(f"s.{quoted(name)}" for name in columns)
+    return (
+        f"MERGE INTO {_name(path)} AS t USING {source} AS s ON t._offset = s._offset AND t._offset >= {start}\n"
+        f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+def _value(name: str, *, kept: bool) -> str:
+    column = quoted(name)
+    if not kept:
+        return f"s.{column}"
+    text = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"CASE WHEN array_contains(s.{KEPT}, '{text}') THEN t.{column} ELSE s.{column} END"
+
+
+def _name(path: Path) -> str:
+    """A table by its place. Without a scheme, a cluster would look in its default file system."""
+    return f"delta.{quoted(f'file:{path.absolute()}')}"
+
+
+def _reduced(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str], key: Sequence[str], columns: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    return stream_merge_rows((unpacked(batch, names) for batch in batches), key, columns)
+
+
+def _meaning(failure: Exception, table: PositionedTable) -> TidemarkError:
+    if _CONCURRENT.search(str(failure)):
+        return SparkError("TM-SPK-010", f"{table.path}: another process committed after version {table.version}")
+    return tidemark_error(failure)
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings for one statement. What others write with the session must not carry them."""
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

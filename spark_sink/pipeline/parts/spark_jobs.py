@@ -1,0 +1,156 @@
+"""Hands work to Spark's executors and collects their reports: small texts, the only thing that comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from protocol.errors import SparkError
+from spark_sink.changes.key_order import Place, place
+from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
+from spark_sink.pipeline.parts.routing import route
+from spark_sink.source.arrow_handover import packed
+from spark_sink.spark_failures import spark_exceptions
+from spark_sink.tables.column_types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLACE = "__tidemark_place"
+_SALTS_A_PARTITION = 32
+"""Numbers tried for each partition, so that one of them hashes into it; more are tried where that is too few."""
+
+SAMPLED = 4096
+"""Keys drawn at random to see where events lie."""
+
+
+class SparkJobs:
+    """Runs jobs in a session that is made when the first one is due.
+
+    Args:
+        session: Makes or gives the session.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._session = session
+        self._opened: SparkSession | None = None
+        self._salts: dict[int, list[int]] = {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session. Raises ``TM-SPK-013`` when it has ended."""
+        if self._opened is None:
+            self._opened = self._session()
+        connect = ".connect." in type(self._opened).__module__
+        if not connect and self._opened.sparkContext._jsc is None:
+            raise SparkError("TM-SPK-013", "the Spark session has ended")
+        return self._opened
+
+    def is_alive(self) -> bool:
+        """Whether the session still takes jobs."""
+        try:
+            return bool(self.spark.range(1).collect())
+        except SparkError:
+            return False
+        except spark_exceptions():
+            return False
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the session runs side by side, about."""
+        spark = self.spark
+        if ".connect." in type(spark).__module__:
+            return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        return max(spark.sparkContext.defaultParallelism, 1)
+
+    def run(self, work: Sequence[Sequence[Assignment]], description: str) -> list[TaskReport]:
+        """Performs bundles of assignments, one bundle a task.
+
+        Raises:
+            PySparkException: A task failed again and again, as when its process dies.
+        """
+        self._describe(description)
+        numbers = self.spark.range(0, len(work), 1, len(work))
+        return _reports(numbers.mapInArrow(bundles(work), REPORT))
+
+    def run_routed(
+        self,
+        work: Sequence[Assignment],
+        events: DataFrame,
+        bounds: Sequence[Place],
+        key: Sequence[str],
+        types: Sequence[str],
+        description: str,
+    ) -> list[TaskReport]:
+        """Performs assignments whose events Spark reads, brings to the task of their key range, and sorts.
+
+        Args:
+            work: One for each range.
+            events: The table's columns and those of ``part_tasks.EVENT_META``, in this order.
+            bounds: Where the ranges from the second on begin.
+            key: Names of the key's columns.
+            types: Their Spark types.
+            description: Of the job, for Spark's pages.
+        """
+        from pyspark.sql import functions as F
+
+        count = len(work)
+        placed = events.withColumn(_PLACE, F.expr(route(key, types, bounds)))
+        # A partition without events has to run too: its sources are to be written.
+        marks = self.spark.range(0, count, 1, 1).select(
+            *(F.lit(None).cast(field.dataType).alias(field.name) for field in events.schema.fields),
+            F.col("id").cast("int").alias(_PLACE),
+        )
+        salts = F.expr(f"array({', '.join(f'{salt}L' for salt in self._salts_of(count))})")
+        partitioned = placed.unionAll(marks).repartition(count, F.get(salts, F.col(_PLACE)))
+        order = [F.col(quoted(name)).asc_nulls_first() for name in key]
+        ordered = partitioned.sortWithinPartitions(*order, F.col("_offset").asc_nulls_first())
+        self._describe(description)
+        return _reports(packed(ordered).mapInArrow(routed(work), REPORT))
+
+    def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
+        """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.
+
+        Args:
+            events: To draw from.
+            key: Names of the key's columns.
+            count: Of events.
+        """
+        keys = events.select(*(quoted(name) for name in key))
+        fraction = min(1.0, SAMPLED / max(count, 1))
+        self._describe("looking where keys lie")
+        drawn: pa.Table = keys.sample(fraction, 1).toArrow()
+        columns: list[list[Any]] = []
+        for column in drawn.columns:
+            plain: Any = column.cast(_plain(column.type))
+            columns.append(plain.to_pylist())
+        return sorted(place(values) for values in zip(*columns, strict=True))
+
+    def _salts_of(self, count: int) -> list[int]:
+        """For each of so many partitions a number that Spark's hash puts there."""
+        if count not in self._salts:
+            found: dict[int, int] = {}
+            tried = 0
+            while len(found) < count:
+                more = tried + count * _SALTS_A_PARTITION
+                rows = self.spark.range(tried, more, 1, 1).selectExpr("id", f"pmod(hash(id), {count}) AS place")
+                for row in rows.collect():
+                    found.setdefault(row["place"], row["id"])
+                tried = more
+            self._salts[count] = [found[place] for place in range(count)]
+        return self._salts[count]
+
+    def _describe(self, description: str) -> None:
+        if ".connect." not in type(self.spark).__module__:
+            self.spark.sparkContext.setJobDescription(f"tidemark: {description}")
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """Timestamps come in the session's zone."""
+    return pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(type_) and type_.tz else type_
+
+
+def _reports(frame: DataFrame) -> list[TaskReport]:
+    return [TaskReport.parse(row["report"]) for row in frame.collect()]

@@ -1,0 +1,150 @@
+"""Restarts: when, how often, from which state, and when no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.errors import ChangeLogError, ConnectorError
+from runtime.sessions.interruption import Interruption
+from runtime.sessions.owned_log import OwnedLog
+from runtime.sessions.supervisor import MOST_FAILURES, Supervisor
+from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
+
+ROW_1 = {"rows": {"first": 1, "count": 1}}
+ROW_2 = {"rows": {"first": 2, "count": 1}}
+CRASH = {"signal": 9}
+
+
+def run(folder: CaptureFolder, *, until_caught_up: bool = True, display: Recorder | None = None) -> Recorder:
+    display = display or Recorder()
+    log = OwnedLog(folder.log_path, "shop")
+    with Interruption() as interruption, log:
+        Supervisor(
+            prepared(folder),
+            log,
+            AT_ONCE,
+            interruption,
+            display,
+            until_caught_up=until_caught_up,
+            first_delay_seconds=0.0001,
+        ).run()
+    return display
+
+
+def test_a_crashed_connector_is_opened_again_at_the_last_commit(folder: CaptureFolder) -> None:
+    folder.script(
+        [OPENED, ROW_1, {"checkpoint": {"cursor": 1}}, {"await": 1}, ROW_2, CRASH],
+        [OPENED, ROW_2, {"checkpoint": {"cursor": 2}}],
+    )
+    display = run(folder)
+    assert folder.ids() == [1, 2]
+    assert [request["state"] for request in folder.requests("open")] == [{}, {"cursor": 1}]
+    assert len(display.notices) == 1
+    assert "killed by signal 9" in display.notices[0][1]
+    assert "from the last commit" in display.notices[0][1]
+
+
+def test_what_a_crash_left_uncommitted_is_nowhere(folder: CaptureFolder) -> None:
+    many = {"rows": {"first": 1, "count": 200_000}}
+    folder.script([OPENED, many, CRASH], [OPENED, ROW_1, {"checkpoint": {"cursor": 1}}])
+    run(folder)
+    assert folder.ids() == [1]
+    named = {segment.path for commit in folder.log.commits() for segment in commit.segments}
+    assert files(folder.log_path) == named
+
+
+def test_an_error_for_a_person_stops_at_once(folder: CaptureFolder) -> None:
+    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
+    folder.script([OPENED, {"stderr": line}, {"exit": 1}])
+    with pytest.raises(ConnectorError) as caught:
+        run(folder)
+    assert (caught.value.code, caught.value.message, caught.value.remedy) == (
+        "TM-PRO-004",
+        "slot is gone",
+        "make a slot",
+    )
+    assert len(folder.requests("open")) == 1
+
+
+def test_a_connector_that_only_fails_is_given_up(folder: CaptureFolder) -> None:
+    folder.script([OPENED, {"stderr": "error: out of luck"}, {"exit": 7}])
+    with pytest.raises(ConnectorError) as caught:
+        run(folder)
+    assert caught.value.code == "TM-RUN-010"
+    assert f"{MOST_FAILURES} attempts" in caught.value.message
+    assert "error: out of luck" in caught.value.message
+    assert len(folder.requests("open")) == MOST_FAILURES
+
+
+def test_failures_between_which_something_is_committed_do_not_add_up(folder: CaptureFolder) -> None:
+    sessions: list[list[Step]] = [
+        [OPENED, {"rows": {"first": number, "count": 1}}, {"checkpoint": {"cursor": number}}, {"await": 1}, CRASH]
+        for number in range(1, MOST_FAILURES + 3)
+    ]
+    folder.script(*sessions, [OPENED])
+    run(folder)
+    assert folder.ids() == list(range(1, MOST_FAILURES + 3))
+
+
+def test_an_error_that_says_it_passes_is_tried_for_as_long_as_it_takes(folder: CaptureFolder) -> None:
+    passing: list[Step] = [
+        {"stderr": '{"level":"error","message":"starting up","fields":{"code":"TM-LOG-008"}}'},
+        {"exit": 1},
+    ]
+    folder.script(*[passing] * (MOST_FAILURES + 2), [OPENED, ROW_1, {"checkpoint": {}}])
+    run(folder)
+    assert folder.ids() == [1]
+
+
+def test_a_connector_that_ended_well_is_opened_again_unless_it_was_to_catch_up(folder: CaptureFolder) -> None:
+    stop: list[Step] = [{"stderr": '{"level":"error","message":"enough","fields":{"code":"TM-PRO-004"}}'}, {"exit": 1}]
+    once = [OPENED, ROW_1, {"checkpoint": {"cursor": 1}}]
+    folder.script(once, [OPENED], stop)
+    with pytest.raises(ConnectorError, match="enough"):
+        run(folder, until_caught_up=False)
+    assert [request["state"] for request in folder.requests("open")] == [{}, {"cursor": 1}, {"cursor": 1}]
+
+
+def test_an_early_clean_end_is_not_a_success(folder: CaptureFolder) -> None:
+    folder.script([], [OPENED, ROW_1], [OPENED, ROW_1, {"checkpoint": {}}])
+    display = run(folder)
+    assert folder.ids() == [1]
+    assert ["before it sent opened" in display.notices[0][1], "without a checkpoint" in display.notices[1][1]] == [
+        True,
+        True,
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_tried_again(folder: CaptureFolder) -> None:
+    class Mending(Recorder):
+        """Takes away what stands in the way when it is told of it."""
+
+        def notice(self, level: str, message: str, **fields: Any) -> None:
+            super().notice(level, message, **fields)
+            obstacle.unlink()
+
+    folder.script([OPENED, ROW_1, {"checkpoint": {"cursor": 1}}])
+    obstacle = folder.log_path / "data" / "public"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.symlink_to("/proc")  # where nobody can write
+    display = run(folder, display=Mending())
+    assert folder.ids() == [1]
+    assert len(display.notices) == 1
+    assert "cannot write" in display.notices[0][1]
+
+
+def test_a_log_that_another_writer_took_ends_it(folder: CaptureFolder) -> None:
+    folder.script([OPENED, ROW_1, {"checkpoint": {"cursor": 1}}, {"await": 1}, {"await": 2}])
+    display = Recorder()
+    with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log:
+        supervisor = Supervisor(prepared(folder), log, AT_ONCE, interruption, display, until_caught_up=True)
+        # As a writer on another machine would: the next commit's number is taken.
+        taken = folder.log_path / "commits" / "00000000000000000001.json"
+        taken.write_bytes((folder.log_path / "commits" / "00000000000000000000.json").read_bytes())
+        with pytest.raises(ChangeLogError) as caught:
+            supervisor.run()
+    assert caught.value.code == "TM-LOG-007"
+    assert folder.requests("acknowledge") == []

@@ -1,0 +1,1 @@
+"""Throwaway database servers: each in a directory of its own, none outlives the process that started it."""
