@@ -52,6 +52,7 @@ from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
 from captures.postgres.tables.schema_drift import WatchedReader
 from captures.postgres.tables.table_record import read_publication
+from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
 from captures.tables.truncation import Truncation
@@ -141,11 +142,6 @@ class PostgresSource:
     def _publication_lost(self) -> LostPosition:
         self._undecodable = True
         return publication_lost(self._config, self._tables())
-
-    def _text_lost(self, reason: str) -> LostPosition:
-        """The server breaks off there whoever reads the slot, and however often."""
-        self._undecodable = True
-        return LostPosition("TM-PG-042", f"the log of slot {self._config.slot} cannot be read on: {reason}")
 
     def _tables(self) -> list[Table]:
         """Those that are not left out."""
@@ -389,8 +385,9 @@ class PostgresSource:
     ) -> list[Key]:
         cut = split_pages if physical else split
         try:
-            with asking(f"splitting the scan of {self.followed.bindings[binding].name}"):
+            with asking(f"splitting the scan of {self.followed.bindings[binding].name}"), suppress(*NoCharacter):
                 return cut(self._session, self.followed.target(binding), cursor, until, parts)
+            return []  # A key among the statistics cannot be sent: one reader reads the table.
         except TableAway:
             return []  # The next chunk tells.
 
@@ -404,7 +401,13 @@ class PostgresSource:
         return None  # The log describes each table before its first row of a session.
 
     def open_log(self, position: int) -> PgoutputLog:
-        self._stream = PgoutputLog(self._start_stream, position, self.followed, truncation=self._config.truncation)
+        self._stream = PgoutputLog(
+            self._start_stream,
+            position,
+            self.followed,
+            truncation=self._config.truncation,
+            texts=transcoder(lambda: self._session),
+        )
         self._undo.clear()
         return self._stream
 
@@ -423,12 +426,16 @@ class PostgresSource:
                     flushed=start.flushed,
                     session=descriptor,
                     unpublished=self._publication_lost,
-                    unsayable=self._text_lost,
+                    stored=self._stored,
                 )
             except SourceError as error:
                 if error.code != "TM-PG-014" or time.monotonic() >= deadline:
                     raise self._name_holder(error) from None
                 time.sleep(0.1)
+
+    def _stored(self, text: str) -> bytes:
+        with asking("asking how the database writes a name"):
+            return text.encode() if text.isascii() else stored(self._session, text)
 
     def _end_walsender(self, pid: int) -> None:
         """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""

@@ -219,12 +219,4 @@ CODES = (
         "If the capture has run before, its change log is missing: bring it back. To begin anew, drop the slot with the "
         "statement that the error gives. If somebody has made the slot for this capture, set create: false.",
     ),
-    ErrorCode(
-        "TM-PG-042",
-        "The log has a text that the server cannot send",
-        Policy.MANUAL,
-        "The database's encoding lets bytes in that stand for no character (0x81 in WIN1252), and the server ends every stream at "
-        "such a text. Mend the value where it is written. Then drop the slot and set `on_lost_position: backfill`: all tables are "
-        "read again from a new slot. A table that still has such a text is left alone, and the others go on.",
-    ),
 )

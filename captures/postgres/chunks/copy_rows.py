@@ -15,6 +15,7 @@ from psycopg import pq
 from backfill.chunk_size import CHUNK_BYTES
 from captures.contract.errors import TableAway
 from captures.postgres.server.session import error_text, refusal
+from captures.postgres.values.encodings import Transcoder
 from protocol.errors import SourceError
 
 DECODE_ROWS = 500
@@ -30,6 +31,12 @@ ANSWER_SECONDS = 60
 _CODES = {"42501": "TM-PG-008", "42P01": "TM-PG-007", "42703": "TM-PG-030"}  # The last: a column that is gone.
 
 _CANCELED = "57014"
+_NO_CHARACTER = ("22P05", "22021")
+"""untranslatable_character and character_not_in_repertoire."""
+
+
+class UnsayableText(SourceError):
+    """The server cannot send a text outside of COPY: it has bytes that stand for no character."""
 
 
 class CopyConnection:
@@ -37,10 +44,14 @@ class CopyConnection:
 
     All methods that ask the server raise SourceError: ``TM-PG-020`` the connection broke, ``TM-PG-008`` a privilege is
     missing, ``TM-PG-007`` the table is gone, ``TM-PG-019`` anything else. ``name`` is the table's in their messages.
+
+    Args:
+        texts: Converts those of a database whose encoding is not UTF-8.
     """
 
-    def __init__(self, connection: pq.abc.PGconn) -> None:
+    def __init__(self, connection: pq.abc.PGconn, texts: Transcoder | None = None) -> None:
         self._connection = connection
+        self._texts = texts
 
     @property
     def in_recovery(self) -> bool:
@@ -65,7 +76,7 @@ class CopyConnection:
             into its timeout, or was canceled, after some rows. With ``whole`` neither is taken for an end.
         """
         connection = self._connection
-        self._send(b"COPY (" + query + b") TO STDOUT", name)
+        self._send(b"COPY (%b) TO STDOUT%b" % (query, self._encoding()), name)
         started = self._next_result()
         if started is None or started.status != pq.ExecStatus.COPY_OUT:
             failure = self._failure(started, name)
@@ -87,7 +98,7 @@ class CopyConnection:
                     # Rows may become wider than those before them: what is held is bounded, too.
                     if len(lines) >= batch or held > CHUNK_BYTES // 8:
                         count += len(lines)
-                        size += take(lines)
+                        size += take(self._utf8(lines))
                         lines, held = [], 0
                         batch = min(DECODE_ROWS, 1 + DECODE_BYTES * count // (size + 1))
                         if size + size // count > CHUNK_BYTES and not whole:
@@ -107,8 +118,17 @@ class CopyConnection:
         if not complete and (whole or not (lines or count) or refusal(ended)[0] != _CANCELED):
             raise self._failure(ended, name)
         if lines:
-            take(lines)
+            take(self._utf8(lines))
         return complete
+
+    def _encoding(self) -> bytes:
+        """COPY's option by which texts come as they are stored. Statements, and so keys, are UTF-8 all the same."""
+        if self._texts is None:
+            return b""
+        return b" (ENCODING '%b')" % (self._connection.parameter_status(b"server_encoding") or b"")
+
+    def _utf8(self, lines: list[bytes]) -> list[bytes]:
+        return lines if self._texts is None else list(map(self._texts.utf8, lines))
 
     def rollback(self) -> None:
         """Ends the transaction; with its connection, where a statement is still under way that nobody waits for."""
@@ -157,7 +177,7 @@ class CopyConnection:
             return SourceError("TM-PG-020", f"reading a chunk of {name}: {error_text(self._connection)}")
         state, text = refusal(result)
         code = _CODES.get(state, "TM-PG-019")
-        kind = TableAway if code == "TM-PG-007" else SourceError
+        kind = TableAway if code == "TM-PG-007" else UnsayableText if state in _NO_CHARACTER else SourceError
         return kind(code, f"reading a chunk of {name}: {text} (SQLSTATE {state})")
 
 

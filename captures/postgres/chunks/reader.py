@@ -10,7 +10,7 @@ from psycopg import sql
 from backfill.keys import Key
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest, Rows
 from captures.contract.errors import TableAltered
-from captures.postgres.chunks.copy_rows import CopyConnection
+from captures.postgres.chunks.copy_rows import CopyConnection, UnsayableText
 from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
 from captures.postgres.chunks.fence import FenceTaker
 from captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
@@ -20,6 +20,8 @@ from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.server.reader_endpoint import ReaderEndpoint
 from captures.postgres.server.session import asking
 from captures.postgres.tables.table_record import read_records
+from captures.postgres.values.encodings import transcoder
+from captures.tables.bad_values import UNDECODABLE, BadValues
 
 STATEMENT_SECONDS = 30
 """No statement of a chunk runs longer. What was read by then is a chunk."""
@@ -43,8 +45,8 @@ class CopyChunkReader:
     """Reads chunks: a connection for rows, one for fences. See ``captures.scheduling.reader_process.TableReader``."""
 
     def __init__(self, endpoint: ReaderEndpoint) -> None:
-        self._rows = CopyConnection(endpoint.connect_pq())
         self._session = endpoint.connect()
+        self._rows = CopyConnection(endpoint.connect_pq(), transcoder(lambda: self._session))
         self._fences = FenceTaker(self._session, read_only=endpoint.read_only)
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
 
@@ -198,7 +200,10 @@ class CopyChunkReader:
         return _decoded(self._rows.execute(query.encode(), name).get_value(0, 0)) or ""
 
     def _key(self, query: sql.Composable, table: ScanTarget) -> Key | None:
-        result = self._rows.execute(self._text(query), table.name)
+        try:
+            result = self._rows.execute(self._text(query), table.name)
+        except UnsayableText:
+            raise BadValues(table.name, dict.fromkeys(table.key_names, UNDECODABLE)) from None
         if not result.ntuples:
             return None
         return b"\0".join(result.get_value(0, column) or b"" for column in range(result.nfields))

@@ -35,9 +35,6 @@ ANSWER_SECONDS = 30.0
 
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
-_NO_CHARACTER = ("22P05", "22021")
-"""untranslatable_character and character_not_in_repertoire."""
-
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
 
 
@@ -49,7 +46,7 @@ class ReplicationConnection:
         flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
         session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
         unpublished: What to raise when the server cannot decode for want of the publication.
-        unsayable: What to raise when it cannot send a text, for the reason that it gives.
+        stored: Gives a name as the database's encoding has it.
 
     Raises:
         SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
@@ -67,10 +64,9 @@ class ReplicationConnection:
         flushed: int,
         session: int,
         unpublished: Callable[[], LostPosition],
-        unsayable: Callable[[str], LostPosition],
+        stored: Callable[[str], bytes],
     ) -> None:
         self._lost_publication = unpublished
-        self._lost_text = unsayable
         self._slot = config.slot
         self._publication = config.publication
         self._unpublished = False
@@ -91,13 +87,20 @@ class ReplicationConnection:
             sql.Literal(sql.Identifier(config.publication).as_string(None)),
         )
         try:
-            result = execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
+            self._send_as_stored()
+            result = execute_within(self._connection, stored(statement.as_string(None)), ANSWER_SECONDS)
             if result.status != pq.ExecStatus.COPY_BOTH:
                 raise self._refusal(result)
             self._watch = HangUpWatch(session, self._connection.socket)
         except BaseException:
             self._connection.finish()
             raise
+
+    def _send_as_stored(self) -> None:
+        """Has the server leave texts in the database's encoding: see ``captures.postgres.values.encodings``."""
+        encoding = (self._connection.parameter_status(b"server_encoding") or b"").decode()
+        statement = sql.SQL("SET client_encoding = {}").format(sql.Literal(encoding))
+        execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
 
     def wait(self, seconds: float, wakeup: int) -> None:
         """Waits for data, for ``wakeup``, or for the time to pass; takes in what has arrived."""
@@ -203,8 +206,6 @@ class ReplicationConnection:
         text = text or error_text(self._connection)
         if state == "42704" and "publication" in text:  # undefined_object
             return self._lost_publication()
-        if state in _NO_CHARACTER:
-            return self._lost_text(text)
         code = {
             "55006": "TM-PG-014",  # object_in_use
             "42704": "TM-PG-012",

@@ -9,6 +9,7 @@ import struct
 from typing import NamedTuple
 
 from captures.postgres.rows.log_decoder import RelationColumn
+from captures.postgres.values.encodings import Transcoder
 from protocol.errors import SourceError
 
 BEGIN = ord("B")
@@ -54,18 +55,18 @@ def read_commit_end(message: bytes) -> int:
     return int(_COMMIT.unpack_from(message, 1)[2])
 
 
-def read_relation(message: bytes) -> Relation:
-    """A Relation message."""
+def read_relation(message: bytes, texts: Transcoder | None = None) -> Relation:
+    """A Relation message, with ``texts`` of a database whose encoding is not UTF-8."""
     oid = int.from_bytes(message[1:5], "big")
-    schema, offset = _string(message, 5)
-    table, offset = _string(message, offset)
+    schema, offset = _string(message, 5, texts)
+    table, offset = _string(message, offset, texts)
     identity = chr(message[offset])
     count = int.from_bytes(message[offset + 1 : offset + 3], "big")
     offset += 3
     columns = []
     for _ in range(count):
         in_key = bool(message[offset] & 1)
-        name, offset = _string(message, offset + 1)
+        name, offset = _string(message, offset + 1, texts)
         type_oid, typmod = _COLUMN.unpack_from(message, offset)
         offset += _COLUMN.size
         columns.append(RelationColumn(name, type_oid, typmod, in_key))
@@ -85,6 +86,9 @@ def unknown_message(message: bytes) -> SourceError:
     return SourceError("TM-PG-021", f"pgoutput sent a message of kind {kind!r} that protocol version 1 does not have")
 
 
-def _string(message: bytes, offset: int) -> tuple[str, int]:
+def _string(message: bytes, offset: int, texts: Transcoder | None) -> tuple[str, int]:
     end = message.index(0, offset)
-    return message[offset:end].decode(), end + 1
+    name = message[offset:end]
+    if texts is not None:
+        name = texts.utf8(name)
+    return name.decode("utf-8", "backslashreplace"), end + 1

@@ -18,7 +18,9 @@ from captures.postgres.log import pgoutput
 from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.log.pgoutput import Relation
 from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from captures.postgres.log.transcoded_rows import transcoded_row
 from captures.postgres.rows.generated_source import Misfit
+from captures.postgres.values.encodings import Transcoder
 from captures.tables.bad_values import BadValues
 from captures.tables.truncation import Truncation, emptied, ignored
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
@@ -62,6 +64,7 @@ class PgoutputLog:
         connect: Starts a stream.
         tables: Gives decoders; asked whenever a Relation message comes.
         truncation: What a TRUNCATE becomes.
+        texts: Converts those of a database whose encoding is not UTF-8.
     """
 
     def __init__(
@@ -71,12 +74,14 @@ class PgoutputLog:
         tables: Tables,
         *,
         truncation: Truncation,
+        texts: Transcoder | None = None,
     ) -> None:
         self._connect = connect
         self._connection = connect(StreamStart(position, position, position))
         self._flushed = position
         self._tables = tables
         self._truncation = truncation
+        self._texts = texts
         self._relations: dict[bytes, BoundRelation | None] = {}
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
         self._left_out: dict[bytes, int] = {}
@@ -158,6 +163,8 @@ class PgoutputLog:
     def _look_for_more(self, relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
         """All bad columns of a table that a batch shows are said at once."""
         known = batch.set_aside[relation.binding]
+        if self._texts is not None:
+            message = transcoded_row(message, self._texts)
         decoder = relation.decoder
         by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
         try:
@@ -265,6 +272,8 @@ class PgoutputLog:
     def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation)
+        if self._texts is not None:
+            message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
         kind = message[0]
         touched = relation.touched
@@ -302,7 +311,7 @@ class PgoutputLog:
             if self._dirty:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
-            self._show(message[1:5], pgoutput.read_relation(message), batch)
+            self._show(message[1:5], pgoutput.read_relation(message, self._texts), batch)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):

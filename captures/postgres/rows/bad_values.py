@@ -6,8 +6,9 @@ from collections.abc import Iterable, MutableSequence, Sequence
 
 from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
 from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.values.encodings import shown
 from captures.postgres.values.types import byte_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs
 
 
 class RepairedValues:
@@ -52,7 +53,11 @@ class RepairedValues:
     def _settled(self, member: Member, text: str, error: BaseException, *, marked: bool) -> str | None:
         column = member.column
         name = byte_text(column.name)
-        settled = self.repairs.settle(name, column.on_bad_value, error, text, unfit=_unfit(column), marked=marked)
+        unsayable = isinstance(error, BadValue) and str(error) == UNDECODABLE
+        # The server is asked for rows by their keys.
+        policy: Policy = "stop" if unsayable and member.place in self._key else column.on_bad_value
+        raw = shown(text) if unsayable else text
+        settled = self.repairs.settle(name, policy, error, raw, unfit=_unfit(column), marked=marked)
         if name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
             quoted = column.name.replace('"', '""')
             self.repairs.find.append(f"SELECT * FROM {self._table} WHERE \"{quoted}\"::text ~ '{error.pattern}';")

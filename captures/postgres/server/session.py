@@ -256,6 +256,12 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
         )
     if "role" in reason and "does not exist" in reason:
         return SourceError("TM-PG-002", f"{where} has no role {config.user}")
+    if "conversion between" in reason and "is not supported" in reason:
+        return SourceError(
+            "TM-PG-026",
+            f"texts of database {config.database} cannot be had from {where} as Unicode: {reason}",
+            remedy="Move the data to a database with encoding UTF8: the server itself does not convert this one's.",
+        )
     if any(said in reason for said in _TLS_FAILURES):
         return SourceError("TM-PG-038", f"no connection to {where}: {reason}")
     return SourceError("TM-PG-001", f"no connection to {where}: {reason}")

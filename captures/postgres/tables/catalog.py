@@ -14,6 +14,7 @@ import psycopg
 
 from captures.postgres.tables.columns import Attribute, Column, ColumnType, Kind, Table
 from captures.postgres.tables.table_record import TYPE_PARTS
+from captures.postgres.values.encodings import is_transcoded
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:
 # pg_partition_tree() would wait for the lock of every table. So would pg_table_size(): of tables that somebody locks,
@@ -176,10 +177,11 @@ def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int,
 def _read_columns(connection: psycopg.Connection, relations: list[int]) -> dict[int, list[Column]]:
     rows = connection.execute(_COLUMNS, [relations]).fetchall()
     types = _read_type_rows(connection, {row[2] for row in rows})
+    transcoded = is_transcoded(connection)
     columns: dict[int, list[Column]] = defaultdict(list)
     for relation, name, oid, typmod, type_name, dimensions, nullable, generated, description in rows:
         declared = types.declared(oid, typmod, type_name, dimensions)
-        columns[relation].append(Column(name, declared, nullable, generated, description))
+        columns[relation].append(Column(name, declared, nullable, generated, description, transcoded=transcoded))
     return columns
 
 

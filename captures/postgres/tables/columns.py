@@ -61,6 +61,7 @@ class Column:
         salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
         on_bad_value: What is done with a value that has no place in a document.
         definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
+        transcoded: Texts come through a ``captures.postgres.values.encodings.Transcoder``, with its marks.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Column:
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
     definition: str = ""
+    transcoded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from captures.postgres.tables.bindings import PostgresBinding
 from captures.postgres.tables.catalog import read_types
 from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.comparison import present
+from captures.postgres.values.encodings import is_transcoded
 
 
 def as_logged(
@@ -27,10 +28,11 @@ def as_logged(
         fresh = present(session, config, binding)
         types = read_types(session, [c.type_oid for c in relation.columns])
     table = fresh if fresh is not None and fresh.oid == relation.oid else binding.table
+    transcoded = is_transcoded(session)
     latest = {_signature(column): column for column in table.columns}
     columns = tuple(
         latest.get((c.name, c.type_oid, c.typmod))
-        or Column(name=c.name, type=replace(types[c.type_oid], typmod=c.typmod), nullable=True)
+        or Column(c.name, replace(types[c.type_oid], typmod=c.typmod), transcoded=transcoded)
         for c in relation.columns
     )
     return replace(table, columns=columns)

@@ -12,7 +12,9 @@ from typing import Literal
 
 from captures.postgres.tables.columns import Column, ColumnType
 from captures.postgres.values import json_values as values
+from captures.postgres.values.encodings import MARK
 from captures.postgres.values.json_values import Convert
+from captures.tables.bad_values import UNDECODABLE, BadValue
 from captures.tables.hashes import hashed
 
 SourceOf = Callable[[str, int], str]
@@ -136,9 +138,39 @@ def column_conversion(column: Column, *, in_key: bool = False) -> Conversion:
         return Conversion(hashed(column.salt))
     as_text = column.on_bad_value == "text"
     if not (in_key and is_array(column.type)):
-        return conversion(column.type, as_text=as_text)
-    # Without their lower bounds two keys would become one.
-    return _STRING if as_text else Conversion(values.with_first_bounds(conversion(column.type).convert))
+        found = conversion(column.type, as_text=as_text)
+    elif as_text:  # Without their lower bounds two keys would become one.
+        found = _STRING
+    else:
+        found = Conversion(values.with_first_bounds(conversion(column.type).convert))
+    return _of_characters(found) if column.transcoded and not _is_ascii(column.type) else found
+
+
+def _of_characters(of: Conversion) -> Conversion:
+    """The same, for texts that may have bytes which stand for no character."""
+    inline = of.inline
+    if inline is not None:
+        unusual = inline.unusual
+
+        def marked(text: str, at: int) -> str:
+            found = f"{MARK!r} in {text}"
+            return found if unusual is None else f"{found} or {unusual(text, at)}"
+
+        inline = Inline(inline.value, marked, inline.quoted)
+
+    def convert(text: str) -> str:
+        if MARK in text:
+            raise BadValue(UNDECODABLE)
+        return of.convert(text)
+
+    return Conversion(convert, inline)
+
+
+def _is_ascii(column_type: ColumnType) -> bool:
+    """Whether all its texts are."""
+    while column_type.base is not None:
+        column_type = column_type.base
+    return column_type.oid in _BUILT_IN and column_type.oid not in (JSON, JSONB)
 
 
 def is_array(column_type: ColumnType) -> bool:
