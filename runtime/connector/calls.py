@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TypeVar
 
-from protocol.backoff import Backoff
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
+
 from protocol.capture_file.model import ANSWER_SECONDS
 from protocol.codec import decode_response
 from protocol.errors import ConnectorError, ProtocolError
@@ -110,15 +111,14 @@ class Caller:
 
     def _call(self, request: Request, answer: type[M]) -> M:
         """Makes the call again when the connector is killed over it: every one of the four can be repeated."""
-        backoff = Backoff(AGAIN_SECONDS, AGAIN_SECONDS)
-        while True:
-            try:
-                return self._call_once(request, answer)
-            except ConnectorError as error:
-                wait = backoff.failed()
-                if error.code != KILLED or backoff.failures == MOST_KILLS:
-                    raise
-            time.sleep(wait)
+        attempts = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, ConnectorError) and error.code == KILLED),
+            stop=stop_after_attempt(MOST_KILLS),
+            wait=wait_fixed(AGAIN_SECONDS),
+            reraise=True,
+        )
+        answered: M = attempts(self._call_once, request, answer)
+        return answered
 
     def _call_once(self, request: Request, answer: type[M]) -> M:
         running = self._connector.start(self._environment)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import replace
 
-from protocol.backoff import Backoff
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
+
 from protocol.capture_file import CommitEntry
 from protocol.error_codes import Policy
 from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
@@ -22,7 +24,7 @@ from runtime.sessions.session import Session, changed_state
 from runtime.steering.capture_file_watch import CaptureFileWatch
 from runtime.steering.steering import Steering
 
-FIRST_DELAY_SECONDS = 1.0
+FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 
 MOST_FAILURES = 10
@@ -63,10 +65,8 @@ class Supervisor:
         self._until_caught_up = until_caught_up
         self._watch = watch
         self._outdated = False
-        self._committed = False
         self._watchdog = _watchdog(prepared)
-        self._backoff = Backoff(first_delay_seconds, LONGEST_DELAY_SECONDS)
-        """Of failures without a commit in between."""
+        self._first_delay = first_delay_seconds
 
     def run(self) -> None:
         """Returns when the connector has caught up and was asked to end there.
@@ -81,25 +81,24 @@ class Supervisor:
 
     def _run(self) -> None:
         while True:
+            attempts = Retrying(
+                retry=retry_if_exception(_passes),
+                stop=_hopeless,
+                wait=wait_exponential(self._first_delay, LONGEST_DELAY_SECONDS) + wait_random(0, self._first_delay),
+                sleep=self._interruption.sleep,
+                before_sleep=self._tell,
+                retry_error_callback=_give_up,
+            )
             opened = time.monotonic()
-            try:
-                self._open_once()
-            except TidemarkError as error:
-                if error.entry.policy is not Policy.RETRY:
-                    raise
-                self._pause_after(error)
-                continue
-            self._backoff.reset()
-            if self._outdated:
+            if not attempts(self._open_once) or self._outdated:
                 continue
             if self._until_caught_up:
                 return
             interval = self._prepared.spec.interval_seconds  # The least time between two opens.
             self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
 
-    def _open_once(self) -> None:
-        """One session, which ended cleanly. Raises what it failed of."""
-        self._committed = False
+    def _open_once(self) -> bool:
+        """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
         if self._watch is not None and (edition := self._watch.take()) is not None:
             self._prepared, self._due = edition.prepared, edition.due
             self._watchdog = _watchdog(edition.prepared)
@@ -135,9 +134,16 @@ class Supervisor:
             except TidemarkError as error:
                 if isinstance(error, ChangeLogError):
                     self._log.close()
-                self._committed = session.advanced
-                raise
-            self._outdated = session.outdated
+                if not session.advanced or not _passes(error):
+                    raise
+                failure = error
+            else:
+                self._outdated = session.outdated
+                return True
+        delay = self._first_delay * random.uniform(1, 2)
+        self._say(failure, delay)
+        self._interruption.sleep(delay)
+        return False
 
     def _keep_applied(self, writer: LogWriter) -> None:
         """Commits what ``apply`` changed of the state, before a session begins with it."""
@@ -152,31 +158,40 @@ class Supervisor:
             raise
         self._prepared = replace(self._prepared, applied=None)
 
-    def _pause_after(self, error: TidemarkError) -> None:
-        """Says that a session failed, and waits until the next one is due.
+    def _tell(self, attempt: RetryCallState) -> None:
+        assert attempt.outcome is not None and attempt.next_action is not None  # there is one, and it is to sleep
+        error = attempt.outcome.exception()
+        assert isinstance(error, TidemarkError)
+        self._say(error, attempt.next_action.sleep)
 
-        Raises:
-            ConnectorError: ``TM-RUN-010``.
-        """
-        if self._committed:
-            self._backoff.reset()
-            delay = self._backoff.wait()
-        else:
-            delay = self._backoff.failed()
-            if self._backoff.failures >= MOST_FAILURES and error.code in UNEXPLAINED:
-                raise ConnectorError(
-                    "TM-RUN-010",
-                    f"{self._backoff.failures} attempts in a row ended without a commit; the last one: {error}",
-                    remedy=error.remedy,
-                ) from None
+    def _say(self, error: TidemarkError, delay: float) -> None:
         self._display.notice(
             "warning",
             f"{error.message}; opening it again in {delay:.1f} s from the last commit",
             code=error.code,
             remedy=error.remedy,
         )
-        self._interruption.sleep(delay)
 
 
 def _watchdog(prepared: PreparedCapture) -> Watchdog:
     return Watchdog(prepared.connector.name, prepared.silence_seconds, prepared.answer_seconds)
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, TidemarkError) and error.entry.policy is Policy.RETRY
+
+
+def _hopeless(attempt: RetryCallState) -> bool:
+    error = attempt.outcome.exception() if attempt.outcome else None
+    return attempt.attempt_number >= MOST_FAILURES and isinstance(error, TidemarkError) and error.code in UNEXPLAINED
+
+
+def _give_up(attempt: RetryCallState) -> bool:
+    assert attempt.outcome is not None
+    last = attempt.outcome.exception()
+    assert isinstance(last, TidemarkError)
+    raise ConnectorError(
+        "TM-RUN-010",
+        f"{attempt.attempt_number} attempts in a row ended without a commit; the last one: {last}",
+        remedy=last.remedy,
+    ) from None

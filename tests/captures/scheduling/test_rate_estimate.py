@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captures.engine.backoff import LONGEST_SECONDS, Backoff
 from captures.scheduling.rate_estimate import Speed
 
 
@@ -55,3 +58,15 @@ def test_a_count_that_falls_begins_anew() -> None:
     assert measured.per_second == 0
     measured.note(21, 100)
     assert measured.per_second == pytest.approx(10)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_waits_grow_with_jitter_up_to_the_longest(seed: int, failures: int) -> None:
+    backoff = Backoff(Random(seed))
+    waits = [backoff.failed() for _ in range(failures)]
+    for number, wait in enumerate(waits):
+        full = min(0.5 * 2**number, LONGEST_SECONDS)
+        assert full / 2 <= wait <= full
+    assert backoff.failures == failures
+    backoff.reset()
+    assert backoff.failed() <= 0.5
