@@ -6,12 +6,11 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from random import Random
 from typing import Generic, TypeVar
 
 from captures.contract.errors import LostPosition
-from captures.engine.backoff import Backoff
 from captures.process.wakeup import Wakeup
+from captures.scheduling.backoff import Backoff
 from protocol.error_codes import Policy
 from protocol.errors import SourceError
 
@@ -35,7 +34,7 @@ class Outages:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._backoff = Backoff(Random())
+        self._backoff = Backoff()
         self._connected_at: float | None = None
         self._futile = 0
         self._since: float | None = None

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import chain
-from random import Random
 
 from backfill.hidden import HiddenSet
 from backfill.range_scan import RangeScan
@@ -14,8 +13,8 @@ from captures.contract.chunk import Barrier, ChunkRequest
 from captures.contract.errors import TableAltered, TableAway, UnfitValues
 from captures.contract.log import LogBatch
 from captures.contract.source import Source
-from captures.engine.backoff import Backoff
 from captures.engine.state import CaptureState
+from captures.scheduling.backoff import Backoff
 from captures.scheduling.range_splitting import Balance
 from captures.scheduling.readers import ChunkFailure, ReaderPool
 from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
@@ -66,7 +65,7 @@ class Backfills:
         self._served = 0
         self._names = _TableNames()
         self._balance = Balance(source)
-        self._connecting = Backoff(Random())
+        self._connecting = Backoff()
         self._connect_at = 0.0
         self.holding = Holding(source.options, source.replica_lag, clock)
         self.hidden = HiddenSet()

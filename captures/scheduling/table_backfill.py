@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 
 from backfill.chunk_size import ChunkSize
 from backfill.range_scan import RangeScan
@@ -14,8 +13,8 @@ from backfill.ranges import Pages, TableRanges
 from backfill.rereads import REREADS_PER_CHUNK
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.source import BackfillOptions, OpenedTable
-from captures.engine.backoff import Backoff
 from captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
+from captures.scheduling.backoff import Backoff
 from protocol.errors import TidemarkError
 from protocol.messages import JsonObject
 
@@ -76,7 +75,7 @@ class TableBackfill:
     emitted: int = 0
     bytes: int = 0
     bad: Counter[str] = field(default_factory=Counter)
-    backoff: Backoff = field(default_factory=lambda: Backoff(Random()))
+    backoff: Backoff = field(default_factory=Backoff)
 
     @property
     def done(self) -> bool:
