@@ -126,6 +126,12 @@ class Source(Protocol):
             identity: ``OpenedTable.identity`` as it was; empty for a table that never was captured.
         """
 
+    def found_altered(self, binding: int) -> None:
+        """A chunk ended with ``TableAltered``: what became of the table is looked for, and the log tells it.
+
+        It may be that no row of the table ever changes again, and then nothing else in the log would tell.
+        """
+
     def unfit(self, binding: int) -> SourceError | None:
         """Why a table cannot be captured as it is now; None where it can."""
 

@@ -11,7 +11,7 @@ import pymysql
 
 from backfill.keys import Key
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.errors import TableAway
+from captures.contract.errors import TableAltered, TableAway
 from captures.contract.source import OpenedTable, Regained, never
 from captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.chunks.reader import SelectChunkReader
@@ -44,29 +44,22 @@ OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
 
 class _ChunkReader(ReaderProcess):
-    """Notes in ``doubted`` the bindings whose tables are not as they were known. Rows without keys come by another."""
+    """Rows without keys come by another process, which holds their snapshot open."""
 
     def __init__(
         self,
         open_reader: Callable[[], SelectChunkReader],
         table: Callable[[int], ScanTarget],
-        doubted: set[int],
         snapshots: SnapshotScans,
     ) -> None:
         super().__init__(open_reader, table)
         self._target = table
-        self._doubted = doubted
         self._snapshots = snapshots
 
     def read(self, request: ChunkRequest) -> Chunk:
-        try:
-            if request.physical:
-                return self._snapshots.read(request, self._target(request.binding).name)
-            return super().read(request)
-        except SourceError as error:
-            if error.code == "TM-MY-030":
-                self._doubted.add(request.binding)
-            raise
+        if request.physical:
+            return self._snapshots.read(request, self._target(request.binding).name)
+        return super().read(request)
 
 
 class MysqlSource:
@@ -272,7 +265,7 @@ class MysqlSource:
 
     def open_chunk_reader(self) -> ReaderProcess:
         open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
-        return _ChunkReader(open_reader, self._target, self._doubted, self._snapshots)
+        return _ChunkReader(open_reader, self._target, self._snapshots)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
@@ -285,7 +278,7 @@ class MysqlSource:
         try:
             with asking(f"looking for the least and greatest key of {target.name}"):
                 return split(self._session, target, cursor, until, parts)
-        except TableAway:
+        except (TableAway, TableAltered):
             return []  # The next chunk tells.
 
     def chunk_head(self, binding: int, position: int) -> bytes:
@@ -380,6 +373,9 @@ class MysqlSource:
         self._left_out.add(binding)
         if self._log is not None:
             self._log.leave_out(binding)
+
+    def found_altered(self, binding: int) -> None:
+        self._doubted.add(binding)
 
     def unfit(self, binding: int) -> SourceError | None:
         found = self._present(self._bindings[binding])

@@ -360,11 +360,13 @@ class Backfills:
             if flight is not None:
                 backfill.put_off(flight, now)
             return
-        if flight is None:
-            return
         if isinstance(error, TableAltered):
-            logger.info("%s", error.message, extra={"code": error.code})
-            backfill.put_off(flight, now + ALTERED_SECONDS)
+            self._source.found_altered(backfill.table.binding)
+            if flight is not None:
+                logger.info("%s", error.message, extra={"code": error.code})
+                backfill.put_off(flight, now + ALTERED_SECONDS)
+            return
+        if flight is None:
             return
         if isinstance(error, TableAway | UnfitValues):
             self.unfit[backfill.table.binding] = error

@@ -11,6 +11,7 @@ import pymysql
 
 from backfill.keys import Key
 from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.contract.errors import TableAltered
 from captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
 from captures.mysql.chunks.result_rows import stream
 from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
@@ -210,9 +211,9 @@ def check_shape(session: Session, target: ScanTarget) -> None:
     """The table stays as it is now; the decoder is for what the log, or the catalog, showed last.
 
     Raises:
-        SourceError: ``TM-MY-030`` the table has other columns.
+        TableAltered: ``TM-MY-030`` the table has other columns.
         pymysql.Error: The server refuses.
     """
     found = read_tables(session, [target.table.path])
     if not found or not reads_as(found[0].columns, target.table.columns):
-        raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")
+        raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")

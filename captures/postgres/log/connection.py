@@ -41,6 +41,10 @@ _NO_CHARACTER = ("22P05", "22021")
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
 
 
+class SlotInUse(SourceError):
+    """Another process reads the slot."""
+
+
 class ReplicationConnection:
     """A started stream. ``receive`` is libpq's ``get_copy_data``: the log reader calls it in its own loop.
 
@@ -52,8 +56,9 @@ class ReplicationConnection:
         unsayable: What to raise when it cannot send a text, for the reason that it gives.
 
     Raises:
-        SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
-            ``TM-PG-020`` anything else.
+        SlotInUse: ``TM-PG-014``.
+        LostPosition: ``TM-PG-015`` the slot has lost its log, and what ``unpublished`` and ``unsayable`` give.
+        SourceError: ``TM-PG-012`` the slot does not exist, ``TM-PG-020`` anything else.
 
     Attributes:
         backend_pid: The walsender's process.
@@ -205,11 +210,17 @@ class ReplicationConnection:
             return self._lost_publication()
         if state in _NO_CHARACTER:
             return self._lost_text(text)
-        code = {
-            "55006": "TM-PG-014",  # object_in_use
-            "42704": "TM-PG-012",
-            "55000": "TM-PG-005" if "wal_level" in text else "TM-PG-015",  # object_not_in_prerequisite_state
-        }.get(state, "TM-PG-020")
-        # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.
-        lost = code == "TM-PG-015" and ("cannot read from" in text or "can no longer" in text)
-        return (LostPosition if lost else SourceError)(code, f"streaming from slot {self._slot}: {text}")
+        streaming = f"streaming from slot {self._slot}: {text}"
+        match state:
+            case "55006":  # object_in_use
+                return SlotInUse("TM-PG-014", streaming)
+            case "42704":
+                return SourceError("TM-PG-012", streaming)
+            case "55000" if "wal_level" in text:  # object_not_in_prerequisite_state
+                return SourceError("TM-PG-005", streaming)
+            case "55000":
+                # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.
+                lost = "cannot read from" in text or "can no longer" in text
+                return (LostPosition if lost else SourceError)("TM-PG-015", streaming)
+            case _:
+                return SourceError("TM-PG-020", streaming)

@@ -58,7 +58,7 @@ class FollowedTables:
     Attributes:
         bindings: By index.
         opened: Parallel to ``bindings``; see ``captures.contract.source.Source.tables``.
-        found: Tables that chunks found altered.
+        found: Tables that chunks, or looks at the catalogs, found altered.
     """
 
     def __init__(
