@@ -31,11 +31,12 @@ class ChunkRequest:
         until: And not after this one (before this page); None for the last ones. A key bound may have fewer columns
             than the key: then it stands for all keys that begin with it.
         where: SQL that limits this scan besides the configuration's, None for all rows.
-        physical: The scan is by pages, not by key: ``cursor`` and ``until`` are places that earlier chunks of the scan
-            and ``split`` named, and say nothing to anyone else.
-        base: The barrier that the table's capture began at, for a table without a key. No window can hold its rows, so
-            each comes either from a chunk or from the log: chunks leave out what was written since. None is lost; those
-            of transactions that ran at the barrier, or between the log's start and the barrier, may come from both.
+        physical: The scan is not by key: ``cursor`` and ``until`` are places that earlier chunks of the scan and
+            ``split_pages`` named, and say nothing to anyone else. See ``ScanMethod.by_places``.
+        base: Of a scan by pages (``ScanMethod.PAGES``) of a table without a key, the barrier that its capture began at.
+            No window can hold its rows, so each comes either from a chunk or from the log: chunks leave out what was
+            written since. None is lost; those of transactions that ran at the barrier, or between the log's start and
+            the barrier, may come from both.
     """
 
     binding: int

@@ -12,13 +12,14 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
+from captures.contract.capabilities import SplitsPages
 from captures.contract.chunk import Barrier
 from captures.contract.errors import LostPosition, SessionEnded, TableAway
-from captures.contract.source import OpenedTable, Regained, never
+from captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from captures.postgres.chunks.fence import FenceTaker
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from captures.postgres.chunks.split_points import split, split_pages
+from captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.connection import ReplicationConnection, SlotInUse
 from captures.postgres.log.lsn import format_lsn, parse_lsn
@@ -67,7 +68,7 @@ SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
 
 
-class PostgresSource:
+class PostgresSource(SplitsPages):
     """See ``captures.contract.source.Source``; ``followed`` are its tables.
 
     Raises:
@@ -97,11 +98,17 @@ class PostgresSource:
         self._retention = Retention(config)
         self._emissions = Emissions()
         self._stream: PgoutputLog | None = None
-        self.tables: list[OpenedTable] = self.followed.opened
         self.options = config.backfill.options(
             on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
         )
         self.heartbeat_seconds = config.heartbeat_seconds
+
+    @property
+    def tables(self) -> Sequence[OpenedTable]:
+        return self.followed.opened.now
+
+    def changed_tables(self) -> Sequence[OpenedTable]:
+        return self.followed.opened.hand_over()
 
     def reconnect(self) -> None:
         self._session.close()
@@ -380,10 +387,13 @@ class PostgresSource:
     def passed(self, barrier: Barrier) -> bool:
         return self._snapshot().xmin >= int(barrier)
 
-    def split(
-        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
-    ) -> list[Key]:
-        cut = split_pages if physical else split
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        return self._split(split, binding, cursor, until, parts)
+
+    def split_pages(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        return self._split(split_pages, binding, cursor, until, parts)
+
+    def _split(self, cut: SplitScan, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         try:
             with asking(f"splitting the scan of {self.followed.bindings[binding].name}"):
                 return cut(self._session, self.followed.target(binding), cursor, until, parts)
@@ -395,9 +405,6 @@ class PostgresSource:
         return Snapshot.parse(str(self._one("SELECT pg_current_snapshot()::text")), recovery=recovery)
 
     # Reading.
-
-    def layout(self, binding: int, position: int) -> None:
-        return None  # The log describes each table before its first row of a session.
 
     def open_log(self, position: int) -> PgoutputLog:
         self._stream = PgoutputLog(self._start_stream, position, self.followed, truncation=self._config.truncation)
@@ -446,15 +453,12 @@ class PostgresSource:
 
     # What is kept for us.
 
-    def retained_bytes(self) -> int | None:
+    def retained(self) -> RetainedLog:
         stream = self._stream
         position, reading = (stream.position, stream.reading()) if stream is not None else (0, "")
         retained = self._retention.retained_bytes(self._session, position, reading)
         self._follow_promotion()
-        return retained
-
-    def retention_limit(self) -> int | None:
-        return self._retention.limit
+        return RetainedLog(retained, self._retention.limit)
 
     def replica_lag(self) -> float | None:
         return replica_lag(self._session, self._config.user)

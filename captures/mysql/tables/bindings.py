@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable
 from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import ResourceConfig
@@ -134,9 +135,10 @@ class MysqlBinding:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     @property
-    def scan(self) -> str:
+    def scan(self) -> ScanMethod:
         """A table that has a key is not read in one transaction: it may have been given one since it was configured."""
-        return "key" if self.resource.scan == "snapshot" and self.key else self.resource.scan
+        method = ScanMethod(self.resource.scan)
+        return ScanMethod.KEY if method is ScanMethod.SNAPSHOT and self.key else method
 
     @property
     def name(self) -> str:
@@ -174,7 +176,8 @@ class MysqlBinding:
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
             name, priority = self.name, self.resource.priority
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+            none = ScanMethod.NONE
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
         self.announced = self.document_schema
         return OpenedTable(
             binding=self.index,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 
+from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import ResourceConfig
@@ -121,8 +122,10 @@ class PostgresBinding:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     @property
-    def scan(self) -> str:
-        return self.resource.scan or ("key" if self.key else "physical")
+    def scan(self) -> ScanMethod:
+        if self.resource.scan is not None:
+            return ScanMethod(self.resource.scan)
+        return ScanMethod.KEY if self.key else ScanMethod.PAGES
 
     @property
     def name(self) -> str:
@@ -135,7 +138,8 @@ class PostgresBinding:
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
             name, priority = self.name, self.resource.priority
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+            none = ScanMethod.NONE
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
         return OpenedTable(
             binding=self.index,
             name=self.name,
