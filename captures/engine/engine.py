@@ -77,6 +77,7 @@ class Capture:
         clock: Callable[[], float],
     ) -> None:
         self._source = source
+        self._layouts = source if isinstance(source, RemembersLayouts) else None
         self._state = state
         self._requests = requests
         self._wakeup = wakeup
@@ -406,8 +407,8 @@ class Capture:
 
     def _table_state(self, backfill: TableBackfill) -> JsonObject:
         state = backfill.to_state()
-        if isinstance(self._source, RemembersLayouts) and not backfill.left_out:
-            state["layout"] = self._source.layout(backfill.table.binding, self._position)
+        if self._layouts is not None and not backfill.left_out:
+            state["layout"] = self._layouts.layout(backfill.table.binding, self._position)
         return state
 
     def _acknowledge(self) -> None:

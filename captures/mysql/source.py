@@ -60,7 +60,7 @@ class _ChunkReader(ReaderProcess):
         self._snapshots = snapshots
 
     def read(self, request: ChunkRequest) -> Chunk:
-        if request.physical:
+        if request.plan.physical:
             return self._snapshots.read(request, self._target(request.binding).name)
         return super().read(request)
 
@@ -291,9 +291,8 @@ class MysqlSource(RemembersLayouts):
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
-        if (
-            bound.scan is ScanMethod.SNAPSHOT
-        ):  # Its rows are numbered over all chunks, and stand where the snapshot does.
+        if bound.scan is ScanMethod.SNAPSHOT:
+            # Its rows are numbered over all chunks, and stand where the snapshot does.
             return bound.chunk_head(self._document_cursor(self._snapshots.place(binding, position)))
         return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkReader, ChunkRequest
 from captures.contract.source import OpenedTable, Source
 from captures.scheduling.range_splitting import split_points
@@ -66,7 +67,7 @@ def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None)
 
 def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
     """Rows a second of a first chunk; None for a table without rows."""
-    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan.by_places)
+    request = ChunkRequest(table.binding, ChunkPlan(None, (), scan=True, physical=table.scan.by_places), SAMPLE_ROWS)
     try:
         chunk = reader.read(request)
     except SourceError as error:

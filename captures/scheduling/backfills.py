@@ -227,7 +227,7 @@ class Backfills:
             for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
-            if chunk.request.scan and backfill.done:
+            if chunk.request.plan.scan and backfill.done:
                 logger.info("%s is read to its end", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
@@ -308,13 +308,8 @@ class Backfills:
         backfill.served = self._served
         request = ChunkRequest(
             backfill.table.binding,
-            plan.cursor,
-            plan.scan,
-            plan.rereads,
+            plan,
             self.holding.chunk_rows(backfill.size.rows, backfill.row_bytes),
-            until=plan.until,
-            where=plan.where,
-            physical=plan.physical,
             base=backfill.base if backfill.table.scan is ScanMethod.PAGES else None,
         )
         backfill.flights.append(Flight(scan, request))
