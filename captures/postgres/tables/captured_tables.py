@@ -15,7 +15,7 @@ from captures.contract.table_changes import Consequence
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, origin_members
+from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
 from captures.postgres.rows.log_decoder import compile_log_decoder
 from captures.postgres.server.session import asking
 from captures.postgres.server.setup import unpublished
@@ -35,6 +35,7 @@ from captures.postgres.tables.logged_tables import as_logged, has_another_key
 from captures.postgres.tables.prerequisites import log_failures, publication_failures
 from captures.postgres.tables.schema_drift import AlteredTables
 from captures.postgres.tables.table_record import read_digests
+from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
