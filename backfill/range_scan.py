@@ -77,23 +77,19 @@ class Emission:
 
 
 @dataclass(slots=True)
-class _Rows:
-    keys: Sequence[Key]
-    reread_keys: Sequence[Key]
-    end: bool
-    cursor: Key | None
-
-
-@dataclass(slots=True)
-class _Chunk:
-    """A chunk in flight."""
+class _InFlight:
+    """A chunk that was started, and neither emitted nor abandoned; the last four once it was ``read``."""
 
     plan: ChunkPlan
     position: int
     window: Window
+    leased: tuple[Key, ...]
     high: int | None = None
-    rows: _Rows | None = None
-    leased: tuple[Key, ...] = ()
+    read: bool = False
+    keys: Sequence[Key] = ()
+    reread_keys: Sequence[Key] = ()
+    end: bool = False
+    cursor: Key | None = None
 
 
 class RangeScan:
@@ -129,7 +125,7 @@ class RangeScan:
         self._rereads = rereads
         self._keyless = keyless
         self._window_limit = window_limit
-        self._chunk: _Chunk | None = None
+        self._chunk: _InFlight | None = None
 
     @property
     def physical(self) -> bool:
@@ -145,15 +141,13 @@ class RangeScan:
     def splittable(self) -> bool:
         """Whether there is something to scan behind ``ahead``, as far as is known."""
         chunk = self._chunk
-        return not self.finished and (
-            chunk is None or not chunk.plan.scan or (chunk.rows is not None and not chunk.rows.end)
-        )
+        return not self.finished and (chunk is None or not chunk.plan.scan or (chunk.read and not chunk.end))
 
     @property
     def ahead(self) -> Key | None:
         """Where the next chunk goes on, also while one waits to be emitted; None for the range's begin."""
-        rows = self._chunk.rows if self._chunk is not None else None
-        return self.range.cursor if rows is None or rows.cursor is None else rows.cursor
+        chunk = self._chunk
+        return self.range.cursor if chunk is None or chunk.cursor is None else chunk.cursor
 
     # One chunk.
 
@@ -172,7 +166,7 @@ class RangeScan:
         # Not by way of the list: were it no key at all, every chunk of the table would fail, and not only this range's.
         first = () if what.cursor is None or not what.inclusive else (what.cursor,)
         plan = ChunkPlan(what.cursor, first + leased, not self.finished, what.until, what.where, what.file is not None)
-        self._chunk = _Chunk(plan, position, Window(hidden.entries(), self._window_limit), leased=leased)
+        self._chunk = _InFlight(plan, position, Window(hidden.entries(), self._window_limit), leased)
         return plan
 
     def fenced(self, fence: Fence) -> bool:
@@ -205,9 +199,9 @@ class RangeScan:
             raise RuntimeError(f"table {self.table}: the chunk was to scan nothing")
         if chunk.plan.scan and chunk.plan.physical and cursor is None and not end:
             raise RuntimeError(f"table {self.table}: a physical scan must say at which page it goes on")
-        if cursor is None and keys:
-            cursor = keys[-1]
-        chunk.rows = _Rows(keys, reread_keys, end, cursor)
+        chunk.keys, chunk.reread_keys, chunk.end = keys, reread_keys, end
+        chunk.cursor = keys[-1] if cursor is None and keys else cursor
+        chunk.read = True
 
     def ready(self, position: int) -> bool:
         """Whether the chunk may be emitted now.
@@ -216,33 +210,32 @@ class RangeScan:
             position: Where the reader stands. It must stand between transactions.
         """
         chunk = self._chunk
-        if chunk is None or chunk.high is None or chunk.rows is None:
+        if chunk is None or chunk.high is None or not chunk.read:
             return False
         return self._passed(position, max(chunk.position, chunk.high))
 
     def emit(self) -> Emission:
         """Ends a chunk that is ready: what to emit now, with the state and the log position in one checkpoint."""
         chunk = self._in_flight()
-        rows = chunk.rows
-        if rows is None or chunk.high is None:
+        if chunk.high is None or not chunk.read:
             raise RuntimeError(f"table {self.table}: the chunk is not ready")
         touched = chunk.window.touched()
         if self._useless(chunk.window):
             self.abandon()
-            return Emission((), (), len(rows.keys), len(rows.reread_keys), 0, progressed=False)
+            return Emission((), (), len(chunk.keys), len(chunk.reread_keys), 0, progressed=False)
         self._chunk = None
         if self._keyless:
             touched = TouchedKeys()
         came_through = self._settle_rereads(chunk, touched)
-        keep_rereads = self._keep_rereads(rows.reread_keys, touched)
-        keep, dropped, covered = self._keep(rows.keys, touched)
-        moved = self._advance(rows, covered)
+        keep_rereads = self._keep_rereads(chunk.reread_keys, touched)
+        keep, dropped, covered = self._keep(chunk.keys, touched)
+        moved = self._advance(chunk, covered)
         return Emission(
             keep=keep,
             keep_rereads=keep_rereads,
             dropped=dropped,
-            dropped_rereads=len(rows.reread_keys) - len(keep_rereads),
-            cut=len(rows.keys) - covered,
+            dropped_rereads=len(chunk.reread_keys) - len(keep_rereads),
+            cut=len(chunk.keys) - covered,
             progressed=moved or came_through,
         )
 
@@ -306,7 +299,7 @@ class RangeScan:
         """
         return self.physical or self._rereads.remember(key)
 
-    def _settle_rereads(self, chunk: _Chunk, touched: TouchedKeys) -> bool:
+    def _settle_rereads(self, chunk: _InFlight, touched: TouchedKeys) -> bool:
         """Takes off the list what came through: found and emitted, found deleted, or given whole by the log."""
         any_settled = False
         for key in chunk.leased:
@@ -346,19 +339,19 @@ class RangeScan:
             slices.append(slice(first, covered))
         return tuple(slices), dropped, covered
 
-    def _advance(self, rows: _Rows, covered: int) -> bool:
+    def _advance(self, chunk: _InFlight, covered: int) -> bool:
         """Goes on behind the covered rows; False when that is where the scan was."""
         if self.finished:
             return False
         before = self.range
-        whole = covered == len(rows.keys)
-        cursor = rows.cursor if whole else rows.keys[covered - 1] if covered else None
+        whole = covered == len(chunk.keys)
+        cursor = chunk.cursor if whole else chunk.keys[covered - 1] if covered else None
         self.range = replace(before, cursor=before.cursor if cursor is None else cursor, inclusive=False)
         self.rows += covered
-        self.finished = rows.end and whole
+        self.finished = chunk.end and whole
         return self.finished or self.range != before
 
-    def _in_flight(self) -> _Chunk:
+    def _in_flight(self) -> _InFlight:
         if self._chunk is None:
             raise RuntimeError(f"table {self.table}: no chunk is in flight")
         return self._chunk

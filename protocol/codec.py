@@ -23,6 +23,10 @@ INTERNAL = "$internal"
 """A member that a runtime may put beside the message, for itself."""
 
 
+class NotJson(ProtocolError):
+    """A line is not JSON: what came before its newline, or before the end of the stream, may be a part of it only."""
+
+
 class _Captured(msgspec.Struct, forbid_unknown_fields=True):
     doc: msgspec.Raw = msgspec.Raw()
     binding: Annotated[int, msgspec.Meta(ge=0, le=MAX_UINT32)] | None = 0
@@ -131,7 +135,7 @@ def _object(line: bytes, what: str) -> dict[str, Any]:
     try:
         body = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise ProtocolError(
+        raise NotJson(
             "TM-PRO-001", f"a {what} line of {len(line)} bytes is not JSON (at character {error.pos})"
         ) from None
     if not isinstance(body, dict):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from backfill.fence import Fence
 from backfill.keys import Key
+from backfill.range_scan import ChunkPlan
 from captures.tables.joined_rows import Packed, packed
 
 Barrier = int | str
@@ -24,28 +25,22 @@ TAIL_MARK = b"\x00"
 
 @dataclass(frozen=True, slots=True)
 class ChunkRequest:
-    """A chunk to read: ``limit`` rows after ``cursor`` when ``scan``, and the rows with the keys in ``rereads``.
+    """A chunk that is asked for.
 
     Attributes:
-        cursor: Rows come after this key (in a physical scan: from this page on); None for the first ones.
-        until: And not after this one (before this page); None for the last ones. A key bound may have fewer columns
-            than the key: then it stands for all keys that begin with it.
-        where: SQL that limits this scan besides the configuration's, None for all rows.
-        physical: The scan is by pages, not by key: ``cursor`` and ``until`` are places that earlier chunks of the scan
-            and ``split`` named, and say nothing to anyone else.
-        base: The barrier that the table's capture began at, for a table without a key. No window can hold its rows, so
-            each comes either from a chunk or from the log: chunks leave out what was written since. None is lost; those
-            of transactions that ran at the barrier, or between the log's start and the barrier, may come from both.
+        binding: The table's.
+        plan: What is read of it. In a physical scan its bounds are places that earlier chunks of the scan and
+            ``split_pages`` named, and say nothing to anyone else. See ``ScanMethod.by_places``.
+        limit: The most rows of the scan.
+        base: Of a scan by pages (``ScanMethod.PAGES``) of a table without a key, the barrier that its capture began at.
+            No window can hold its rows, so each comes either from a chunk or from the log: chunks leave out what was
+            written since. None is lost; those of transactions that ran at the barrier, or between the log's start and
+            the barrier, may come from both.
     """
 
     binding: int
-    cursor: Key | None
-    scan: bool
-    rereads: Sequence[Key]
+    plan: ChunkPlan
     limit: int
-    until: Key | None = None
-    where: str | None = None
-    physical: bool = False
     base: Barrier | None = None
 
 
@@ -62,8 +57,8 @@ class Rows:
     tails: Packed
 
     @classmethod
-    def of(cls, keys: Sequence[Key], tails: Iterable[bytes]) -> Rows:
-        """Rows from lists."""
+    def of(cls, keys: Sequence[Key] = (), tails: Iterable[bytes] = ()) -> Rows:
+        """Rows from lists, none without."""
         return cls(keys, packed(TAIL_MARK, tails))
 
     def __len__(self) -> int:
@@ -84,7 +79,7 @@ class Rows:
 
 @dataclass(slots=True)
 class Chunk:
-    """A chunk that was read.
+    """A chunk that was read. A database makes it with its fence, and adds what it reads.
 
     Attributes:
         fence: What its snapshot sees.
@@ -102,10 +97,10 @@ class Chunk:
 
     request: ChunkRequest
     fence: Fence
-    rows: Rows
-    end: bool
-    rereads: Rows
-    seconds: float
+    rows: Rows = field(default_factory=Rows.of)
+    end: bool = False
+    rereads: Rows = field(default_factory=Rows.of)
+    seconds: float = 0.0
     cursor: Key | None = None
     scanned: int = 0
     rewritten: bool = False

@@ -1,4 +1,4 @@
-"""What the engine asks of a kind of database: discovery, prerequisites, what must be made, and a source to capture."""
+"""What the engine asks of a kind of database: discovery, prerequisites, and a source to capture."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ class Database(Protocol):
             SourceError: None of them can be captured; with every unmet prerequisite.
         """
 
-    def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
-        """Makes what the capture needs at the source; says what it did, nothing when there was nothing to do."""
-
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
-        """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server."""
+        """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server.
+
+        What the capture needs there is made by the source: only then is it known where the capture stands, and so
+        whether this is its server.
+        """
 
 
 DatabaseFactory = Callable[[], Database]

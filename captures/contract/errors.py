@@ -18,7 +18,11 @@ class TableAway(SourceError):
 
 
 class TableAltered(SourceError):
-    """A table is not what the log has shown of it so far: its chunks wait until it is known what became of it."""
+    """A chunk found that a table is not what the log has shown of it so far.
+
+    The engine tells the source (``Source.found_altered``), and no chunk of the table counts until it is known what
+    became of it. To wait for that is no failure of the table.
+    """
 
 
 class UnfitValues(SourceError):

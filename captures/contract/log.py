@@ -46,7 +46,7 @@ class LogBatch:
         bad: How many bad values there were, by binding and by the policy that was followed.
         restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
             known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
-            ends in. ``Source.tables`` has them as they are now.
+            ends in. ``Source.changed_tables`` hands them over as they are now.
         read_again: Bindings some of whose values the log does not tell of: all their rows are read again, as they are
             then, over what there is downstream. A table without a key is emptied first.
         stored_anew: Bindings whose rows are stored in other places: a scan that goes by places begins again.

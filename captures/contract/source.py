@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -10,6 +10,7 @@ from backfill.fence import Fence
 from backfill.keys import Key
 from captures.contract.chunk import Barrier, ChunkReader
 from captures.contract.log import LogStream
+from captures.contract.scan import ScanMethod
 from protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
@@ -61,8 +62,6 @@ class OpenedTable:
         identity: Changes when the table was dropped and made again, and with its key.
         formerly: The same as earlier versions wrote it into the state; None where they wrote what is written now.
         key: Names of the key columns; empty when rows cannot be told apart.
-        scan: ``key``; ``physical``, by pages; ``snapshot``, in one transaction, which to the engine is the same; or
-            ``none`` when the table follows the log only.
         priority: Tables of higher priority are read first.
         estimated_rows: What the server believes, None when it does not know.
         estimated_bytes: What the table takes on the server's disk, None when it does not know.
@@ -78,7 +77,7 @@ class OpenedTable:
     document_schema: JsonObject
     identity: str
     key: tuple[str, ...]
-    scan: str
+    scan: ScanMethod
     priority: int
     estimated_rows: int | None
     estimated_bytes: int | None = None
@@ -97,22 +96,49 @@ class Regained:
     """A table that was left out, and is captured again.
 
     Attributes:
+        table: As it is now.
         same: It is the table that it was, and whatever changed in it meanwhile was in the log.
     """
 
+    table: OpenedTable
     same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetainedLog:
+    """The log that the server keeps for a capture.
+
+    Attributes:
+        size: In bytes; None when that is not known.
+        limit: Of how many the server would take the position away; None when it never would, or keeps its log by time.
+    """
+
+    size: int | None
+    limit: int | None = None
 
 
 class Source(Protocol):
     """A database opened for capturing: its tables are known, its log can be streamed and its tables read.
 
     Questions to the server raise SourceError, retryable when the connection is lost: the engine then calls
-    ``reconnect`` and asks again.
+    ``reconnect`` and asks again. What only some databases can is in ``captures.contract.capabilities``.
+
+    Attributes:
+        tables: By binding, as they are when the source is opened, and again once ``start_position`` was asked. What
+            becomes of them later is handed over by ``changed_tables``.
     """
 
-    tables: list[OpenedTable]
     options: BackfillOptions
     heartbeat_seconds: float
+
+    @property
+    def tables(self) -> Sequence[OpenedTable]: ...
+
+    def changed_tables(self) -> Sequence[OpenedTable]:
+        """Hands over the tables that are not what they were when this was asked last.
+
+        Asked after what may change them: each ``read`` of the log, ``regain``, and ``start_over``.
+        """
 
     # Tables that are set aside: see captures.engine.set_aside.
 
@@ -126,11 +152,17 @@ class Source(Protocol):
             identity: ``OpenedTable.identity`` as it was; empty for a table that never was captured.
         """
 
+    def found_altered(self, binding: int) -> None:
+        """A chunk ended with ``TableAltered``: what became of the table is looked for, and the log tells it.
+
+        It may be that no row of the table ever changes again, and then nothing else in the log would tell.
+        """
+
     def unfit(self, binding: int) -> SourceError | None:
         """Why a table cannot be captured as it is now; None where it can."""
 
     def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
-        """Captures a table again that was left out: ``tables`` has it as it is now, and the log's next transaction.
+        """Captures a table again that was left out, from the log's next transaction on.
 
         Called between transactions, with the log read to ``position``, now and then.
 
@@ -185,13 +217,6 @@ class Source(Protocol):
     def format_position(self, position: int) -> str:
         """The position as the state holds it."""
 
-    def layout(self, binding: int, position: int) -> str | None:
-        """What the rows of a table look like in the log from ``position`` on, where the log does not say it.
-
-        It is kept in the state with the position; the database that opens the next session finds it there, as the
-        member ``layout`` of the table's binding.
-        """
-
     def open_log(self, position: int) -> LogStream: ...
 
     def open_chunk_reader(self) -> ChunkReader: ...
@@ -205,24 +230,18 @@ class Source(Protocol):
     def passed(self, barrier: Barrier) -> bool:
         """Whether every transaction that had begun at ``barrier`` is over, and visible to snapshots opened now."""
 
-    def split(
-        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
-    ) -> list[Key]:
-        """Bounds, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        """Keys, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
 
-        From what the server knows (a histogram, least and greatest key, pages), never by reading the table. Fewer than
-        ``parts - 1`` bounds, or none, when the range cannot be cut so. ``physical`` is as in ``ChunkRequest``: a table
-        that is scanned by pages may have ranges by key, too.
+        From what the server knows (a histogram, least and greatest key), never by reading the table. Fewer than
+        ``parts - 1`` keys, or none, when the range cannot be cut so.
         """
 
     def end_of_log(self) -> int:
         """Where the server's log ends now."""
 
-    def retained_bytes(self) -> int | None:
-        """How much log the server keeps for this capture."""
-
-    def retention_limit(self) -> int | None:
-        """Of how many ``retained_bytes`` the server would take the position away; None when it never would."""
+    def retained(self) -> RetainedLog:
+        """The log that the server keeps for this capture."""
 
     def replica_lag(self) -> float | None:
         """How far behind the slowest replica is, in seconds; None without replicas. Asked only when configured."""

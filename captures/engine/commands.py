@@ -94,7 +94,7 @@ class Steering:
         if command.where or command.from_ or command.until:
             self._scan_part(command, tables)
             return
-        readable = [backfill for backfill in tables if backfill.table.scan != "none"]
+        readable = [backfill for backfill in tables if backfill.table.scan.reads]
         if not readable or (command.tables and len(readable) < len(tables)):
             raise _wrong("a table is captured from its log only (scan: none)")
         for backfill in readable:
@@ -116,7 +116,7 @@ class Steering:
         if command.truncate:
             raise _wrong("a table that is emptied has to be read as a whole")
         backfill = tables[0]
-        if backfill.table.scan == "none":
+        if not backfill.table.scan.reads:
             raise _wrong("the table is captured from its log only (scan: none)")
         if backfill.left_out:
             raise _wrong("the table is set aside, and will be read as a whole")

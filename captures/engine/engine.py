@@ -10,6 +10,7 @@ import logging
 import select
 from collections.abc import Callable, Iterable
 
+from captures.contract.capabilities import RemembersLayouts
 from captures.contract.errors import LostPosition, SessionEnded
 from captures.contract.log import LogBatch, LogStream
 from captures.contract.source import Source
@@ -76,6 +77,7 @@ class Capture:
         clock: Callable[[], float],
     ) -> None:
         self._source = source
+        self._layouts = source if isinstance(source, RemembersLayouts) else None
         self._state = state
         self._requests = requests
         self._wakeup = wakeup
@@ -174,6 +176,7 @@ class Capture:
         if batch.lines or self._log.position != self._position:
             self._outages.progressed()
         self._position = self._log.position
+        self._backfills.take_over(self._source.changed_tables())
         self._backfills.observe(batch)
         self._backfills.emptied |= batch.restarted
         self._backfills.to_read_again |= batch.read_again
@@ -210,7 +213,7 @@ class Capture:
 
     def _announce_schemas(self, bindings: Iterable[int]) -> None:
         for binding in bindings:
-            schema = self._source.tables[binding].document_schema
+            schema = self._backfills.latest[binding].document_schema
             line = encode(SourcedSchema(binding=binding, document_schema=schema))
             self._checkpoints.write([line], len(line))
 
@@ -221,6 +224,7 @@ class Capture:
             self._asides.away(unfit, self._source.format_position(self._position))
         if self._backfills.set_aside or not self._asides.settled:
             back = self._asides.attend(self._position)
+            self._backfills.take_over(self._source.changed_tables())
             self._announce_schemas(back)
             self._identity_changed |= bool(back)
             self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
@@ -272,7 +276,7 @@ class Capture:
                 logger.warning(
                     "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
                     "longer has stay downstream",
-                    self._source.tables[binding].name,
+                    self._backfills.latest[binding].name,
                 )
             self._write_rows(line)
         emptied.clear()
@@ -290,8 +294,9 @@ class Capture:
     def _read_all_anew(self) -> None:
         """After ``_open_anew``: nothing that is known of the old log, and nothing that was read, counts any more."""
         assert self._lost is not None
+        self._backfills.take_over(self._source.changed_tables())
         # What is captured from the log only cannot be read again: what there is of it downstream stays.
-        readable = [table for table in self._source.tables if table.scan != "none"]
+        readable = [table for table in self._backfills.latest if table.scan.reads]
         logger.warning(
             "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
             self._lost.message,
@@ -304,7 +309,7 @@ class Capture:
         self._checkpoints.forget_positions()
         self._backfills.forget_hidden()
         self._backfills.emptied |= {table.binding for table in readable}
-        self._asides.passed(table.binding for table in self._source.tables)
+        self._asides.passed(table.binding for table in self._backfills.latest)
 
     # The source goes away.
 
@@ -396,16 +401,14 @@ class Capture:
             {backfill.table.state_key: self._table_state(backfill) for backfill in self._backfills.tables},
             self._steering.handled,
             until,
-            taken_out=self._state.taken_out_of({table.state_key for table in self._source.tables}),
+            taken_out=self._state.taken_out_of({table.state_key for table in self._backfills.latest}),
         )
         self._checkpoints.end(change, self._position)
 
     def _table_state(self, backfill: TableBackfill) -> JsonObject:
         state = backfill.to_state()
-        if not backfill.left_out:
-            layout = self._source.layout(backfill.table.binding, self._position)
-            if layout is not None:
-                state["layout"] = layout
+        if self._layouts is not None and not backfill.left_out:
+            state["layout"] = self._layouts.layout(backfill.table.binding, self._position)
         return state
 
     def _acknowledge(self) -> None:

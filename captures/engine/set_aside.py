@@ -164,10 +164,10 @@ class Asides:
             aside.error, aside.asked = regained, False
             self._settle(table, aside, now)
             return False
-        fresh = self._source.tables[binding]
+        fresh = regained.table
         same = not aside.passed and aside.policy is None and regained.same
         same = same and fresh.is_still(aside.kept.get("identity"))
-        if not same and fresh.scan == "none":
+        if not same and not fresh.scan.reads:
             logger.warning("%s is captured from its log only: what changed meanwhile is lost", fresh.name)
             same = True
         how = "goes on where it stood" if same else "is emptied and read again"

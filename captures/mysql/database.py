@@ -86,10 +86,6 @@ class MysqlDatabase:
             return error
         return None
 
-    def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
-        """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
-        return ""
-
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> MysqlSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         endpoint = parse_endpoint(config)

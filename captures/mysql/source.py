@@ -10,9 +10,11 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
+from captures.contract.capabilities import RemembersLayouts
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.errors import TableAway
-from captures.contract.source import OpenedTable, Regained, never
+from captures.contract.errors import TableAltered, TableAway
+from captures.contract.scan import ScanMethod
+from captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from captures.mysql.chunks.reader import SelectChunkReader
 from captures.mysql.chunks.scan_target import ScanTarget
@@ -34,6 +36,7 @@ from captures.mysql.tables.table_fingerprint import MEMBER, NotedTables
 from captures.mysql.values.charsets import Charsets, Recode
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
+from captures.tables.opened_tables import OpenedTables
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -44,32 +47,25 @@ OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
 
 class _ChunkReader(ReaderProcess):
-    """Notes in ``doubted`` the bindings whose tables are not as they were known. Rows without keys come by another."""
+    """Rows without keys come by another process, which holds their snapshot open."""
 
     def __init__(
         self,
         open_reader: Callable[[], SelectChunkReader],
         table: Callable[[int], ScanTarget],
-        doubted: set[int],
         snapshots: SnapshotScans,
     ) -> None:
         super().__init__(open_reader, table)
         self._target = table
-        self._doubted = doubted
         self._snapshots = snapshots
 
     def read(self, request: ChunkRequest) -> Chunk:
-        try:
-            if request.physical:
-                return self._snapshots.read(request, self._target(request.binding).name)
-            return super().read(request)
-        except SourceError as error:
-            if error.code == "TM-MY-030":
-                self._doubted.add(request.binding)
-            raise
+        if request.plan.physical:
+            return self._snapshots.read(request, self._target(request.binding).name)
+        return super().read(request)
 
 
-class MysqlSource:
+class MysqlSource(RemembersLayouts):
     """See ``captures.contract.source.Source``.
 
     Args:
@@ -119,7 +115,7 @@ class MysqlSource:
         self._snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
-        self.tables: list[OpenedTable] = [binding.opened() for binding in self._bindings]
+        self._opened = OpenedTables(binding.opened() for binding in self._bindings)
         self.options = config.backfill.options(
             on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
         )
@@ -163,6 +159,13 @@ class MysqlSource:
     def _folded(self, schema: str, table: str) -> tuple[str, str]:
         return folded((schema, table), folds=self._session.folds_names)
 
+    @property
+    def tables(self) -> Sequence[OpenedTable]:
+        return self._opened.now
+
+    def changed_tables(self) -> Sequence[OpenedTable]:
+        return self._opened.hand_over()
+
     def reconnect(self) -> None:
         self._session.close()
         self._session = connect(self._config)
@@ -186,7 +189,7 @@ class MysqlSource:
             else:
                 self._start = continued(self._session, self._config, parse_position(cursor), identity or {})
                 for binding in self._noted.restore(identity):
-                    self.tables[binding] = replace(self.tables[binding], captured_otherwise=True)
+                    self._opened.put(replace(self._opened[binding], captured_otherwise=True))
             if not self._start.file:
                 # What was read of the catalog before is of a position of another server.
                 self._catalog_read = {index: at and self._as_of for index, at in self._catalog_read.items()}
@@ -272,31 +275,30 @@ class MysqlSource:
 
     def open_chunk_reader(self) -> ReaderProcess:
         open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
-        return _ChunkReader(open_reader, self._target, self._doubted, self._snapshots)
+        return _ChunkReader(open_reader, self._target, self._snapshots)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
         return replace(self._bindings[binding]).scan_target()  # All of it as of one moment.
 
-    def split(
-        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
-    ) -> list[Key]:
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         target = self._target(binding)
         try:
             with asking(f"looking for the least and greatest key of {target.name}"):
                 return split(self._session, target, cursor, until, parts)
-        except TableAway:
+        except (TableAway, TableAltered):
             return []  # The next chunk tells.
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
-        if bound.scan == "snapshot":  # Its rows are numbered over all chunks, and stand where the snapshot does.
+        if bound.scan is ScanMethod.SNAPSHOT:
+            # Its rows are numbered over all chunks, and stand where the snapshot does.
             return bound.chunk_head(self._document_cursor(self._snapshots.place(binding, position)))
         return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 
     def truncation(self, binding: int, position: int) -> bytes:
         bound = self._bindings[binding]
-        if bound.scan == "snapshot" and self._log is not None:
+        if bound.scan is ScanMethod.SNAPSHOT and self._log is not None:
             self._snapshots.begin(binding, self._log.log_position, self._log.committing)
         return bound.truncation(f"{self._document_cursor(position)}0")
 
@@ -306,17 +308,16 @@ class MysqlSource:
 
     # What is kept for us.
 
-    def retained_bytes(self) -> int | None:
+    def retained(self) -> RetainedLog:
         log = self._log
         if log is None or not log.log_position.file:
-            return None
+            return RetainedLog(None)
         at = log.log_position
         with asking("asking for the log's files"):
             files = log_files(self._session)
-        return sum(file.size for file in files if position(file.name, 0) >= position(at.file, 0)) - at.offset
-
-    def retention_limit(self) -> int | None:
-        return None  # Binary logs are kept by time, whoever needs them.
+        # Binary logs are kept by time, whoever needs them: there is no limit.
+        size = sum(file.size for file in files if position(file.name, 0) >= position(at.file, 0)) - at.offset
+        return RetainedLog(size)
 
     def replica_lag(self) -> float | None:
         """How far this server is behind its primary: a primary does not know it of its replicas."""
@@ -371,7 +372,7 @@ class MysqlSource:
         self._differing.discard(bound.index)
         self._catalog_read[bound.index] = as_of
         announced = bound.announced
-        self.tables[bound.index] = bound.opened()
+        self._opened.put(bound.opened())
         bound.announced = announced  # It is the log that says when rows have these columns.
 
     # Tables that are set aside.
@@ -380,6 +381,9 @@ class MysqlSource:
         self._left_out.add(binding)
         if self._log is not None:
             self._log.leave_out(binding)
+
+    def found_altered(self, binding: int) -> None:
+        self._doubted.add(binding)
 
     def unfit(self, binding: int) -> SourceError | None:
         found = self._present(self._bindings[binding])
@@ -407,7 +411,7 @@ class MysqlSource:
         bound.announced = bound.document_schema
         if self._log is not None:
             self._log.take_up(binding)
-        return Regained(same=True)
+        return Regained(self._opened[binding], same=True)
 
     def left_columns(self, binding: int) -> set[str]:
         return self._noted.left[binding]
@@ -433,14 +437,14 @@ class MysqlSource:
     def without_prepared(self) -> set[int]:
         with asking("looking for prepared transactions"):
             seen = may_see_prepared(self._session)
-        return set() if seen else {bound.index for bound in self._bindings if bound.scan != "none"}
+        return set() if seen else {bound.index for bound in self._bindings if bound.scan.reads}
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         bound = self._bindings[binding]
         if columns != bound.table.columns:
             bound.take(_with_columns(bound.table, columns, self._nullable[binding]))
         announced = bound.announced
-        self.tables[binding] = bound.opened()
+        self._opened.put(bound.opened())
         schema = bound.announced
         return self._bound_table(bound), schema if schema != announced else None
 

@@ -74,10 +74,6 @@ class PostgresDatabase:
         found.enforce("TM-PG-010")
         return [resource.path for resource in resources]
 
-    def apply(self, config: JsonObject, bindings: Sequence[Binding]) -> str:
-        """Nothing: only when the capture opens is it known where it stands, and so whether this is its server."""
-        return ""
-
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> PostgresSource:
         resources = [parse_resource(binding.resource_config) for binding in bindings]
         endpoint = parse_endpoint(config)

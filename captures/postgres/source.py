@@ -12,15 +12,16 @@ import psycopg
 from psycopg import sql
 
 from backfill.keys import Key
+from captures.contract.capabilities import SplitsPages
 from captures.contract.chunk import Barrier
 from captures.contract.errors import LostPosition, SessionEnded, TableAway
-from captures.contract.source import OpenedTable, Regained, never
+from captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from captures.postgres.chunks.fence import FenceTaker
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from captures.postgres.chunks.split_points import split, split_pages
+from captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.connection import ReplicationConnection
+from captures.postgres.log.connection import ReplicationConnection, SlotInUse
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.log.resumption import (
     ServerLog,
@@ -37,6 +38,7 @@ from captures.postgres.server.retention import Retention, replica_lag
 from captures.postgres.server.session import asking, connect, in_recovery
 from captures.postgres.server.setup import (
     Made,
+    Unpublished,
     drop_slot,
     ensure_publication,
     ensure_slot,
@@ -50,7 +52,6 @@ from captures.postgres.server.slot_ownership import NOBODY, Owner, check_owner, 
 from captures.postgres.tables.captured_tables import FollowedTables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
-from captures.postgres.tables.schema_drift import WatchedReader
 from captures.postgres.tables.table_record import read_publication
 from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
@@ -68,7 +69,7 @@ SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
 
 
-class PostgresSource:
+class PostgresSource(SplitsPages):
     """See ``captures.contract.source.Source``; ``followed`` are its tables.
 
     Raises:
@@ -98,11 +99,17 @@ class PostgresSource:
         self._retention = Retention(config)
         self._emissions = Emissions()
         self._stream: PgoutputLog | None = None
-        self.tables: list[OpenedTable] = self.followed.opened
         self.options = config.backfill.options(
             on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
         )
         self.heartbeat_seconds = config.heartbeat_seconds
+
+    @property
+    def tables(self) -> Sequence[OpenedTable]:
+        return self.followed.opened.now
+
+    def changed_tables(self) -> Sequence[OpenedTable]:
+        return self.followed.opened.hand_over()
 
     def reconnect(self) -> None:
         self._session.close()
@@ -198,26 +205,21 @@ class PostgresSource:
         with asking("preparing the publication"):
             try:
                 made = ensure_publication(self._session, self._config, tables, ended)
-            except SourceError as refused:
-                if refused.code != "TM-PG-011":
-                    raise
+            except Unpublished as refused:
                 made = self._publish_some(tables, refused, ended)
             if self._note(made):
                 self.followed.published_anew()
         self._check_published()
 
-    def _publish_some(self, tables: Sequence[Table], refused: SourceError, ended: Callable[[], bool]) -> Made | None:
+    def _publish_some(self, tables: Sequence[Table], refused: Unpublished, ended: Callable[[], bool]) -> Made | None:
         """After it was refused for all: the user's own tables, for which nobody else has to be asked."""
         missing = unpublished(self._session, self._config.publication, tables)
         lacks = tables if missing is None else missing
         published = [table for table in tables if table not in lacks]
         own = owned(self._session, lacks)
         if own and len(own) < len(lacks):
-            try:
+            with suppress(Unpublished):
                 return ensure_publication(self._session, self._config, [*published, *own], ended)
-            except SourceError as again:
-                if again.code != "TM-PG-011":
-                    raise
         if not published:
             raise refused
         return None
@@ -276,13 +278,16 @@ class PostgresSource:
         if self._stream is not None:
             self._stream.leave_out(binding)
 
+    def found_altered(self, binding: int) -> None:
+        self.followed.found.add(binding)
+
     def unfit(self, binding: int) -> SourceError | None:
         return self.followed.unfit(binding)
 
     def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
         assert self._stream is not None
         regained = self.followed.regain(binding, position)
-        if isinstance(regained, SourceError) and regained.code == "TM-PG-011" and self._publish_again(binding, asked):
+        if isinstance(regained, Unpublished) and self._publish_again(binding, asked):
             regained = self.followed.regain(binding, position)
         if regained is None:
             self._stream.request_progress()
@@ -300,9 +305,7 @@ class PostgresSource:
                 made = ensure_publication(self._session, self._config, [table], lambda: time.monotonic() >= deadline)
         except SessionEnded:
             return False  # Somebody holds it: it is tried again.
-        except SourceError as refused:
-            if refused.code != "TM-PG-011":
-                raise
+        except Unpublished:
             return False  # That is said of the table.
         return self._note(made)
 
@@ -380,10 +383,13 @@ class PostgresSource:
     def passed(self, barrier: Barrier) -> bool:
         return self._snapshot().xmin >= int(barrier)
 
-    def split(
-        self, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool = False
-    ) -> list[Key]:
-        cut = split_pages if physical else split
+    def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        return self._split(split, binding, cursor, until, parts)
+
+    def split_pages(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
+        return self._split(split_pages, binding, cursor, until, parts)
+
+    def _split(self, cut: SplitScan, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         try:
             with asking(f"splitting the scan of {self.followed.bindings[binding].name}"), suppress(*NoCharacter):
                 return cut(self._session, self.followed.target(binding), cursor, until, parts)
@@ -396,9 +402,6 @@ class PostgresSource:
         return Snapshot.parse(str(self._one("SELECT pg_current_snapshot()::text")), recovery=recovery)
 
     # Reading.
-
-    def layout(self, binding: int, position: int) -> None:
-        return None  # The log describes each table before its first row of a session.
 
     def open_log(self, position: int) -> PgoutputLog:
         self._stream = PgoutputLog(
@@ -428,9 +431,9 @@ class PostgresSource:
                     unpublished=self._publication_lost,
                     stored=self._stored,
                 )
-            except SourceError as error:
-                if error.code != "TM-PG-014" or time.monotonic() >= deadline:
-                    raise self._name_holder(error) from None
+            except SlotInUse:
+                if time.monotonic() >= deadline:
+                    raise self._held() from None
                 time.sleep(0.1)
 
     def _stored(self, text: str) -> bytes:
@@ -446,9 +449,8 @@ class PostgresSource:
             str(pid),
         )
 
-    def open_chunk_reader(self) -> WatchedReader:
-        open_reader = partial(CopyChunkReader, ReaderEndpoint.of(self._config))
-        return WatchedReader(ReaderProcess(open_reader, self.followed.target), self.followed.found)
+    def open_chunk_reader(self) -> ReaderProcess:
+        return ReaderProcess(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed.target)
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         return self.followed.bindings[binding].chunk_head(position, self._emissions.next())
@@ -458,15 +460,12 @@ class PostgresSource:
 
     # What is kept for us.
 
-    def retained_bytes(self) -> int | None:
+    def retained(self) -> RetainedLog:
         stream = self._stream
         position, reading = (stream.position, stream.reading()) if stream is not None else (0, "")
         retained = self._retention.retained_bytes(self._session, position, reading)
         self._follow_promotion()
-        return retained
-
-    def retention_limit(self) -> int | None:
-        return self._retention.limit
+        return RetainedLog(retained, self._retention.limit)
 
     def replica_lag(self) -> float | None:
         return replica_lag(self._session, self._config.user)
@@ -487,9 +486,8 @@ class PostgresSource:
             row = self._session.execute(query, parameters).fetchone()
         return row[0] if row is not None else None
 
-    def _name_holder(self, error: SourceError) -> SourceError:
-        if error.code != "TM-PG-014":
-            return error
+    def _held(self) -> SlotInUse:
+        """Who reads the slot."""
         with asking("looking for who reads the replication slot"):
             holder = self._session.execute(
                 "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
@@ -497,7 +495,7 @@ class PostgresSource:
                 [self._config.slot],
             ).fetchone()
         pid, application, address = holder or (None, None, None)
-        return SourceError(
+        return SlotInUse(
             "TM-PG-014",
             f"replication slot {self._config.slot} is in use by process {pid} "
             f"({application} from {address or 'the server itself'})",

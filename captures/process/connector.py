@@ -121,9 +121,7 @@ def answer(database: Database, request: Request) -> Message:
             _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
-        spec = request.capture
-        config = database.with_names(spec.config, spec.name, known_state())
-        return Applied(action_description=database.apply(config, spec.bindings))
+        return Applied(action_description="")  # What a capture needs at its source is made when it opens.
     assert isinstance(request, Acknowledge | Control)
     raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
 

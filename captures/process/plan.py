@@ -6,8 +6,10 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkReader, ChunkRequest
 from captures.contract.source import OpenedTable, Source
+from captures.scheduling.range_splitting import split_points
 from protocol.error_codes import Policy
 from protocol.errors import SourceError
 from protocol.plan import Plan, TablePlan
@@ -35,7 +37,7 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
     """
     started = clock()
     speeds: dict[int, float] = {}
-    readable = [table for table in source.tables if table.scan != "none"]
+    readable = [table for table in source.tables if table.scan.reads]
     readable.sort(key=lambda table: -(table.estimated_rows or 0))
     if readable:
         with contextlib.closing(source.open_chunk_reader()) as reader:
@@ -51,10 +53,10 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
 
 def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None) -> TablePlan:
     bounds = []
-    if readers > 1 and table.scan != "none":
-        bounds = source.split(table.binding, None, None, readers, physical=table.scan in ("physical", "snapshot"))
+    if readers > 1 and table.scan.reads:
+        bounds = split_points(source, table.binding, None, None, readers, physical=table.scan.by_places)
     return TablePlan(
-        scan=table.scan,
+        scan=table.scan.value,
         key=list(table.key),
         ranges=len(bounds) + 1,
         rows_estimated=table.estimated_rows,
@@ -65,7 +67,7 @@ def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None)
 
 def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
     """Rows a second of a first chunk; None for a table without rows."""
-    request = ChunkRequest(table.binding, None, True, (), SAMPLE_ROWS, physical=table.scan in ("physical", "snapshot"))
+    request = ChunkRequest(table.binding, ChunkPlan(None, (), scan=True, physical=table.scan.by_places), SAMPLE_ROWS)
     try:
         chunk = reader.read(request)
     except SourceError as error:

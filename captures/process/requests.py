@@ -8,7 +8,7 @@ import threading
 from collections import deque
 
 from captures.process.wakeup import Wakeup
-from protocol.codec import decode_request
+from protocol.codec import NotJson, decode_request
 from protocol.errors import ProtocolError, TidemarkError
 from protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
 
@@ -64,13 +64,11 @@ class Requests:
     def _decode(self, line: bytes) -> Request:
         try:
             return decode_request(line)
-        except ProtocolError as error:
+        except NotJson:
+            if line.endswith(b"\n"):
+                raise
             # What a shell pipes in without a newline is whole JSON; anything else at the end was cut short.
-            if error.code == "TM-PRO-001" and not line.endswith(b"\n"):
-                raise ProtocolError(
-                    "TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it"
-                ) from None
-            raise
+            raise ProtocolError("TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it") from None
 
 
 class SessionRequests:

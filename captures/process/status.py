@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from captures.contract.log import LogStream
-from captures.contract.source import Source
+from captures.contract.source import RetainedLog, Source
 from captures.scheduling.backfills import Backfills
 from captures.scheduling.rate_estimate import Speed
 from captures.scheduling.table_backfill import TableBackfill
@@ -70,7 +70,7 @@ class StatusReports:
 
     def _progress(self, position: int, log: LogStream, *, drained: bool) -> Progress:
         now = self._clock()
-        retained, limit = self._source.retained_bytes(), self._source.retention_limit()
+        retained = self._source.retained()
         lag = 0.0 if drained else None
         if not drained and log.committed_at is not None:
             lag = max(0.0, round(time.time() - log.committed_at, 3))
@@ -88,17 +88,17 @@ class StatusReports:
             rows_per_second=round(self._all.per_second, 1) if unfinished else 0.0,
             seconds_left=None if left is None else _rounded(self._all.seconds_for(left)),
             held=self._backfills.holding.reason or None if unfinished else None,
-            retained_bytes=retained,
-            retained_limit=limit,
-            retained_seconds_left=self._retained_left(now, retained, limit),
+            retained_bytes=retained.size,
+            retained_limit=retained.limit,
+            retained_seconds_left=self._retained_left(now, retained),
             caught_up=drained and not unfinished,
         )
 
-    def _retained_left(self, now: float, retained: int | None, limit: int | None) -> float | None:
-        if retained is None:
+    def _retained_left(self, now: float, retained: RetainedLog) -> float | None:
+        if retained.size is None:
             return None
-        self._retained.note(now, retained)
-        return None if limit is None else _rounded(self._retained.seconds_for(limit - retained))
+        self._retained.note(now, retained.size)
+        return None if retained.limit is None else _rounded(self._retained.seconds_for(retained.limit - retained.size))
 
 
 def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:

@@ -12,7 +12,8 @@ from backfill.range_scan import RangeScan
 from captures.contract.chunk import Barrier, ChunkRequest
 from captures.contract.errors import TableAltered, TableAway, UnfitValues
 from captures.contract.log import LogBatch
-from captures.contract.source import Source
+from captures.contract.scan import ScanMethod
+from captures.contract.source import OpenedTable, Source
 from captures.engine.state import CaptureState
 from captures.scheduling.backoff import Backoff
 from captures.scheduling.range_splitting import Balance
@@ -50,6 +51,8 @@ class Backfills:
         clock: Seconds that only go forward.
 
     Attributes:
+        tables: By binding.
+        latest: The tables as the source has them now; ``TableBackfill.table`` is as its backfill began.
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
@@ -83,6 +86,7 @@ class Backfills:
             )
             for table in source.tables
         ]
+        self.latest = list(source.tables)
         self.unfit: dict[int, SourceError] = {}
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
         self.to_read_again: set[int] = set()
@@ -122,6 +126,11 @@ class Backfills:
     def waiting(self) -> bool:
         """Some chunk has been read and waits for the log to pass its fence."""
         return any(flight.chunk is not None for b in self.tables for flight in b.flights)
+
+    def take_over(self, changed: Iterable[OpenedTable]) -> None:
+        """Takes what ``Source.changed_tables`` hands over."""
+        for table in changed:
+            self.latest[table.binding] = table
 
     # The log.
 
@@ -217,7 +226,7 @@ class Backfills:
             for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
-            if chunk.request.scan and backfill.done:
+            if chunk.request.plan.scan and backfill.done:
                 logger.info("%s is read to its end", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
@@ -298,14 +307,9 @@ class Backfills:
         backfill.served = self._served
         request = ChunkRequest(
             backfill.table.binding,
-            plan.cursor,
-            plan.scan,
-            plan.rereads,
+            plan,
             self.holding.chunk_rows(backfill.size.rows, backfill.row_bytes),
-            until=plan.until,
-            where=plan.where,
-            physical=plan.physical,
-            base=backfill.base,
+            base=backfill.base if backfill.table.scan is ScanMethod.PAGES else None,
         )
         backfill.flights.append(Flight(scan, request))
         self._readers.submit(request)
@@ -315,7 +319,7 @@ class Backfills:
     def restart(self, bindings: Iterable[int], barrier: Barrier) -> None:
         """Begins backfills from nothing, with the tables as the source has them now."""
         for binding in bindings:
-            self.tables[binding].begin(self._source.tables[binding], barrier, self._source.options)
+            self.tables[binding].begin(self.latest[binding], barrier, self._source.options)
 
     def read_again(self, backfill: TableBackfill) -> None:
         """Reads a whole table again: what there is downstream is overwritten row by row."""
@@ -329,7 +333,7 @@ class Backfills:
         by_pages = {binding for binding in self.stored_anew if self.tables[binding].ranges.by_pages}
         for binding in sorted((self.to_read_again | by_pages) - self.emptied):
             backfill = self.tables[binding]
-            if not backfill.left_out and backfill.table.scan != "none":
+            if not backfill.left_out and backfill.table.scan.reads:
                 backfill.take_up()
                 self._rewritten(backfill)
         self.to_read_again.clear()
@@ -359,11 +363,13 @@ class Backfills:
             if flight is not None:
                 backfill.put_off(flight, now)
             return
-        if flight is None:
-            return
         if isinstance(error, TableAltered):
-            logger.info("%s", error.message, extra={"code": error.code})
-            backfill.put_off(flight, now + ALTERED_SECONDS)
+            self._source.found_altered(backfill.table.binding)
+            if flight is not None:
+                logger.info("%s", error.message, extra={"code": error.code})
+                backfill.put_off(flight, now + ALTERED_SECONDS)
+            return
+        if flight is None:
             return
         if isinstance(error, TableAway | UnfitValues):
             self.unfit[backfill.table.binding] = error

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
+from backfill.keys import Key
 from backfill.range_scan import RangeScan
+from captures.contract.capabilities import SplitsPages
 from captures.contract.source import Source
 from captures.scheduling.table_backfill import TableBackfill
 
@@ -58,7 +60,8 @@ class Balance:
         # What was to be over by now, or was never estimated, tells nothing of how long it will be: it goes first.
         _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
         self._not_before[scan] = now + AGAIN_SECONDS
-        bounds = self._source.split(backfill.table.binding, scan.ahead, scan.range.until, parts, physical=scan.physical)
+        binding, ahead, until = backfill.table.binding, scan.ahead, scan.range.until
+        bounds = split_points(self._source, binding, ahead, until, parts, physical=scan.physical)
         cut = backfill.ranges.split(scan, bounds) if bounds else []
         left = self._left(backfill, scan)
         share = None if left is None else left / (len(cut) + 1)
@@ -77,6 +80,21 @@ class Balance:
             )
         share = self._shares[scan]
         return None if share is None or share <= scan.rows else share - scan.rows
+
+
+def split_points(
+    source: Source, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool
+) -> list[Key]:
+    """Keys or, of a ``physical`` scan, places that cut its rest; see ``Source.split``. None where it cannot be cut.
+
+    A table that is scanned by pages may have ranges by key, too.
+
+    Raises:
+        SourceError: The source cannot be asked.
+    """
+    if not physical:
+        return source.split(binding, cursor, until, parts)
+    return source.split_pages(binding, cursor, until, parts) if isinstance(source, SplitsPages) else []
 
 
 def _worth(backfill: TableBackfill, scan: RangeScan, left: float | None) -> bool:

@@ -177,7 +177,7 @@ class TableBackfill:
         self.bad = Counter(stored.get("bad") or {})
         self.barrier, self.base = stored.get("barrier"), stored.get("base")
         scan = stored.get("scan") or {}
-        if table.scan == "none":
+        if not table.scan.reads:
             scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
         self.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
         if stored.get("failed"):
@@ -192,7 +192,7 @@ class TableBackfill:
             state["barrier"] = self.barrier
         if self.base is not None:
             state["base"] = self.base
-        if self.table.scan == "none":
+        if not self.table.scan.reads:
             state["log_only"] = True
         if self.bad:
             state["bad"] = dict(self.bad)
@@ -249,11 +249,11 @@ def opened(
         logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
         backfill.anew = True
         return backfill
-    if taken_out and table.scan != "none":
+    if taken_out and table.scan.reads:
         logger.warning("%s is captured again: it is emptied and read anew, since rows may be gone", table.name)
         backfill.anew = True
         return backfill
-    if stored is None or (stored.get("log_only") and table.scan != "none"):
+    if stored is None or (stored.get("log_only") and table.scan.reads):
         if not backfill.done:
             backfill.barrier = barrier()
             backfill.base = None if table.key else backfill.barrier
@@ -261,7 +261,7 @@ def opened(
         backfill.anew = stored is not None and not table.key
         return backfill
     backfill.restore(stored)
-    if table.captured_otherwise and table.scan != "none":
+    if table.captured_otherwise and table.scan.reads:
         logger.info("%s is captured with other columns than before; all its rows are read again", table.name)
         backfill.anew = not table.key
         backfill.ranges.restart(pages_of(table))
@@ -270,7 +270,7 @@ def opened(
 
 def new_ranges(table: OpenedTable) -> TableRanges:
     """The scan of a whole table, or what is done with its scan: rows may have to be read again by key all the same."""
-    if table.scan == "none":
+    if not table.scan.reads:
         return TableRanges.from_state(str(table.binding), {"scanned": True, "done": True})
     return TableRanges(str(table.binding), pages=pages_of(table), keyless=_keyless(table))
 
@@ -280,9 +280,9 @@ def new_size(options: BackfillOptions) -> ChunkSize:
 
 
 def _keyless(table: OpenedTable) -> bool:
-    return table.scan != "none" and not table.key
+    return table.scan.reads and not table.key
 
 
 def pages_of(table: OpenedTable) -> Pages | None:
     """What a physical scan reads; None by key. Places are the reader's own: it knows their file and its end."""
-    return Pages("pages", None) if table.scan in ("physical", "snapshot") else None
+    return Pages("pages", None) if table.scan.by_places else None

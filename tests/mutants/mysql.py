@@ -83,7 +83,7 @@ MYSQL = (
     Mutant(
         "tables without transactions have the fence of those with",
         "captures/mysql/chunks/reader.py",
-        ("snapshot if target.table.transactional else NothingCertain(end_of_log(self._session))", "snapshot"),
+        ("if not target.table.transactional:", "if False:"),
         (_FENCE,),
         of="rows touched by hidden transactions are emitted",
     ),
@@ -169,7 +169,7 @@ MYSQL = (
     Mutant(
         "a scan in one snapshot goes on in another one",
         "captures/mysql/chunks/snapshot_scan.py",
-        ("if self._fence is None or self._given != _given(request.cursor):", "if self._fence is None:"),
+        ("if self._fence is None or self._given != _given(request.plan.cursor):", "if self._fence is None:"),
         (_KEYLESS,),
         of="a physical scan goes on in a rewritten file",
     ),

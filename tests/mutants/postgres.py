@@ -20,12 +20,12 @@ POSTGRES = (
         (
             """            self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            fence = SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high()))
 """,
             """            high = self._fences.high()
             self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            fence = SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), high)
+            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), high))
 """,
         ),
         (_FENCES,),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from dataclasses import dataclass
 
 import pymysql
 
 from backfill.keys import Key
 from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.contract.errors import TableAltered
 from captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
 from captures.mysql.chunks.result_rows import stream
 from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
@@ -58,16 +58,6 @@ class _DecodedRows:
         return Rows(self._keys, self._tails)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    """What a chunk's scan brought; as in ``captures.contract.chunk.Chunk``."""
-
-    rows: Rows
-    end: bool
-    cursor: Key | None = None
-    scanned: int = 0
-
-
 class SelectChunkReader:
     """Reads chunks over one connection. See ``captures.scheduling.reader_process.TableReader``."""
 
@@ -91,29 +81,21 @@ class SelectChunkReader:
             check_shape(self._session, target)
             # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that
             # is not found counts as deleted, so they are never ended early.
-            rereads = self._decoded(target)
-            if request.rereads:
-                self._select(target.rows(request.rereads), rereads, whole=True)
-            nothing = self._decoded(target).rows()
-            scan = self._scan(request, target, len(rereads)) if request.scan else _Scan(nothing, end=False)
+            chunk = Chunk(request, snapshot)
+            self._reread(chunk, target)
+            if request.plan.scan:
+                self._scan(chunk, target)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")
             else:
                 self._connect()
-            fence = snapshot if target.table.transactional else NothingCertain(end_of_log(self._session))
+            if not target.table.transactional:
+                chunk.fence = NothingCertain(end_of_log(self._session))
         except (pymysql.Error, OSError) as error:
             raise query_failure(error, f"reading a chunk of {target.name}") from None
-        return Chunk(
-            request=request,
-            fence=fence,
-            rows=scan.rows,
-            end=scan.end,
-            rereads=rereads.rows(),
-            seconds=time.monotonic() - started,
-            cursor=scan.cursor,
-            scanned=scan.scanned,
-            bad=self._bad.copy(),
-        )
+        chunk.bad = self._bad.copy()
+        chunk.seconds = time.monotonic() - started
+        return chunk
 
     def cancel(self) -> None:
         """See ``captures.contract.chunk.ChunkReader``."""
@@ -138,9 +120,15 @@ class SelectChunkReader:
             )
             self._session.rows(f"SET SESSION {limit}")
 
-    def _scan(self, request: ChunkRequest, target: ScanTarget, first: int) -> _Scan:
-        cursor, until, where = request.cursor, request.until, request.where
-        limit = self._limit(request)
+    def _reread(self, chunk: Chunk, target: ScanTarget) -> None:
+        if keys := chunk.request.plan.rereads:
+            found = self._decoded(target)
+            self._select(target.rows(keys), found, whole=True)
+            chunk.rereads = found.rows()
+
+    def _scan(self, chunk: Chunk, target: ScanTarget) -> None:
+        plan, limit = chunk.request.plan, self._limit(chunk.request)
+        cursor, until, where = plan.cursor, plan.until, plan.where
         conditional = bool(target.where or where)
         bound = None
         if conditional:
@@ -149,14 +137,16 @@ class SelectChunkReader:
             query = target.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = target.scan(cursor, until, where, limit)
-        found = self._decoded(target, first)
+        found = self._decoded(target, len(chunk.rereads))
         whole = self._select(query, found)
-        rows = found.rows()
+        rows = chunk.rows = found.rows()
         if len(rows):
-            self._row_bytes[request.binding] = rows.size / len(rows)
-        if bound is not None:
-            return _Scan(rows, end=False, cursor=bound if whole else None, scanned=limit if whole else len(rows))
-        return _Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
+            self._row_bytes[chunk.request.binding] = rows.size / len(rows)
+        chunk.scanned = limit if whole and bound is not None else len(rows)
+        if bound is None:
+            chunk.end = whole and (conditional or len(rows) < limit)
+        elif whole:
+            chunk.cursor = bound
 
     def _bound(self, target: ScanTarget, cursor: Key | None, until: Key | None, rows: int) -> Key | None:
         found = _DecodedRows(self._decoder(target)[2])
@@ -210,9 +200,9 @@ def check_shape(session: Session, target: ScanTarget) -> None:
     """The table stays as it is now; the decoder is for what the log, or the catalog, showed last.
 
     Raises:
-        SourceError: ``TM-MY-030`` the table has other columns.
+        TableAltered: ``TM-MY-030`` the table has other columns.
         pymysql.Error: The server refuses.
     """
     found = read_tables(session, [target.table.path])
     if not found or not reads_as(found[0].columns, target.table.columns):
-        raise SourceError("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")
+        raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")

@@ -22,6 +22,7 @@ from captures.mysql.values.calendar_days import CALENDAR
 from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
+from captures.tables.captured_line import END
 from captures.tables.source_literals import literal, quoted
 from protocol.errors import SourceError
 
@@ -39,7 +40,6 @@ MISFITS = (ValueError, LookupError, struct.error)
 _NUMBER = '{number:07}"}}'
 """The inside of an f-string: the number of a row, and the end of ``source``."""
 
-_END = "}}}\n"
 _NULL = 251
 
 # The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
@@ -175,7 +175,7 @@ def compile_chunk_decoder(
         *(f"            {line}" for line in body),
         "            if p != len(row):",
         "                raise ValueError",
-        f"            tail = f'{_NUMBER}{members}{literal(_END)}'",
+        f"            tail = f'{_NUMBER}{members}{literal(END)}'",
         f"            key = {_joined(parts)}",
         "        except MISFITS:",
         "            tail, key = repaired(row, number)",
@@ -300,7 +300,7 @@ class RepairedRows:
         if len(self._repairs.stopped) > stopped and self._bad_key is None:
             self._bad_key = key.encode("latin-1")
         labelled = (f",{values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True))
-        return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{_END}', key
+        return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{END}', key
 
     @staticmethod
     def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:

@@ -49,9 +49,9 @@ class SnapshotScan:
         """See ``captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         try:
-            if not request.scan:
+            if not request.plan.scan:
                 return self._begun(request, target, started)
-            if self._fence is None or self._given != _given(request.cursor):
+            if self._fence is None or self._given != _given(request.plan.cursor):
                 self._end()
                 return begin_again(request, started)
             return self._next(request, self._fence, started)
@@ -89,8 +89,7 @@ class SnapshotScan:
         )
         self._tails = _decoded(decode, stream(session.connection, target.everything()))
         self._given = 0
-        nothing = Rows.of((), ())
-        return Chunk(request, self._fence, nothing, False, nothing, time.monotonic() - started)
+        return Chunk(request, self._fence, seconds=time.monotonic() - started)
 
     def _next(self, request: ChunkRequest, fence: ServerFence, started: float) -> Chunk:
         tails = Packed(TAIL_MARK)
@@ -113,7 +112,6 @@ class SnapshotScan:
             fence=fence,
             rows=Rows(keys, tails),
             end=end,
-            rereads=Rows.of((), ()),
             seconds=time.monotonic() - started,
             cursor=b"%d" % self._given,
             scanned=len(tails),
@@ -142,6 +140,4 @@ def _given(cursor: Key | None) -> int:
 
 def begin_again(request: ChunkRequest, started: float) -> Chunk:
     """The chunk that says that the table is to be scanned from the start."""
-    nothing = Rows.of((), ())
-    seconds = time.monotonic() - started
-    return Chunk(request, NothingCertain(0), nothing, False, nothing, seconds, rewritten=True)
+    return Chunk(request, NothingCertain(0), seconds=time.monotonic() - started, rewritten=True)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import GtidFence, ServerFence
 from captures.mysql.chunks.snapshot_scan import begin_again
@@ -84,7 +85,7 @@ class SnapshotScans:
         try:
             scan.open = False
             scan.tried = True
-            fence = scan.process.read(ChunkRequest(binding, None, False, (), 0)).fence
+            fence = scan.process.read(ChunkRequest(binding, ChunkPlan(None, (), scan=False), 0)).fence
             assert isinstance(fence, ServerFence)
             scan.open = shows_all(fence, position, committing)
             if scan.open:

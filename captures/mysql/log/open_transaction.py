@@ -11,8 +11,8 @@ from captures.mysql.log.events import Gtid
 from captures.mysql.log.xa_pending import Prepared
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.tables.logged_tables import LoggedTable
+from captures.tables.captured_line import opening, without_columns
 from captures.tables.truncation import Truncation, emptied, ignored
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -110,8 +110,7 @@ class OpenTransaction:
             table.touched.truncate()
         if becomes is Truncation.EMIT:
             source = f"{table.source}{place}0{table.tail}".encode("latin-1")
-            document = b'{"_meta":{"op":"t","source":%b}}' % source
-            batch.lines.append(captured_prefix(table.binding) + document + CAPTURED_SUFFIX)
+            batch.lines.append(without_columns(opening(table.binding, "t").encode() + source))
         elif becomes is Truncation.BACKFILL:
             batch.lines += emptied(table.binding)
         else:

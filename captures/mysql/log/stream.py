@@ -25,9 +25,9 @@ from captures.mysql.rows.log_decoder import LacksKey
 from captures.mysql.rows.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.server.session import Session
-from captures.mysql.tables.bindings import origin_members
 from captures.mysql.tables.logged_tables import LoggedTable
 from captures.tables.bad_values import BadValues
+from captures.tables.captured_line import origin_members
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 

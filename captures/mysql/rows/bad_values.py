@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from backfill.keys import Key
 from captures.mysql.rows.partial_rows import Members, PartialRows
 from captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
-from captures.mysql.rows.row_loops import END
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.values.charsets import Recode
 from captures.mysql.values.json_values import string
 from captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
 from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs
+from captures.tables.captured_line import END
 
 if TYPE_CHECKING:
     from captures.mysql.rows.log_decoder import RowDecoder

@@ -11,10 +11,10 @@ from captures.mysql.rows.bad_values import RepairedImage, RepairedRows
 from captures.mysql.rows.partial_rows import PartialRows
 from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
-from captures.mysql.rows.row_loops import END, rows_loop, updates_loop
+from captures.mysql.rows.row_loops import rows_loop, updates_loop
 from captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
 from captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs
-from protocol.codec import captured_prefix
+from captures.tables.captured_line import END, opening
 from protocol.errors import SourceError
 
 _OPS = {INSERT: "c", DELETE: "d"}
@@ -45,7 +45,7 @@ class RowDecoder:
         self.repairs = Repairs(name)
         self._table = table
         self._name = name
-        self._opening = {op: f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":' for op in "cud"}
+        self._opening = {op: opening(binding, op) for op in "cud"}
         self._emitted = [place for place, column in enumerate(table.columns) if column is not None]
         self._images: dict[tuple[bytes, bool], Image] = {}
         self._known: dict[tuple[str, bytes], tuple[Write, list[Image]]] = {}

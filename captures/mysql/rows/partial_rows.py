@@ -9,11 +9,11 @@ from backfill.keys import Key
 from captures.mysql.log.events import lenenc
 from captures.mysql.rows.partial_json import apply_changes
 from captures.mysql.rows.row_images import RAW, Image
-from captures.mysql.rows.row_loops import END
 from captures.mysql.rows.row_sink import Sink, next_place
 from captures.mysql.rows.table_map import JSON
 from captures.mysql.values.json_binary import json_text, print_tree, read_tree
 from captures.mysql.values.json_values import string
+from captures.tables.captured_line import END
 
 if TYPE_CHECKING:
     from captures.mysql.rows.log_decoder import RowDecoder

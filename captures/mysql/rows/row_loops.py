@@ -47,11 +47,8 @@ from collections.abc import Callable
 from captures.mysql.rows.row_images import Generated, Image
 from captures.mysql.rows.row_sink import Write, WriteRow
 from captures.mysql.rows.value_reader import ValueReader
+from captures.tables.captured_line import END
 from captures.tables.source_literals import literal
-from protocol.codec import CAPTURED_SUFFIX
-
-END = "}" + CAPTURED_SUFFIX.decode()
-"""Ends a captured line after the members of its document."""
 
 _WIDEST = 512
 """Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""

@@ -205,13 +205,17 @@ def _is_replica(session: Session) -> bool:
         return False
 
 
+class _Unreadable(SourceError):
+    """The user may not read a table, so nothing more can be asked of it."""
+
+
 def table_failures(
     session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
     """What keeps one table from being captured. Warns of cascades. Raises pymysql.Error."""
     unreadable = False
     for failure in definition_failures(session, config, resource, table):
-        unreadable |= failure.code == "TM-MY-008"
+        unreadable |= isinstance(failure, _Unreadable)
         yield failure
     if table is not None:
         names = [column.name for column in table.columns]
@@ -343,7 +347,7 @@ def _select_failures(session: Session, table: Table, name: str) -> Iterator[Sour
         if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
             raise
         user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
-        yield SourceError(
+        yield _Unreadable(
             "TM-MY-008",
             f"user {user} may not read {name}, or not all of its columns",
             remedy=f"Run: GRANT SELECT ON {source} TO '{user}'@'{host}';",

@@ -12,7 +12,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from captures.contract.errors import TableAway
+from captures.contract.errors import TableAltered, TableAway
 from captures.mysql.config import EndpointConfig
 from captures.mysql.server.authentication import PLUGINS, expired, refusal
 from captures.mysql.server.wire import WireConnection, break_off, socket_of, unverified
@@ -48,7 +48,11 @@ _NO_TLS = {2026}
 _LOST = {1053, 1077, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2027, 2055, 3169}
 _FORBIDDEN = {1142, 1143, 1227, 1370, 1410}
 _NO_TABLE = {1049, 1051, 1146}
-_ALTERED = {1054, 1176, 1412, 1615}
+_ALTERED = {1176, 1412, 1615}
+"""An index that is gone, or a definition that changed since a snapshot was opened, or since a statement was parsed."""
+
+_NO_COLUMN = 1054
+"""The columns of a table are looked at first: what is not there is named in a condition of the configuration."""
 _CERTIFICATE_REMEDY = (
     "If it persists, the server probably does not trust the certificate of ssl_cert: have it signed by an authority of "
     "the server's own ssl_ca. SHOW VARIABLES LIKE 'ssl_ca';"
@@ -155,6 +159,8 @@ def query_failure(error: Exception, what: str) -> SourceError:
     if number in _NO_TABLE:
         return TableAway("TM-MY-007", where)
     if number in _ALTERED:
+        return TableAltered("TM-MY-030", where)
+    if number == _NO_COLUMN:
         return SourceError("TM-MY-030", where)
     if number in _LOST or number in _NO_CONNECTION or number == 0:
         return SourceError("TM-MY-020", where)

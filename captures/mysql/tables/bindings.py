@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable
 from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import ResourceConfig
@@ -17,8 +18,8 @@ from captures.mysql.tables.catalog import Path, read_tables
 from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.document_schema import document_schema
 from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.hashes import no_salt
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -71,11 +72,6 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
 def absent(resource: ResourceConfig) -> Table:
     """What stands for the table of a resource that cannot be captured."""
     return Table(resource.schema_name, resource.table, (), (), "", False, "", False)
-
-
-def origin_members(schema: str, table: str) -> bytes:
-    """The members of ``_meta.source`` that say which table a document is of."""
-    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
 @dataclass(slots=True)
@@ -134,9 +130,10 @@ class MysqlBinding:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     @property
-    def scan(self) -> str:
+    def scan(self) -> ScanMethod:
         """A table that has a key is not read in one transaction: it may have been given one since it was configured."""
-        return "key" if self.resource.scan == "snapshot" and self.key else self.resource.scan
+        method = ScanMethod(self.resource.scan)
+        return ScanMethod.KEY if method is ScanMethod.SNAPSHOT and self.key else method
 
     @property
     def name(self) -> str:
@@ -174,7 +171,8 @@ class MysqlBinding:
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
             name, priority = self.name, self.resource.priority
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+            none = ScanMethod.NONE
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
         self.announced = self.document_schema
         return OpenedTable(
             binding=self.index,
@@ -204,7 +202,7 @@ class MysqlBinding:
 
     def truncation(self, cursor: str) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
-        return self._head("t", cursor) + b'"}}}' + CAPTURED_SUFFIX if self.emit_truncate else b""
+        return without_columns(self._head("t", cursor) + b'"}') if self.emit_truncate else b""
 
     def chunk_head(self, cursor: str) -> bytes:
         """What stands before a chunk row's tail, which goes on with the number of the row.
@@ -215,9 +213,7 @@ class MysqlBinding:
         return self._head("c", cursor)
 
     def _head(self, op: str, cursor: str) -> bytes:
-        origin = origin_members(*self.table.path)
-        source = b'{"snapshot":true,%b,"cursor":%b' % (origin, orjson.dumps(cursor)[:-1])
-        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)
+        return chunk_head(self.index, op, self.table.path, b'"cursor":%b' % orjson.dumps(cursor)[:-1])
 
 
 def _order(column: Column) -> str:

@@ -12,11 +12,11 @@ from captures.mysql.rows import table_map
 from captures.mysql.rows.log_decoder import RowDecoder
 from captures.mysql.rows.row_images import DecodedTable
 from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
-from captures.mysql.tables.bindings import origin_members
 from captures.mysql.tables.catalog import HASH_COLUMN
 from captures.mysql.tables.columns import Column
 from captures.mysql.tables.layouts import unsaid
 from captures.mysql.values.charsets import RecodeOf
+from captures.tables.captured_line import origin_members
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 

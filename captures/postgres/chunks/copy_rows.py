@@ -28,8 +28,9 @@ with rows of 230 bytes, twice as many took two fifths more time each."""
 ANSWER_SECONDS = 60
 """A server that says nothing for so long is taken for gone: it ends statements sooner."""
 
-_CODES = {"42501": "TM-PG-008", "42P01": "TM-PG-007", "42703": "TM-PG-030"}  # The last: a column that is gone.
+_CODES = {"42501": "TM-PG-008", "42703": "TM-PG-030"}  # The second: a condition names a column that is not there.
 
+_NO_TABLE = "42P01"
 _CANCELED = "57014"
 _NO_CHARACTER = ("22P05", "22021")
 """untranslatable_character and character_not_in_repertoire."""
@@ -176,9 +177,12 @@ class CopyConnection:
         if result is None or self._connection.status != pq.ConnStatus.OK:
             return SourceError("TM-PG-020", f"reading a chunk of {name}: {error_text(self._connection)}")
         state, text = refusal(result)
-        code = _CODES.get(state, "TM-PG-019")
-        kind = TableAway if code == "TM-PG-007" else UnsayableText if state in _NO_CHARACTER else SourceError
-        return kind(code, f"reading a chunk of {name}: {text} (SQLSTATE {state})")
+        what = f"reading a chunk of {name}: {text} (SQLSTATE {state})"
+        if state == _NO_TABLE:
+            return TableAway("TM-PG-007", what)
+        if state in _NO_CHARACTER:
+            return UnsayableText("TM-PG-019", what)
+        return SourceError(_CODES.get(state, "TM-PG-019"), what)
 
 
 def _broken(error: psycopg.OperationalError, name: str) -> SourceError:

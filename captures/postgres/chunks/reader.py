@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from psycopg import sql
 
 from backfill.keys import Key
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest, Rows
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.errors import TableAltered
 from captures.postgres.chunks.copy_rows import CopyConnection, UnsayableText
 from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
@@ -30,17 +30,6 @@ FIRST_EPOCH = 1 << 32
 """From this transaction id on, the 32 bits that a row has of the one that wrote it do not tell which one that was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What a chunk's scan brought; as in ``captures.contract.chunk.Chunk``."""
-
-    rows: Rows
-    end: bool
-    cursor: Key | None = None
-    scanned: int = 0
-    rewritten: bool = False
-
-
 class CopyChunkReader:
     """Reads chunks: a connection for rows, one for fences. See ``captures.scheduling.reader_process.TableReader``."""
 
@@ -59,33 +48,22 @@ class CopyChunkReader:
         try:
             self._begin(table)
             snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            fence = SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high()))
             self._check(table)
             # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
             # is not found counts as deleted, so they are never ended early.
-            rereads = self._reread(request, table)
-            if not request.scan:
-                scan = Scan(_nothing(), end=False)
-            elif request.physical:
-                scan = self._scan_pages(request, table, _keyless_limit(request.base, snapshot), len(rereads))
-            else:
-                scan = self._scan_keys(request, table, len(rereads))
+            self._reread(chunk, table)
+            if request.plan.physical and request.plan.scan:
+                self._scan_pages(chunk, table, _keyless_limit(request.base, snapshot))
+            elif request.plan.scan:
+                self._scan_keys(chunk, table)
             if table.of_types_that_change:
                 self._check(table)  # An ALTER TYPE needs no lock of the table.
         finally:
             self._rows.rollback()  # Also after an error: the transaction must not stay open longer than the chunk.
-        return Chunk(
-            request=request,
-            fence=fence,
-            rows=scan.rows,
-            end=scan.end,
-            rereads=rereads,
-            seconds=time.monotonic() - started,
-            cursor=scan.cursor,
-            scanned=scan.scanned,
-            rewritten=scan.rewritten,
-            bad=bad.copy(),
-        )
+        chunk.bad = bad.copy()
+        chunk.seconds = time.monotonic() - started
+        return chunk
 
     def files(self, table: ScanTarget) -> list[File]:
         """What a physical scan of the table reads, in its order."""
@@ -131,58 +109,58 @@ class CopyChunkReader:
 
     # What is read in it.
 
-    def _reread(self, request: ChunkRequest, table: ScanTarget) -> Rows:
-        if not request.rereads:
-            return _nothing()
-        found = DecodedRows(self._decoder(table))
-        self._rows.copy(self._text(table.rows(request.rereads)), found.take, table.name, whole=True)
-        return found.rows()
+    def _reread(self, chunk: Chunk, table: ScanTarget) -> None:
+        if keys := chunk.request.plan.rereads:
+            found = DecodedRows(self._decoder(table))
+            self._rows.copy(self._text(table.rows(keys)), found.take, table.name, whole=True)
+            chunk.rereads = found.rows()
 
-    def _scan_keys(self, request: ChunkRequest, table: ScanTarget, first: int) -> Scan:
-        cursor, until, limit = request.cursor, request.until, request.limit
-        where, bound = request.where, None
-        if table.where or where:
+    def _scan_keys(self, chunk: Chunk, table: ScanTarget) -> None:
+        plan, limit = chunk.request.plan, chunk.request.limit
+        cursor, until, where = plan.cursor, plan.until, plan.where
+        conditional = bool(table.where or where)
+        bound = None
+        if conditional:
             # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
             bound = self._key(table.bound(cursor, until, limit), table)
             query = table.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = table.scan(cursor, until, where, limit)
-        found = DecodedRows(self._decoder(table), first)
+        found = DecodedRows(self._decoder(table), len(chunk.rereads))
         whole = self._rows.copy(self._text(query), found.take, table.name)
-        rows = found.rows()
-        if bound is not None:
-            return Scan(rows, end=False, cursor=bound if whole else None, scanned=limit if whole else len(rows))
-        conditional = bool(table.where or where)
-        return Scan(rows, end=whole and (conditional or len(rows) < limit), scanned=len(rows))
+        rows = chunk.rows = found.rows()
+        chunk.scanned = limit if whole and bound is not None else len(rows)
+        if bound is None:
+            chunk.end = whole and (conditional or len(rows) < limit)
+        elif whole:
+            chunk.cursor = bound
 
-    def _scan_pages(self, request: ChunkRequest, table: ScanTarget, written_before: int | None, first: int) -> Scan:
+    def _scan_pages(self, chunk: Chunk, table: ScanTarget, written_before: int | None) -> None:
+        plan, limit = chunk.request.plan, chunk.request.limit
         files = self.files(table)
-        cursor, until = (None if key is None else Place.parse(key) for key in (request.cursor, request.until))
+        cursor, until = (None if key is None else Place.parse(key) for key in (plan.cursor, plan.until))
         try:
-            pages = next_pages(files, cursor, until, request.limit)
+            pages = next_pages(files, cursor, until, limit)
         except Rewritten:
-            return Scan(_nothing(), end=False, rewritten=True)
+            chunk.rewritten = True
+            return
         if pages is None:
-            return Scan(_nothing(), end=True)
+            chunk.end = True
+            return
         start = pages.start
-        query = table.pages(
-            (pages.file.schema, pages.file.name),
-            (start.page, start.line),
-            pages.stop,
-            request.where,
-            written_before,
-            request.limit,
-        )
-        placed = PlacedRows(self._decoder(table), first)
+        relation = pages.file.schema, pages.file.name
+        query = table.pages(relation, (start.page, start.line), pages.stop, plan.where, written_before, limit)
+        placed = PlacedRows(self._decoder(table), len(chunk.rereads))
         whole = self._rows.copy(self._text(query), placed.take, table.name)
-        rows = placed.rows()
-        if whole and len(rows) < request.limit:
+        rows = chunk.rows = placed.rows()
+        chunk.scanned = len(rows)
+        if whole and len(rows) < limit:
             after = pages.after
-            looked_at = round((pages.stop - start.page) * pages.file.density)
-            on = None if after is None else after.key()
-            return Scan(rows, end=after is None, cursor=on, scanned=max(looked_at, len(rows)))
-        last = replace(start, page=placed.last[0], line=placed.last[1])
-        return Scan(rows, end=False, cursor=last.key(), scanned=len(rows))
+            chunk.scanned = max(round((pages.stop - start.page) * pages.file.density), len(rows))
+            chunk.cursor = None if after is None else after.key()
+            chunk.end = after is None
+        else:
+            chunk.cursor = replace(start, page=placed.last[0], line=placed.last[1]).key()
 
     def _decoder(self, table: ScanTarget) -> ChunkDecoder:
         known, decoder = self._decoders.get(table.name, (None, None))
@@ -218,10 +196,6 @@ def _keyless_limit(base: Barrier | None, snapshot: str) -> int | None:
     if base is None or int(snapshot.split(":")[1]) >= FIRST_EPOCH:
         return None
     return int(base)
-
-
-def _nothing() -> Rows:
-    return Rows.of((), ())
 
 
 def _decoded(value: bytes | None) -> str | None:

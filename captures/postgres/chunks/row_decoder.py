@@ -11,8 +11,8 @@ from captures.postgres.rows.generated_source import MISFITS, Member, Value, key_
 from captures.postgres.tables.columns import Column
 from captures.postgres.values.column_values import ColumnConvert, column_convert
 from captures.tables.bad_values import ROW_LIMIT, BadCounts
+from captures.tables.captured_line import END
 
-_END = "}}}\n"
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
 _NULL = "\\N"
@@ -119,7 +119,7 @@ class ChunkDecoder:
             row += (f"{before}{label}{quote}", "")
             made.append(values)
             before = quote
-        end = before + _END
+        end = before + END
         row[0] = end + _BETWEEN_TAILS
         parts = row * count
         for place, values in enumerate(made):

@@ -72,7 +72,7 @@ class ScanTarget:
     # By key.
 
     def scan(self, cursor: Key | None, until: Key | None, where: str | None, limit: int | None) -> sql.Composable:
-        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkRequest``."""
+        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkPlan``."""
         rows = sql.SQL("{}{} ORDER BY {}").format(
             self._select(), _where([*self._between(cursor, until), *self._conditions(where)]), self._order()
         )

@@ -18,6 +18,9 @@ from captures.postgres.chunks.pages import Place, files_query, page_bounds, pars
 from captures.postgres.chunks.scan_target import ScanTarget, operand
 from captures.postgres.tables.columns import Column, ColumnType
 
+SplitScan = Callable[[psycopg.Connection, ScanTarget, Key | None, Key | None, int], list[Key]]
+"""Cuts the rest of a scan: ``split`` one by key, ``split_pages`` one by pages."""
+
 SPLIT_SECONDS = 2
 """No question of a split takes longer, for the log waits meanwhile: where one would, the scan stays in one piece."""
 

@@ -38,6 +38,10 @@ _NOT_IN_PREREQUISITE_STATE = "55000"
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
 
 
+class SlotInUse(SourceError):
+    """Another process reads the slot."""
+
+
 class ReplicationConnection:
     """A started stream. ``receive`` is libpq's ``get_copy_data``: the log reader calls it in its own loop.
 
@@ -49,8 +53,9 @@ class ReplicationConnection:
         stored: Gives a name as the database's encoding has it.
 
     Raises:
-        SourceError: ``TM-PG-014`` the slot is in use, ``TM-PG-012`` it does not exist, ``TM-PG-015`` it is lost,
-            ``TM-PG-020`` anything else.
+        SlotInUse: ``TM-PG-014``.
+        LostPosition: ``TM-PG-015`` the slot has lost its log, and what ``unpublished`` gives.
+        SourceError: ``TM-PG-012`` the slot does not exist, ``TM-PG-020`` anything else.
 
     Attributes:
         backend_pid: The walsender's process.
@@ -206,11 +211,17 @@ class ReplicationConnection:
         text = text or error_text(self._connection)
         if state == "42704" and "publication" in text:  # undefined_object
             return self._lost_publication()
-        code = {
-            "55006": "TM-PG-014",  # object_in_use
-            "42704": "TM-PG-012",
-            "55000": "TM-PG-005" if "wal_level" in text else "TM-PG-015",  # object_not_in_prerequisite_state
-        }.get(state, "TM-PG-020")
-        # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.
-        lost = code == "TM-PG-015" and ("cannot read from" in text or "can no longer" in text)
-        return (LostPosition if lost else SourceError)(code, f"streaming from slot {self._slot}: {text}")
+        streaming = f"streaming from slot {self._slot}: {text}"
+        match state:
+            case "55006":  # object_in_use
+                return SlotInUse("TM-PG-014", streaming)
+            case "42704":
+                return SourceError("TM-PG-012", streaming)
+            case "55000" if "wal_level" in text:  # object_not_in_prerequisite_state
+                return SourceError("TM-PG-005", streaming)
+            case "55000":
+                # Words for a slot that was invalidated since it was looked at: until version 16, and from 17 on.
+                lost = "cannot read from" in text or "can no longer" in text
+                return (LostPosition if lost else SourceError)("TM-PG-015", streaming)
+            case _:
+                return SourceError("TM-PG-020", streaming)

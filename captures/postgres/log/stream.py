@@ -22,8 +22,9 @@ from captures.postgres.log.transcoded_rows import transcoded_row
 from captures.postgres.rows.generated_source import Misfit
 from captures.postgres.values.encodings import Transcoder
 from captures.tables.bad_values import BadValues
+from captures.tables.captured_line import opening, without_columns
 from captures.tables.truncation import Truncation, emptied, ignored
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix, encode
+from protocol.codec import encode
 from protocol.errors import SourceError
 from protocol.messages import SourcedSchema
 
@@ -437,8 +438,7 @@ class PgoutputLog:
             relation.touched.truncate()
         if self._truncation is Truncation.EMIT:
             source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, place, self._suffix)
-            document = b'{"_meta":{"op":"t","source":%b}}' % source
-            batch.lines.append(captured_prefix(relation.binding) + document + CAPTURED_SUFFIX)
+            batch.lines.append(without_columns(opening(relation.binding, "t").encode() + source))
         elif self._truncation is Truncation.BACKFILL:
             batch.lines += emptied(relation.binding)
         else:

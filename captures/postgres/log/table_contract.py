@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import orjson
-
 from backfill.keys import TouchedKeys
 from captures.contract.table_changes import Consequence
 from captures.postgres.log.pgoutput import Relation
@@ -81,8 +79,3 @@ class BoundRelation:
     transaction: int = -1
     source: bytes = b""
     touched: TouchedKeys | None = None
-
-
-def origin_members(schema: str, table: str) -> bytes:
-    """The members of ``_meta.source`` that say which table a document is of."""
-    return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))

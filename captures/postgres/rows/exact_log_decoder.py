@@ -14,7 +14,7 @@ from captures.postgres.log.event_location import next_place
 from captures.postgres.rows.bad_values import RepairedValues
 from captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
 from captures.tables.bad_values import ROW_LIMIT, BadCounts
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from captures.tables.captured_line import END, opening
 
 INSERT, UPDATE, DELETE = b"IUD"
 NEW, OLD_KEY, OLD_ROW = b"NKO"
@@ -29,20 +29,12 @@ _ABSENT: dict[str, Value] = {"n": None, "u": UNCHANGED}
 _HEAD = 3
 _LENGTH = struct.Struct(">i").unpack_from
 
-END = "}" + CAPTURED_SUFFIX.decode()
-"""The end of a document and of its captured line."""
-
 Row = list[Value]
 
 Touched = tuple[tuple[bytes, bool], ...]
 """Each key that a change touched, and whether its document lacks columns: one, or the old one and the new one."""
 
 Decoded = tuple[bytes, Touched]
-
-
-def opening(binding: int, op: str) -> str:
-    """A captured line up to its ``source``."""
-    return f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":'
 
 
 class ExactDecoder:

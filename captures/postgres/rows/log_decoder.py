@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from captures.postgres.rows.exact_log_decoder import END, MARKER, NEW, OLD_ROW, ExactDecoder, Touched, opening
+from captures.postgres.rows.exact_log_decoder import MARKER, NEW, OLD_ROW, ExactDecoder, Touched
 from captures.postgres.rows.generated_source import (
     Member,
     generate,
@@ -18,6 +18,7 @@ from captures.postgres.rows.generated_source import (
 )
 from captures.postgres.tables.columns import Column
 from captures.tables.bad_values import BadCounts
+from captures.tables.captured_line import END, opening
 from captures.tables.source_literals import literal, quoted
 from protocol.errors import SourceError
 

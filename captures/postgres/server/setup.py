@@ -27,6 +27,10 @@ _INSUFFICIENT_PRIVILEGE = "42501"
 _DUPLICATE_OBJECT = "42710"
 
 
+class Unpublished(SourceError):
+    """Tables are not in the publication, and we may not, or are not to, publish them: an owner has to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """Something that was made at the server.
@@ -111,11 +115,11 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
 
 def lacking(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], *, exists: bool
-) -> SourceError:
+) -> Unpublished:
     """What to say where tables are not published, and the connector is not to publish them."""
     text = publication_statement(config.publication, tables, exists=exists).as_string(session)
     where = " on the primary" if in_recovery(session) else ""
-    return SourceError(
+    return Unpublished(
         "TM-PG-011",
         f"publication {config.publication} lacks " + ", ".join(table.qualified_name for table in tables),
         remedy=f"Run{where}, as the tables' owner: {text};",
@@ -131,7 +135,8 @@ def ensure_publication(
         ended: Nobody wants it any more.
 
     Raises:
-        SourceError: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
+        Unpublished: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
+        SourceError: Anything else.
         SessionEnded: ``ended`` said so.
     """
     missing = unpublished(session, config.publication, tables)
@@ -146,7 +151,7 @@ def ensure_publication(
     result = run_patiently(session, config, statement, what, replication=False, ended=ended)
     state, message = refusal(result)
     if state == _INSUFFICIENT_PRIVILEGE:
-        raise SourceError(
+        raise Unpublished(
             "TM-PG-011",
             f"{config.user} may not publish the tables: {message}",
             remedy=f"Run, as the tables' owner: {statement.as_string(session)};",

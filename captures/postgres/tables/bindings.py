@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 
+from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import ResourceConfig
-from captures.postgres.log.table_contract import origin_members
 from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.document_schema import document_schema
 from captures.postgres.tables.table_record import TableRecord, read_records
 from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.hashes import no_salt
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -121,8 +121,10 @@ class PostgresBinding:
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     @property
-    def scan(self) -> str:
-        return self.resource.scan or ("key" if self.key else "physical")
+    def scan(self) -> ScanMethod:
+        if self.resource.scan is not None:
+            return ScanMethod(self.resource.scan)
+        return ScanMethod.KEY if self.key else ScanMethod.PAGES
 
     @property
     def name(self) -> str:
@@ -135,7 +137,8 @@ class PostgresBinding:
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
             name, priority = self.name, self.resource.priority
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), "none", priority, None, unfit=self.unfit)
+            none = ScanMethod.NONE
+            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
         return OpenedTable(
             binding=self.index,
             name=self.name,
@@ -162,13 +165,11 @@ class PostgresBinding:
 
     def truncation(self, position: int, emission: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
-        return self._head("t", position, emission) + b"0]}}}" + CAPTURED_SUFFIX if self.emit_truncate else b""
+        return without_columns(self._head("t", position, emission) + b"0]}") if self.emit_truncate else b""
 
     def chunk_head(self, position: int, emission: int) -> bytes:
         """The text before tails of ``captures.postgres.chunks.row_decoder``, which begin with the last part of loc."""
         return self._head("c", position, emission)
 
     def _head(self, op: str, position: int, emission: int) -> bytes:
-        origin = origin_members(self.table.schema, self.table.name)
-        source = b'{"snapshot":true,%b,"loc":[%d,0,%d,' % (origin, position, emission)
-        return b'%b{"_meta":{"op":"%b","source":%b' % (captured_prefix(self.index), op.encode(), source)
+        return chunk_head(self.index, op, self.table.path, b'"loc":[%d,0,%d,' % (position, emission))

@@ -10,12 +10,12 @@ from dataclasses import replace
 import psycopg
 
 from captures.contract.errors import TableAway
-from captures.contract.source import OpenedTable, Regained
+from captures.contract.source import Regained
 from captures.contract.table_changes import Consequence
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, origin_members
+from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
 from captures.postgres.rows.log_decoder import compile_log_decoder
 from captures.postgres.server.session import asking
 from captures.postgres.server.setup import unpublished
@@ -35,6 +35,8 @@ from captures.postgres.tables.logged_tables import as_logged, has_another_key
 from captures.postgres.tables.prerequisites import log_failures, publication_failures
 from captures.postgres.tables.schema_drift import AlteredTables
 from captures.postgres.tables.table_record import read_digests
+from captures.tables.captured_line import origin_members
+from captures.tables.opened_tables import OpenedTables
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -57,8 +59,8 @@ class FollowedTables:
 
     Attributes:
         bindings: By index.
-        opened: Parallel to ``bindings``; see ``captures.contract.source.Source.tables``.
-        found: Tables that chunks found altered.
+        opened: What the engine is to know of them.
+        found: Tables that chunks, or looks at the catalogs, found altered.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class FollowedTables:
         self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
         self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
         self._names = {binding.table.path: binding for binding in self.bindings}
-        self.opened: list[OpenedTable] = [binding.opened() for binding in self.bindings]
+        self.opened = OpenedTables(binding.opened() for binding in self.bindings)
         self.found = AlteredTables()
 
     def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[PostgresBinding]:
@@ -180,7 +182,7 @@ class FollowedTables:
 
     def cannot_publish(self, binding: PostgresBinding, failure: SourceError) -> None:
         """Found before the log is open."""
-        self.opened[binding.index] = replace(self.opened[binding.index], unfit=failure)
+        self.opened.put(replace(self.opened[binding.index], unfit=failure))
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
@@ -245,7 +247,7 @@ class FollowedTables:
         self._truncated.discard(index)
         self._left_out.discard(index)
         del self._returning[index]
-        return Regained(same)
+        return Regained(self.opened[index], same)
 
     # As the log shows them.
 
@@ -327,7 +329,7 @@ class FollowedTables:
             del self._by_oid[binding.table.oid]
         binding.table = table
         self._by_oid[table.oid] = binding
-        self.opened[binding.index] = binding.opened()
+        self.opened.put(binding.opened())
 
     def truncated(self, binding: int) -> None:
         """See ``captures.postgres.log.table_contract.Tables``."""

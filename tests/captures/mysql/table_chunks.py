@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from backfill.keys import Key, key_texts
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest, Rows
 from captures.mysql.chunks.reader import SelectChunkReader
 from captures.mysql.chunks.scan_target import ScanTarget
@@ -79,7 +80,8 @@ class TableChunks:
         until: Key | None = None,
         where: str | None = None,
     ) -> Chunk:
-        return self.reader.read(ChunkRequest(0, cursor, scan, rereads, limit, until, where), self.target)
+        plan = ChunkPlan(cursor, tuple(rereads), scan, until, where)
+        return self.reader.read(ChunkRequest(0, plan, limit), self.target)
 
     def scan(self, limit: int, **request: Any) -> tuple[list[Key], list[Document]]:
         """Keys and documents of a whole scan in chunks of so many rows."""

@@ -90,16 +90,16 @@ def test_a_lost_connection_is_opened_again(table: Database) -> None:
 
 def test_the_log_behind_the_position_is_measured(table: Database) -> None:
     with opened(table) as source:
-        assert source.retained_bytes() is None
+        assert source.retained().size is None
         log = source.open_log(source.start_position(None, None))
         try:
-            before = source.retained_bytes()
+            before = source.retained().size
             run(table, f"INSERT INTO t VALUES {', '.join(f'({n}, {n})' for n in range(1000))}", "FLUSH BINARY LOGS")
-            after = source.retained_bytes()
+            after = source.retained().size
         finally:
             log.close()
         assert before is not None and after is not None and after - before > 9000
-        assert source.retention_limit() is None and source.replica_lag() is None
+        assert source.retained().limit is None and source.replica_lag() is None
 
 
 def test_a_table_that_is_gone_is_said(binlog_database: Database) -> None:

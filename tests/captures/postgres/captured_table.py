@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from backfill.keys import Key
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.contract.log import LogStream
 from captures.contract.source import Source
@@ -43,7 +44,7 @@ class CapturedTable:
         found: dict[Key, bytes] = {}
         cursor: Key | None = None
         while True:
-            chunk = self._reader.read(ChunkRequest(0, cursor, True, (), rows), self._target)
+            chunk = self._reader.read(ChunkRequest(0, ChunkPlan(cursor, (), scan=True), rows), self._target)
             for key, tail in zip(chunk.rows.keys, chunk.rows.tails, strict=True):
                 assert key not in found
                 found[key] = columns(self.source.chunk_head(0, 0) + tail)
@@ -53,7 +54,8 @@ class CapturedTable:
 
     def again(self, keys: list[Key]) -> dict[Key, bytes]:
         """The rows that are found by their keys."""
-        rows = self._reader.read(ChunkRequest(0, None, False, keys, 0), self._target).rereads
+        request = ChunkRequest(0, ChunkPlan(None, tuple(keys), scan=False), 0)
+        rows = self._reader.read(request, self._target).rereads
         return {
             key: columns(self.source.chunk_head(0, 0) + tail) for key, tail in zip(rows.keys, rows.tails, strict=True)
         }

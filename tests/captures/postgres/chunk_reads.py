@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from captures.contract.chunk import Chunk, ChunkRequest, Rows
+from backfill.range_scan import ChunkPlan
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest, Rows
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
@@ -33,9 +34,9 @@ class Table:
     def target(self) -> ScanTarget:
         return self.binding.scan_target()
 
-    def chunk(self, limit: int = 10, **request: Any) -> Chunk:
-        asked = ChunkRequest(0, request.pop("cursor", None), True, (), limit, **request)
-        return self.reader.read(asked, self.target)
+    def chunk(self, limit: int = 10, *, base: Barrier | None = None, **plan: Any) -> Chunk:
+        asked = ChunkPlan(**{"cursor": None, "rereads": (), "scan": True, **plan})
+        return self.reader.read(ChunkRequest(0, asked, limit, base), self.target)
 
     def chunks(self, limit: int = 10, **request: Any) -> Iterator[Chunk]:
         """The chunks of a whole scan."""
@@ -62,7 +63,7 @@ def after(chunk: Chunk) -> bytes | None:
     """Where the scan goes on, as the engine takes it."""
     if chunk.cursor is not None:
         return chunk.cursor
-    return chunk.rows.keys[-1] if len(chunk.rows) else chunk.request.cursor
+    return chunk.rows.keys[-1] if len(chunk.rows) else chunk.request.plan.cursor
 
 
 @contextmanager

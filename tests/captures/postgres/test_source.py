@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
@@ -56,7 +57,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
             return target
 
         monkeypatch.setattr(PostgresBinding, "scan_target", slowly)
-        chunks = [reader.read(ChunkRequest(0, None, True, (), 10)) for _ in range(2)]
+        chunks = [reader.read(ChunkRequest(0, ChunkPlan(None, (), scan=True), 10)) for _ in range(2)]
     assert [list(chunk.rows.tails) for chunk in chunks] == [[b'0]}},"id":1}}}\n'], [b'0]}},"id":1,"name":"a"}}}\n']]
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.config import parse_endpoint
@@ -32,7 +33,7 @@ FILL = (
     "INSERT INTO t SELECT i, 'é' || i FROM generate_series(1, 3000) i",
 )
 
-REQUEST = ChunkRequest(0, None, True, (), 5000)
+REQUEST = ChunkRequest(0, ChunkPlan(None, (), scan=True), 5000)
 
 
 def reader_of(database: Database, table: Table) -> ReaderProcess:
@@ -62,7 +63,7 @@ def sessions(table: Table) -> int:
 
 def test_a_chunk_is_the_same_from_a_process(database: Database, table: Table) -> None:
     with closing(reader_of(database, table)) as reader:
-        for request in (REQUEST, ChunkRequest(0, b"7", True, (b"3", b"no", b"5")[::2], 10, until=b"12")):
+        for request in (REQUEST, ChunkRequest(0, ChunkPlan(b"7", (b"3", b"5"), True, until=b"12"), 10)):
             far, near = reader.read(request), table.reader.read(request, table.target)
             assert far.request is request
             assert (far.end, far.cursor, far.scanned) == (near.end, near.cursor, near.scanned)
@@ -74,7 +75,7 @@ def test_a_chunk_is_the_same_from_a_process(database: Database, table: Table) ->
 def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:
     with closing(reader_of(database, table)) as reader:
         with pytest.raises(SourceError, match=r"TM-PG-024: a physical scan's stored place"):
-            reader.read(ChunkRequest(0, b"nowhere", True, (), 10, physical=True))
+            reader.read(ChunkRequest(0, ChunkPlan(b"nowhere", (), True, physical=True), 10))
         assert len(reader.read(REQUEST).rows) == 3000
 
 
@@ -195,6 +196,7 @@ def test_the_password_is_in_no_argument_and_no_environment(database: Database, t
 PARENT = """
 import sys
 from contextlib import nullcontext
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.scheduling.reader_process import forked_readers
 from tests.captures.scheduling.test_reader_process import reader_of, opened
@@ -204,7 +206,7 @@ with forked_readers() if sys.argv[2] == "forked" else nullcontext():
     with opened(database) as table:
         reader = reader_of(database, table)
         print(reader.pid, flush=True)
-        reader.read(ChunkRequest(0, None, True, (), 10, where="pg_sleep(20) IS NOT NULL"))
+        reader.read(ChunkRequest(0, ChunkPlan(None, (), True, where="pg_sleep(20) IS NOT NULL"), 10))
 """
 
 

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from backfill.fence import TransactionId
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
 from captures.process.wakeup import Wakeup
 from captures.scheduling.readers import ChunkFailure, ReaderPool
@@ -71,7 +72,7 @@ def pool_of(readers: Readers, size: int = 2) -> Iterator[ReaderPool]:
 
 
 def request(binding: int = 0) -> ChunkRequest:
-    return ChunkRequest(binding, None, True, (), 10)
+    return ChunkRequest(binding, ChunkPlan(None, (), scan=True), 10)
 
 
 def result(pool: ReaderPool) -> Chunk | ChunkFailure:

@@ -16,6 +16,7 @@ import pymysql
 import pytest
 from pymysql.constants import ER
 
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
 from captures.mysql.chunks.snapshot_scan import SnapshotScan
@@ -241,7 +242,7 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
         resource_path=[keyless.name, "t"],
         state_key="t",
     )
-    request = ChunkRequest(0, None, True, (), 1000, physical=True)
+    request = ChunkRequest(0, ChunkPlan(None, (), scan=True, physical=True), 1000)
     with ExitStack() as stack:
         source = stack.enter_context(closing(MysqlDatabase().open(keyless.config(), [binding])))
         start = source.start_position(None, None)
@@ -261,12 +262,13 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
 def test_a_scan_goes_on_only_where_the_last_chunk_ended(keyless: Database) -> None:
     """What a chunk took from the snapshot that was of no use is gone: the rows would be missing."""
     target = binding_of(keyless, "t", scan="snapshot").scan_target()
-    request = ChunkRequest(0, None, False, (), 10, physical=True)
+    begin = ChunkRequest(0, ChunkPlan(None, (), scan=False, physical=True), 10)
+    request = replace(begin, plan=replace(begin.plan, scan=True))
     with closing(SnapshotScan(parse_endpoint(keyless.config()))) as scan:
-        scan.read(request, target)
-        first = scan.read(replace(request, scan=True), target)
+        scan.read(begin, target)
+        first = scan.read(request, target)
         assert len(first.rows) and not first.rewritten
-        assert scan.read(replace(request, scan=True), target).rewritten
+        assert scan.read(request, target).rewritten
 
 
 def asked(database: Database, part: str) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backfill.keys import key_from_texts
+from captures.contract.errors import TableAltered, TableAway
 from captures.mysql.chunks import reader as chunks_module
 from captures.mysql.values.types import key_text, text_of_key
 from protocol.errors import SourceError
@@ -234,9 +235,28 @@ def test_a_table_that_was_altered_is_noticed(binlog_database: Database, change: 
     )
     with table_chunks(binlog_database, "t") as chunks:
         run(binlog_database, change)
-        with pytest.raises(SourceError) as caught:
+        gone = change.startswith("DROP TABLE")
+        with pytest.raises(TableAway if gone else TableAltered) as caught:
             chunks.read()
-        assert caught.value.code == ("TM-MY-007" if change.startswith("DROP TABLE") else "TM-MY-030")
+        assert caught.value.code == ("TM-MY-007" if gone else "TM-MY-030")
+
+
+def test_a_primary_key_that_becomes_another_index_is_an_alteration(binlog_database: Database) -> None:
+    """The columns are the same, and a chunk names an index that is not there any more."""
+    run(binlog_database, "CREATE TABLE t (id INT NOT NULL, PRIMARY KEY (id))", "INSERT INTO t VALUES (1)")
+    with table_chunks(binlog_database, "t") as chunks:
+        run(binlog_database, "ALTER TABLE t DROP PRIMARY KEY, ADD UNIQUE (id)")
+        with pytest.raises(TableAltered, match="TM-MY-030"):
+            chunks.read()
+
+
+def test_a_condition_that_names_no_column_is_no_alteration(binlog_database: Database) -> None:
+    """Nothing will become of the table: such a backfill is given up, and does not wait for ever."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    with table_chunks(binlog_database, "t") as chunks:
+        with pytest.raises(SourceError, match="TM-MY-030") as caught:
+            chunks.read(where="nothing = 1")
+        assert not isinstance(caught.value, TableAltered)
 
 
 def test_no_transaction_stays_open_after_a_chunk(binlog_database: Database) -> None:

@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 from backfill.keys import Key, key_from_texts
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
 from captures.postgres.chunks import copy_rows
 from captures.postgres.chunks import reader as chunks
@@ -72,7 +73,8 @@ def test_a_chunk_ends_with_the_rows_it_looked_at_where_few_meet_the_condition(da
 def test_rereads_come_whatever_the_conditions(database: Database) -> None:
     with opened(database, *TWO_COLUMNS, where="v < 10") as table:
         chunk = table.reader.read(
-            ChunkRequest(0, None, False, (key("c", "1"), key("zz", "1"), key("a", "0")), 10), table.target
+            ChunkRequest(0, ChunkPlan(None, (key("c", "1"), key("zz", "1"), key("a", "0")), scan=False), 10),
+            table.target,
         )
         assert not chunk.end and not len(chunk.rows)
         assert sorted(values(table.documents(chunk.rereads))) == [0, 21]

@@ -223,7 +223,7 @@ def test_a_table_that_is_scanned_by_pages_may_have_ranges_by_key(database: Datab
     with closing(source):
         (middle,) = source.split(0, key("2000"), None, 2)
         assert 5000 < int(middle) < 7000
-        (page,) = source.split(0, None, None, 2, physical=True)
+        (page,) = source.split_pages(0, None, None, 2)
         assert Place.parse(page).page > 0
 
 

@@ -189,11 +189,11 @@ def test_a_question_to_a_peer_that_falls_silent(
     with capturing(database, "users", host="127.0.0.1", port=proxy.port) as reader:
         proxy.stall()
         with pytest.raises(SourceError, match=r"TM-PG-020.*has not answered"):
-            reader.source.retained_bytes()
+            reader.source.retained()
         proxy.flow()
         monkeypatch.undo()
         reader.source.reconnect()
-        assert reader.source.retained_bytes() is not None
+        assert reader.source.retained().size is not None
 
 
 def test_a_silent_server_that_answers_is_no_fault(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,5 +234,5 @@ def test_a_server_that_restarts(stoppable: Postgres, mode: StopMode) -> None:
             assert reader.failures
             assert _all_came_once(reader)
             # Questions to the server work again, too.
-            assert reader.source.retained_bytes() is not None
+            assert reader.source.retained().size is not None
             assert not reader.source.visibility().hides(reader.transactions[0].txn)

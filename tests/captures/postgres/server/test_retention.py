@@ -111,13 +111,13 @@ def _fill(database: Database) -> None:
 def test_a_slot_that_keeps_more_than_half_is_warned_of(database: Database, warned: Callable[[], list[str]]) -> None:
     prepare(database, USERS)
     with capturing(database, "users", max_retained_wal="4MB") as reader:
-        assert (reader.source.retained_bytes() or 0) < 2 * MB
+        assert (reader.source.retained().size or 0) < 2 * MB
         assert warned() == []
         _fill(database)
-        assert (reader.source.retained_bytes() or 0) > 2 * MB
+        assert (reader.source.retained().size or 0) > 2 * MB
         assert len(warned()) == 1
         assert "have not been read yet" in warned()[0]
-        reader.source.retained_bytes()
+        reader.source.retained()
         assert len(warned()) == 1, "it is not said every second"
 
 
@@ -126,7 +126,7 @@ def test_what_is_not_acknowledged_is_to_blame(database: Database, warned: Callab
     with capturing(database, "users", max_retained_wal="4MB") as reader:
         _fill(database)
         reader.all_there_is()
-        reader.source.retained_bytes()
+        reader.source.retained()
         assert "are not acknowledged as durable yet" in warned()[0]
 
 
@@ -153,7 +153,7 @@ def test_a_transaction_that_stays_open_is_to_blame_and_its_tables_are_named(
             return row == (True,)
 
         wait_until(confirmed, 20, "the slot is confirmed")
-        reader.source.retained_bytes()
+        reader.source.retained()
         assert "nightly report" in warned()[0]
         assert "has written to public.busy" in warned()[0]
         assert str(writer.info.backend_pid) in warned()[0]
@@ -164,20 +164,20 @@ def test_how_much_more_the_server_would_keep() -> None:
     with own_server(settings) as server, fresh_database(server, "limited") as database:
         prepare(database, USERS)
         with capturing(database, "users") as reader:
-            before = reader.source.retained_bytes() or 0
-            limit = reader.source.retention_limit()
+            before = reader.source.retained().size or 0
+            limit = reader.source.retained().limit
             assert limit is not None and 50 * MB < limit < 100 * MB
             _fill(database)
-            assert (reader.source.retained_bytes() or 0) > before + MB
-            later = reader.source.retention_limit()
+            assert (reader.source.retained().size or 0) > before + MB
+            later = reader.source.retained().limit
             assert later is not None and abs(later - limit) <= 17 * MB, "it is the same, to a file of the log"
 
 
 def test_without_a_limit_there_is_none(database: Database) -> None:
     prepare(database, USERS)
     with capturing(database, "users") as reader:
-        assert reader.source.retained_bytes() is not None
-        assert reader.source.retention_limit() is None
+        assert reader.source.retained().size is not None
+        assert reader.source.retained().limit is None
 
 
 def test_a_server_without_replicas(database: Database) -> None:

@@ -1,0 +1,33 @@
+"""The tables of a source as they are now, and which of them the engine has not been told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from captures.contract.source import OpenedTable
+
+
+class OpenedTables:
+    """A source's own list: the engine has another, and is handed what becomes new in this one."""
+
+    def __init__(self, tables: Iterable[OpenedTable]) -> None:
+        self._tables = list(tables)
+        self._changed: set[int] = set()
+
+    @property
+    def now(self) -> tuple[OpenedTable, ...]:
+        """All of them, by binding."""
+        return tuple(self._tables)
+
+    def __getitem__(self, binding: int) -> OpenedTable:
+        return self._tables[binding]
+
+    def put(self, table: OpenedTable) -> None:
+        """A table is this one from here on."""
+        self._tables[table.binding] = table
+        self._changed.add(table.binding)
+
+    def hand_over(self) -> list[OpenedTable]:
+        """See ``captures.contract.source.Source.changed_tables``."""
+        changed, self._changed = self._changed, set()
+        return [self._tables[binding] for binding in sorted(changed)]
