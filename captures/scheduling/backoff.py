@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tenacity import RetryCallState, Retrying, wait_random_exponential
+from tenacity import RetryCallState, Retrying, wait_exponential, wait_random_exponential
 
-LEAST_SECONDS = 0.25
+FIRST_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 
-_WAIT = wait_random_exponential(multiplier=0.5, min=LEAST_SECONDS, max=LONGEST_SECONDS)
-"""At random, so that many captures do not come back at the same moment; up to twice as long after each failure."""
+_HALF = {"multiplier": FIRST_SECONDS / 2, "max": LONGEST_SECONDS / 2}
+_WAIT = wait_exponential(**_HALF) + wait_random_exponential(**_HALF)
+"""Twice as long after each failure; half of it at random, so that many captures do not come back at one moment."""
 
 
 class Backoff:

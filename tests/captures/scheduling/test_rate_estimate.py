@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.scheduling.backoff import LEAST_SECONDS, LONGEST_SECONDS, Backoff
+from captures.scheduling.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
 from captures.scheduling.rate_estimate import Speed
 
 
@@ -62,7 +62,8 @@ def test_a_count_that_falls_begins_anew() -> None:
 def test_waits_grow_up_to_the_longest(failures: int) -> None:
     backoff = Backoff()
     for number in range(failures):
-        assert LEAST_SECONDS <= backoff.failed() <= min(0.5 * 2 ** min(number, 10), LONGEST_SECONDS)
+        full = min(FIRST_SECONDS * 2 ** min(number, 10), LONGEST_SECONDS)
+        assert full / 2 <= backoff.failed() <= full
     assert backoff.failures == failures
     backoff.reset()
-    assert backoff.failed() <= 0.5
+    assert backoff.failed() <= FIRST_SECONDS
