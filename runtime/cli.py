@@ -52,7 +52,7 @@ def tidemark(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """Change data capture: a database's tables and every change of them, into a log that Spark makes tables of.
+    """Change data capture: from a database's tables and their changes into a log, and from the log into Spark tables.
 
     [bold]See it[/bold]       tidemark demo
 

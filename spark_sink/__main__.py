@@ -33,23 +33,26 @@ def main(given: Sequence[str] | None = None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spark_sink", description="Keep Spark tables from the change log, as the capture file's spark entry says."
+        prog="spark_sink",
+        description="Keep Spark tables up to date from the change log, as the capture file's spark entry says.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the capture file (YAML)")
-    parser.add_argument("--available-now", action="store_true", help="apply what the log holds now, and end")
+    parser.add_argument("--available-now", action="store_true", help="apply what the log holds now, then exit")
     parser.add_argument(
         "--master", metavar="URL", help="Spark's master, such as local[4], spark://host:7077, sc://host"
     )
     parser.add_argument(
-        "--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark"
+        "--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a Spark setting"
     )
     parser.add_argument(
-        "--table", metavar="PATTERN", dest="tables", action="append", default=[], help="these tables alone"
+        "--table", metavar="PATTERN", dest="tables", action="append", default=[], help="update only these tables"
     )
-    parser.add_argument("--way", choices=["task", "rewrite", "sql"], help="apply every part in this way")
-    parser.add_argument("--rebuild", metavar="TABLE", action="append", default=[], help="build it again from the log")
-    parser.add_argument("--retry", metavar="TABLE", action="append", default=[], help="try one that is set aside again")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text for people")
+    parser.add_argument("--way", choices=["task", "rewrite", "sql"], help="apply every part this way")
+    parser.add_argument(
+        "--rebuild", metavar="TABLE", action="append", default=[], help="rebuild the table from the log"
+    )
+    parser.add_argument("--retry", metavar="TABLE", action="append", default=[], help="retry a table that is set aside")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     return parser
 
 

@@ -14,7 +14,7 @@ CaptureFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The c
 
 LogArgument = Annotated[Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def open_log(path: Path) -> ChangeLog:

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 UntilCaughtUpOption = Annotated[
     bool,
-    typer.Option("--until-caught-up", help="End once every backfill is done and the source's log is read to its end."),
+    typer.Option("--until-caught-up", help="Exit once every backfill is done and the source's log is read to its end."),
 ]
 
 
 def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = False, json: JsonOption = False) -> None:
     """Capture changes into the change log until you stop it.
 
-    Starts where the last run stopped: whatever was committed is never captured twice, whatever was not is read again.
-    An edit of FILE takes effect while it runs: a table that was added is backfilled, the others go on where they are.
-    Progress is a live table on a terminal, JSON lines on stderr elsewhere (or with --json). Ctrl-C ends it in order.
+    Resumes where the last run stopped: nothing that was committed is captured twice, and the rest is read again. Edits
+    of FILE take effect while it runs: an added table is backfilled, the others continue. Progress is a live table on a
+    terminal, and JSON lines on stderr elsewhere (or with --json). Ctrl-C stops it cleanly.
     """
     # Here and not above: what writes Parquet takes long to load, and the other commands do without it.
     from runtime.sessions.owned_log import OwnedLog

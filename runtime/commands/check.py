@@ -52,11 +52,10 @@ class Finding:
 
 
 def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
-    """Check everything a capture needs, and print all that is wrong at once.
+    """Check everything that a capture needs, and print all problems at once.
 
-    The capture file, its secrets, the connector, the tables it names, the source's prerequisites, the change log.
-    Nothing is changed anywhere. Exit status 1 when something is wrong, 3 when all of
-    it may pass by itself.
+    Checks the capture file, its secrets, the connector, the tables, the source's prerequisites and the change log.
+    Changes nothing. Exit status: 1 when something is wrong, 3 when all problems may pass by themselves.
     """
     findings = Checker(read_capture_file(file), KnownLog(file)).run()
     if json:
@@ -90,8 +89,8 @@ class Checker:
         entry = self._file.connector
         if entry.image is not None and entry.network != "host" and entry.config.get("host") in _OWN_NAMES:
             self._warn(
-                f"connector.config.host is {entry.config['host']}, which in a container is the container itself",
-                remedy="Set connector.network: host, or name the database's host as containers reach it.",
+                f"connector.config.host is {entry.config['host']}; inside a container that is the container itself",
+                remedy="Set connector.network: host, or give a host name that containers can reach.",
             )
         try:
             self._log()
@@ -120,29 +119,29 @@ class Checker:
             raise ChangeLogError("TM-LOG-005", f"{path} is the change log of capture {log.header.capture}")
         self._check_writable(path)
         self._summary, self._log_id = log.summary(), log.header.log_id
-        self._good(f"the change log at {path} stands at commit {self._summary.number}")
+        self._good(f"the change log at {path} is at commit {self._summary.number}")
         life = liveness(read_status(path))
         self._running = life.running
         if self._running:
-            self._good(f"the capture runs (process {life.pid}): {life.state}")
+            self._good(f"the capture is running (process {life.pid}): {life.state}")
 
     def _new_log(self, path: Path) -> None:
         if any((path / COMMITS).glob("*.json")):
-            raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, and {path} holds commits")
+            raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, but {path} holds commits")
         if log_id := self._known.log_id(path):
             raise ChangeLogError(
-                "TM-LOG-013", f"the change log {log_id} is not at {path}, as {self._known.path} remembers"
+                "TM-LOG-013", f"the change log {log_id}, recorded in {self._known.path}, is not at {path}"
             )
         folder = next(place for place in (path, *path.parents) if os.path.lexists(place))
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            raise ChangeLogError("TM-LOG-008", f"cannot make {path}: {folder} is not a directory that can be written")
+            raise ChangeLogError("TM-LOG-008", f"cannot create {path}: {folder} is not a writable directory")
         self._check_space(folder)
-        self._good(f"the change log will be made at {path}")
+        self._good(f"the change log will be created at {path}")
 
     def _check_writable(self, path: Path) -> None:
         for folder in (path, path / COMMITS):
             if not os.access(folder, os.W_OK | os.X_OK):
-                raise ChangeLogError("TM-LOG-008", f"{folder} cannot be written by this user, or its disk is read-only")
+                raise ChangeLogError("TM-LOG-008", f"this user cannot write {folder}, or its disk is read-only")
         self._check_space(path)
 
     def _check_space(self, folder: Path) -> None:
@@ -158,7 +157,7 @@ class Checker:
         variables = {CHECK: "running" if self._running else "1"}
         preparation = Preparation(self._file, self._collect, variables=variables, log_id=self._log_id, state=state)
         spec, discovered = preparation.discover()
-        self._good(f"{preparation.connector.name} answers and discovers {len(discovered)} tables")
+        self._good(f"{preparation.connector.name} answered and discovered {len(discovered)} tables")
         selection: Selection | None = None
         try:
             selection = preparation.select(spec, discovered)
@@ -166,7 +165,7 @@ class Checker:
             self._bad(error)
         if selection is None:
             return
-        self._good(f"{len(selection.tables)} tables are chosen")
+        self._good(f"{len(selection.tables)} tables are selected")
         for warning in selection.warnings:
             self._warn(warning)
         preparation.validate(selection.tables)
@@ -189,7 +188,7 @@ class Checker:
 
 
 def discover(file: CaptureFileArgument, json: JsonOption = False) -> None:
-    """List the tables that the connector finds, their keys and columns, and which ones the capture file chooses."""
+    """List the tables that the connector finds, their keys and columns, and those that the capture file selects."""
     settings = read_capture_file(file)
     preparation = Preparation(settings, _to_stderr)
     spec, discovered = preparation.discover()

@@ -9,14 +9,14 @@ import typer
 
 from protocol.errors import TidemarkError
 
-DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where to leave everything to look at.")]
-RowsOption = Annotated[int, typer.Option(min=10, help="Rows of the shop.")]
+DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where to write everything.")]
+RowsOption = Annotated[int, typer.Option(min=10, help="How many rows to start with.")]
 
 
 def demo(directory: DirectoryOption = Path("demo"), rows: RowsOption = 300_000) -> None:
-    """See it all at work in a few minutes: a database, a live workload, a capture, a crash, Spark tables, a proof.
+    """Run everything in a few minutes: a database, a live workload, a capture, a crash, Spark tables, a proof.
 
-    Needs nothing running and no Docker: it brings a PostgreSQL along and leaves what it made in DIRECTORY.
+    Needs no server and no Docker: it includes a PostgreSQL. The results stay in DIRECTORY.
     """
     try:
         import tidemark_demo as show

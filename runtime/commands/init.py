@@ -11,23 +11,23 @@ import typer
 from protocol.errors import TidemarkError, UsageError
 
 TEMPLATE = """\
-# A capture: what to read, with which connector, and where to. 'tidemark check {name}' says what is still missing.
+# What to capture, with which connector, into which change log. 'tidemark check {name}' lists what is missing.
 
-capture: shop                           # its name; the change log belongs to it
+capture: shop                           # the name of the capture; its change log records it
 
 {connector}
-# Left out: every table the connector discovers.
+# Without this entry, every table that the connector discovers is captured.
 # tables:
 #   - {schema}.orders
 #   - "sales.*"
 #   - {{table: {schema}.users, exclude: [ssn]}}
 #   - {{table: {schema}.events, where: "{where}", priority: 1}}
 
-log: ./shop.log                         # the change log, made by the first run
+log: ./shop.log                         # the change log; the first run creates it
 
 commit:
-  interval: 1s                          # a change is readable about this long after it was committed in the source
-  bytes: 128MB                          # or earlier, when this much has come
+  interval: 1s                          # a change is readable about this long after its commit in the source
+  bytes: 128MB                          # or earlier, once this much has arrived
 
 spark:
   format: delta
@@ -43,7 +43,7 @@ connector:
     port: 5432
     database: shop
     user: cdc
-    password: {env: PGPASSWORD}         # or   {file: ./password}   : secrets stay out of this file
+    password: {env: PGPASSWORD}         # or   {file: ./password}, to keep secrets out of this file
 """
 
 MYSQL = """\
@@ -53,7 +53,7 @@ connector:
     host: localhost
     port: 3306
     user: cdc
-    password: {env: MYSQL_PASSWORD}     # or   {file: ./password}   : secrets stay out of this file
+    password: {env: MYSQL_PASSWORD}     # or   {file: ./password}, to keep secrets out of this file
 """
 
 SOURCES = {
@@ -63,9 +63,9 @@ SOURCES = {
 
 
 def init(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("capture.yaml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the file.")] = Path("capture.yaml"),
     source: Annotated[
-        Literal["postgres", "mysql"], typer.Option(help="The kind of database; mysql is MariaDB, too.")
+        Literal["postgres", "mysql"], typer.Option(help="The database; mysql includes MariaDB.")
     ] = "postgres",
 ) -> None:
     """Write a commented capture file to start from."""
@@ -73,7 +73,7 @@ def init(
         with path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE.format(name=path, **SOURCES[source]))
     except FileExistsError:
-        raise UsageError("TM-CFG-006", f"{path} is already there") from None
+        raise UsageError("TM-CFG-006", f"{path} already exists") from None
     except OSError as error:
         raise TidemarkError("TM-RUN-013", f"{path} cannot be written: {error.strerror}") from None
     sys.stdout.write(f"wrote {path}\nnext: edit it, then   tidemark check {path}   and   tidemark capture {path}\n")

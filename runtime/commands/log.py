@@ -12,12 +12,12 @@ from runtime.commands.arguments import JsonOption, LogArgument, open_log
 from runtime.commands.printing import say, say_json
 from runtime.progress.live import size
 
-log_commands = typer.Typer(help="Look into a change log.", no_args_is_help=True)
+log_commands = typer.Typer(help="Inspect a change log.", no_args_is_help=True)
 
 
 @log_commands.command("ls")
 def list_commits(log: LogArgument, json: JsonOption = False) -> None:
-    """List the commits of a change log, the oldest first, one a line."""
+    """List the commits of a change log, oldest first, one per line."""
     if not json:
         say(
             f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  {'in memory':>9}  "

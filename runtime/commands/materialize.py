@@ -9,34 +9,37 @@ import typer
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 
 AvailableNowOption = Annotated[
-    bool, typer.Option("--available-now", help="Apply what the log holds now, and end; otherwise go on as it grows.")
+    bool,
+    typer.Option(
+        "--available-now", help="Apply what the log holds now, then exit. Without it, continue as the log grows."
+    ),
 ]
 MasterOption = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Spark's master, such as local[4], spark://host:7077 or sc://host. By default the capture file's, "
-        "else local[*].",
+        help=(
+            "Spark's master, such as local[4], spark://host:7077 or sc://host. Default: the capture file's, "
+            "else local[*]."
+        ),
         show_default=False,
     ),
 ]
-ConfOption = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark.", show_default=False)
-]
+ConfOption = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting.", show_default=False)]
 TablesOption = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="PATTERN", help="Keep these tables (schema.table) alone.", show_default=False),
+    typer.Option("--table", metavar="PATTERN", help="Update only these tables (schema.table).", show_default=False),
 ]
 WayOption = Annotated[
     Literal["task", "rewrite", "sql"] | None,
-    typer.Option(help="Apply every part in this way; by default the cheaper one.", show_default=False),
+    typer.Option(help="Apply every part this way. Default: the cheapest way.", show_default=False),
 ]
 RebuildOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="TABLE", help="Build the table again from the log, from nothing.", show_default=False),
+    typer.Option(metavar="TABLE", help="Rebuild the table from the log.", show_default=False),
 ]
 RetryOption = Annotated[
-    list[str] | None, typer.Option(metavar="TABLE", help="Try a table again that is set aside.", show_default=False)
+    list[str] | None, typer.Option(metavar="TABLE", help="Retry a table that is set aside.", show_default=False)
 ]
 
 
@@ -51,10 +54,10 @@ def materialize(
     retry: RetryOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Keep Spark tables from the change log, as the capture file's spark entry says.
+    """Keep Spark tables up to date from the change log, as the capture file's spark entry says.
 
-    Starts where the last run stopped; every event is applied exactly once. Exit status 1 when a table is set aside,
-    and 3 when trying again may help.
+    Resumes where the last run stopped. Every event is applied exactly once. Exit status: 1 when a table is set aside, 3
+    when a retry may help.
     """
     from spark_sink.command import Arguments, run, setting
 

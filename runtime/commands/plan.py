@@ -15,10 +15,10 @@ from runtime.progress.live import duration, size
 
 
 def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:
-    """Show how each table would be backfilled, and about how long that takes. Nothing is changed anywhere.
+    """Show how each table would be backfilled, and about how long it would take. Changes nothing.
 
-    Estimates are the source's own; the speed is that of a first chunk, read just now by one reader from an unloaded
-    pipe. What the source cannot say stays empty.
+    Row counts and sizes are the source's estimates. The speed is measured: one reader reads one chunk now. Cells stay
+    empty where the source has no estimate.
     """
     found: list[LogLine] = []
     preparation = Preparation(read_capture_file(file), lambda line: _take(line, found), variables={PLAN: "1"})
@@ -28,7 +28,7 @@ def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:
         say_aside(f"warning: {warning}\n")
     preparation.validate(selection.tables)
     if not found:
-        raise ConnectorError("TM-RUN-018", f"{preparation.connector.name} says nothing of how it would read the tables")
+        raise ConnectorError("TM-RUN-018", f"{preparation.connector.name} does not say how it would read the tables")
     try:
         answer = Plan.model_validate(found[-1].fields)
     except ValidationError as error:
@@ -90,5 +90,5 @@ def _print(answer: Plan) -> None:
     readers = "1 reader" if answer.readers == 1 else f"{answer.readers} readers"
     say(
         f"\n{len(answer.tables)} tables, {readers}: "
-        + (f"about {duration(total)} if the source keeps that speed\n" if total is not None else "time not known\n")
+        + (f"about {duration(total)} at that speed\n" if total is not None else "time unknown\n")
     )

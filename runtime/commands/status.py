@@ -25,10 +25,10 @@ def status(
     path: Annotated[Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")],
     json: JsonOption = False,
 ) -> None:
-    """Show whether the capture runs and how it is, what its change log holds, and how old that is.
+    """Show the state of the capture, and what its change log holds.
 
-    Whether it runs, since when its source is away, its last error, the last commit that had data, the lag, how far
-    each table is, and which ones are set aside: by the capture, or by 'tidemark materialize'.
+    Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the
+    progress of each table, and the tables set aside by the capture or by 'tidemark materialize'.
     """
     file = None if path.is_dir() else read_capture_file(path)
     log = ChangeLog(path if file is None else file.log_path)
@@ -119,7 +119,7 @@ def _print(report: dict[str, Any], life: Liveness, now: datetime) -> None:
     for name, text in report["spark_set_aside"].items():
         say(f"set aside by materialize: {name}: {text}\n")
     for order in report["orders"]:
-        say(f"order {order.get('sequence')} waits: {order.get('action')}\n")
+        say(f"command {order.get('sequence')} is waiting: {order.get('action')}\n")
 
 
 def _in_words(life: Liveness, now: datetime) -> str:
@@ -128,17 +128,17 @@ def _in_words(life: Liveness, now: datetime) -> str:
         case "running":
             return f"running (process {life.pid}) for {ago}"
         case "waiting for the source":
-            return f"running (process {life.pid}), but the source has been away for {ago}"
+            return f"running (process {life.pid}), but the source has been unreachable for {ago}"
         case "connector silent":
-            return f"running (process {life.pid}), but its connector has said nothing for {ago}"
+            return f"running (process {life.pid}), but its connector has sent nothing for {ago}"
         case "not answering":
-            return f"NOT ANSWERING: process {life.pid} is there, and has not written its status for {ago}"
+            return f"NOT ANSWERING: process {life.pid} exists, but has not written its status for {ago}"
         case "unknown" if life.since is None:
-            return "NOT RUNNING: no capture has written its status here yet"
+            return "NOT RUNNING: no capture has run here yet"
         case "unknown":
-            return f"NOT RUNNING here: a capture on another machine wrote its status last {ago} ago"
+            return f"NOT RUNNING here: a capture on another machine last wrote its status {ago} ago"
         case "killed":
-            return f"NOT RUNNING: process {life.pid} was killed, and wrote its status last {ago} ago"
+            return f"NOT RUNNING: process {life.pid} was killed; it last wrote its status {ago} ago"
         case outcome:
             return f"NOT RUNNING: {outcome} {ago} ago"
 
@@ -147,7 +147,7 @@ def _when(error: dict[str, Any], now: datetime) -> str:
     last, since, passed = (time_of(error.get(name)) for name in ("time", "since", "passed"))
     words = f"{duration((now - last).total_seconds())} ago" if last else ""
     if passed is not None:
-        return f"{words}, and passed"
+        return f"{words}, now resolved"
     return f"{words}, since {duration((now - since).total_seconds())}" if since and since != last else words
 
 

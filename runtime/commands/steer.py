@@ -1,4 +1,4 @@
-"""``tidemark pause``, ``resume``, ``backfill`` and ``priority``: orders for a capture, whether or not it runs now."""
+"""``tidemark pause``, ``resume``, ``backfill`` and ``priority``: commands to a capture, whether or not it runs now."""
 
 from __future__ import annotations
 
@@ -21,47 +21,53 @@ from runtime.progress.status_file import read_status
 from runtime.steering.orders import Orders, handled
 
 WAIT_SECONDS = 15.0
-"""How long a command waits for a running capture to carry its order out."""
+"""How long to wait for a running capture to carry out a command."""
 
 LOOK_SECONDS = 0.1
 
 TablesOption = Annotated[
     list[str] | None,
-    typer.Option("--table", "-t", help="schema.table; may be given several times. Without it: all tables."),
+    typer.Option("--table", "-t", help="schema.table; may be repeated. Without it: all tables."),
 ]
 
-TableOption = Annotated[list[str], typer.Option("--table", "-t", help="schema.table; may be given several times.")]
+TableOption = Annotated[list[str], typer.Option("--table", "-t", help="schema.table; may be repeated.")]
 
 FromOption = Annotated[
-    str | None, typer.Option("--from", help="Rows from this key on: its values as the source prints them, with commas.")
+    str | None,
+    typer.Option("--from", help="Rows from this key on: its values as the source prints them, separated by commas."),
 ]
-UntilOption = Annotated[str | None, typer.Option("--until", help="Rows up to this key, or all that begin with it.")]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until", help="Rows up to this key; its first values alone include every key that begins with them."
+    ),
+]
 
 
 def pause(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
-    """Hold the backfill of tables. Their changes are captured all the same, and the source's log is never held.
+    """Pause the backfill of tables. Their changes are still captured, and the source's log is never held up.
 
-    It stays so over restarts, until 'tidemark resume'.
+    They stay paused across restarts, until 'tidemark resume'.
     """
     _order(file, {"action": "pause", "tables": table}, json=json)
 
 
 def resume(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
-    """Go on with tables that were paused, whose backfill failed, or that were set aside."""
+    """Resume tables that are paused, whose backfill failed, or that are set aside."""
     _order(file, {"action": "resume", "tables": table}, json=json)
 
 
 def backfill(
     file: CaptureFileArgument,
     table: TableOption,
-    where: Annotated[str | None, typer.Option(help="SQL: only rows that meet it.")] = None,
+    where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
     first: FromOption = None,
     until: UntilOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read a table again: all of it, the rows with keys from --from to --until, or those that meet --where.
+    """Backfill a table again: all rows, the keys from --from to --until, or the rows that meet --where.
 
-    Nothing else stops, and what was captured stays: the rows come once more, with what the source has now.
+    Nothing else stops, and captured events stay. The rows are captured once more, with their current values.
     """
     if len(table) > 1 and (where or first or until):
         raise UsageError("TM-CFG-007", "--where, --from and --until are for one table")
@@ -72,7 +78,7 @@ def backfill(
 def priority(
     file: CaptureFileArgument,
     table: TableOption,
-    number: Annotated[int, typer.Option("--priority", "-p", help="Tables with a higher number are read first.")],
+    number: Annotated[int, typer.Option("--priority", "-p", help="Tables with a higher number are backfilled first.")],
     json: JsonOption = False,
 ) -> None:
     """Change which tables are backfilled first."""
@@ -97,16 +103,16 @@ def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
         say_json(report)
         return
     what = f"{order['action']} {', '.join(order.get('tables') or ['all tables'])}"
-    when = "taken by the connector" if done else "noted; the connector takes it when the capture runs"
+    when = "accepted by the connector" if done else "stored; the connector receives it when the capture runs"
     say(f"{what}: {when}\n")
 
 
 def _check_tables(wanted: list[str], known: list[str]) -> None:
-    """Names are checked against the capture's last status, where it has one."""
+    """Checks names against the capture's last status, if there is one."""
     wrong = [name for name in wanted if name not in known] if known else []
     if wrong:
         listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
-        raise UsageError("TM-CFG-004", listed, remedy="Name tables as 'tidemark status FILE' lists them.")
+        raise UsageError("TM-CFG-004", listed, remedy="Write table names as 'tidemark status FILE' lists them.")
 
 
 def _wait(root: Path, number: int) -> bool:

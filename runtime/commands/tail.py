@@ -25,12 +25,14 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="OFFSET|TIME",
-        help="Where to begin: an offset, the time of a commit to the log (ISO 8601, UTC unless it says otherwise), "
-        "earliest, or latest. By default earliest, and with --follow latest.",
+        help=(
+            "Where to begin: an offset, the time of a commit to the log (ISO 8601, UTC unless it has an "
+            "offset), earliest, or latest. Default: earliest, with --follow latest."
+        ),
         show_default=False,
     ),
 ]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many events.", show_default=False)]
+LimitOption = Annotated[int | None, typer.Option(min=1, help="Stop after this many events.", show_default=False)]
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events until you stop it.")]
 
 
@@ -41,7 +43,7 @@ def tail(
     limit: LimitOption = None,
     follow: FollowOption = False,
 ) -> None:
-    """Print the events of a table, one JSON object a line: its columns, then _op, _offset, _commit_ts and so on."""
+    """Print the events of a table, one JSON object per line: its columns, then _op, _offset, _commit_ts and so on."""
     change_log = open_log(log)
     first = start_offset(change_log, start or ("latest" if follow else "earliest"))
     if not follow:
@@ -68,7 +70,7 @@ def start_offset(log: ChangeLog, place: str) -> int:
     try:
         moment = datetime.fromisoformat(place)
     except ValueError:
-        raise UsageError("TM-CFG-007", f"--from {place} is no offset, no time, not earliest and not latest") from None
+        raise UsageError("TM-CFG-007", f"--from {place} is not an offset, a time, earliest or latest") from None
     return log.offset_at(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 

@@ -90,11 +90,11 @@ def draw(figures: Figures) -> RenderableType:
     if connector.seconds_left is not None:
         parts.append(f"backfills done in {duration(connector.seconds_left)}")
     if connector.held:
-        parts.append(f"backfills held: {visible(connector.held)}")
+        parts.append(f"backfills waiting: {visible(connector.held)}")
     if connector.away_seconds is not None:
-        parts.append(f"source away for {duration(connector.away_seconds)}")
+        parts.append(f"source unreachable for {duration(connector.away_seconds)}")
     if connector.retained_bytes is not None:
-        parts.append(f"source keeps {size(connector.retained_bytes)} of log{_forecast(connector)}")
+        parts.append(f"source retains {size(connector.retained_bytes)} of log{_forecast(connector)}")
     return Group(table, Text(" · ".join(parts), style="bold"), Text(visible(figures.doing), style="dim"))
 
 

@@ -122,14 +122,14 @@ class CaptureFileWatch:
             if (file.capture, file.log_path) != (self._file.capture, self._file.log_path):
                 self._display.notice(
                     "warning",
-                    f"{self._path}: capture and log stay as they are until tidemark capture is started again",
+                    f"{self._path}: a change of `capture` or `log` takes effect when tidemark capture is started again",
                 )
                 return
             prepared = self._prepare(file)
         except TidemarkError as error:
             self._refuse(error)
             return
-        self._display.notice("info", f"{self._path} was edited; going on with what it says now")
+        self._display.notice("info", f"{self._path} was edited; the capture now uses the new version")
         with self._lock:
             if self._edition is None:
                 os.write(self._write, b"\0")
@@ -143,7 +143,8 @@ class CaptureFileWatch:
         if told != self._told:
             self._display.notice(
                 "warning" if passes else "error",
-                f"the edited {self._path} is not used{', but will be tried again' if passes else ''}: {error.message}",
+                f"the edited {self._path} is not in use{', and will be tried again' if passes else ''}: "
+                f"{error.message}",
                 code=error.code,
                 remedy=error.remedy,
             )

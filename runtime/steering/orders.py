@@ -92,9 +92,9 @@ class Orders:
         try:
             return Control.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it does not say what to do"
+            reason = error.strerror if isinstance(error, OSError) else "it is not a valid command"
             raise ChangeLogError(
                 "TM-LOG-002",
-                f"{path} is not an order: {reason}",
-                remedy=f"Remove {path} and give the order again.",
+                f"{path} is not a command: {reason}",
+                remedy=f"Remove {path} and send the command again.",
             ) from None

@@ -64,6 +64,6 @@ class Steering:
         self._told = True
         self._display.notice(
             "warning",
-            f"{count} orders wait: this connector does not take any while it runs",
+            f"{count} commands are waiting: this connector accepts none while it runs",
             code="TM-RUN-016",
         )

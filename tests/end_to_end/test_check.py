@@ -44,7 +44,7 @@ def test_a_capture_that_can_go_on(each_database: Database, tmp_path: Path) -> No
         wait_until(lambda: (capture.log / "status.json").exists() and capture.snapshot_rows() >= 60, 60, "it runs")
         status, levels = check(capture)
         assert (status, levels["failure"]) == (0, [])
-        assert any("the capture runs" in finding["message"] for finding in levels["ok"])
+        assert any("the capture is running" in finding["message"] for finding in levels["ok"])
     assert codes(capture) == set()
 
 

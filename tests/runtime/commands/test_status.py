@@ -89,7 +89,7 @@ def test_an_error_of_before_the_last_progress_has_passed(folder: CaptureFolder) 
     with folder.start("capture", "capture.yaml") as capture:
         wait_until(lambda: folder.is_begun and report(folder)["error"]["passed"], 30, "it has passed")
         assert report(folder)["error"]["code"] == "TM-RUN-003"
-        assert ", and passed:" in said(folder)
+        assert ", now resolved:" in said(folder)
         capture.send_signal(signal.SIGTERM)
 
 
