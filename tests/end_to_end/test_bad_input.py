@@ -101,10 +101,13 @@ def test_connector_option_with_a_typo(capture: Capture) -> None:
     fails(capture.run("capture"), "TM-CFG-002", wrong, status=2)
     del capture.config["publicaton"]
     capture.config |= {"port": 70_000, "backfill": {"raeders": 2}, "sslmode": "none"}
+    capture.tables = [{"table": "public.*", "exlude": ["ssn"]}, {"table": "public.t", "scan": "snapshot"}]
     capture.write()
     said = capture.run("check")
-    for words in (r"config\.port: .*at most 65535", r"raeders: .*mean readers", r"sslmode: .*one of disable"):
-        fails(said, "TM-CFG-002", r"3 mistakes", words)
+    options = (r"config\.port: .*at most 65535", r"raeders: .*mean readers", r"sslmode: .*one of disable")
+    of_tables = (r"line \d+: tables\.0\.exlude: .*mean exclude", r"tables\.1\.scan: .*one of key, physical, none")
+    for words in (*options, *of_tables):
+        fails(said, "TM-CFG-002", r"5 mistakes", words)
 
 
 def test_log_directory_of_another_capture(capture: Capture) -> None:

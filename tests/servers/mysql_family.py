@@ -140,7 +140,7 @@ class MySqlFamilyServer(ServerProcess):
         )
 
     def _command(self) -> Sequence[str | Path]:
-        options = {"pid_file": self._root / "pid", "port": self.port, "server_id": self.server_id, **self._settings}
+        options = {"pid_file": self._pid_file, "port": self.port, "server_id": self.server_id, **self._settings}
         return self._program(*(f"--{name}={value}" for name, value in options.items()))
 
     def _program(self, *options: str) -> list[str]:
@@ -159,11 +159,18 @@ class MySqlFamilyServer(ServerProcess):
         assert ended.returncode == 0, f"{self.programs.server} failed: {ended.stdout[-2000:]}{ended.stderr[-2000:]}"
 
     def _takes_connections(self) -> bool:
+        # Written once the port is its own. Until then whoever else has the port would be asked.
+        if not self._pid_file.exists() or self._pid_file.read_text().strip() != str(self.pid):
+            return False
         try:
             self.connect(connect_timeout=5).close()
         except pymysql.OperationalError:
             return False
         return True
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._root / "pid"
 
 
 def account_to_run_as() -> list[str]:
