@@ -24,7 +24,8 @@ from captures.process.output import Output
 from captures.process.requests import SessionRequests
 from captures.process.status import StatusReports
 from captures.process.wakeup import Wakeup
-from captures.scheduling.backfills import Backfills, not_backfilled, not_captured
+from captures.scheduling.backfills import Backfills
+from captures.scheduling.chunk_failures import not_backfilled, not_captured
 from captures.scheduling.readers import ReaderPool
 from captures.scheduling.table_backfill import TableBackfill
 from protocol.codec import encode
@@ -219,8 +220,7 @@ class Capture:
 
     def _look_after_tables(self) -> None:
         """Sets tables aside, and takes back those that can be captured again."""
-        unfit, self._backfills.unfit = self._backfills.unfit, {}
-        if unfit:
+        if unfit := self._backfills.found_unfit():
             self._asides.away(unfit, self._source.format_position(self._position))
         if self._backfills.set_aside or not self._asides.settled:
             back = self._asides.attend(self._position)
