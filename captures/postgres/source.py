@@ -21,13 +21,13 @@ from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
 from captures.postgres.log.slot import SourceSlot
 from captures.postgres.log.stream import PgoutputLog, StreamStart
+from captures.postgres.server.publishing import Publishing
 from captures.postgres.server.reader_endpoint import ReaderEndpoint
 from captures.postgres.server.retention import Retention, replica_lag
 from captures.postgres.server.session import asking, connect, in_recovery
 from captures.postgres.server.setup import MadeForCapture, Unpublished
 from captures.postgres.server.slot_ownership import NOBODY, Owner
 from captures.postgres.tables.captured_tables import FollowedTables
-from captures.postgres.tables.publishing import Publishing
 from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from backfill.range_scan import RangeScan
 from captures.contract.errors import TableAltered, TableAway, UnfitValues
@@ -119,15 +119,21 @@ def leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
     backfill.put_off_all(0.0)
 
 
-def not_captured(aside: Iterable[TableBackfill], failed: Iterable[TableBackfill]) -> SourceError:
-    """The error that a capture ends with which was to end when all is captured, and some tables are set aside."""
+def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfill]) -> SourceError | None:
+    """The error that a capture ends with which was to end when all is captured; None where it is.
+
+    Args:
+        aside: Tables that are set aside.
+        failed: Tables that could not be backfilled.
+    """
+    what = _not_backfilled(failed) if failed else ""
+    if not aside:
+        return SourceError("TM-CAP-003", what) if failed else None
     listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
-    what = f"tables are set aside: {'; '.join(listed)}"
-    others = [not_backfilled([each]).message for each in failed]
-    return SourceError("TM-CAP-007", "; ".join([what, *others]))
+    one_by_one = [_not_backfilled([each]) for each in failed]
+    return SourceError("TM-CAP-007", "; ".join([f"tables are set aside: {'; '.join(listed)}", *one_by_one]))
 
 
-def not_backfilled(failed: Iterable[TableBackfill]) -> SourceError:
-    """The error that a capture ends with which was to end when every table is backfilled, and some could not be."""
+def _not_backfilled(failed: Sequence[TableBackfill]) -> str:
     listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
-    return SourceError("TM-CAP-003", f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}")
+    return f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}"
