@@ -53,6 +53,10 @@ class Checkpoints:
         self._bytes += size
         self.changed = True
 
+    def write_piece(self, lines: bytes) -> None:
+        """Writes captured lines that are in one piece."""
+        self.write([lines], len(lines))
+
     def due(self, position: int, *, drained: bool) -> bool:
         """Whether it is time for one, now that the log is read to ``position``."""
         since = self._clock() - self._written_at

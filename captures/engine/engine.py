@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from captures.contract.capabilities import RemembersLayouts
 from captures.contract.errors import LostPosition, SessionEnded
 from captures.contract.log import LogBatch, LogStream
 from captures.contract.source import Source
+from captures.engine.announcements import Announcements
 from captures.engine.checkpoints import Checkpoints
 from captures.engine.commands import Steering
-from captures.engine.reconnection import Attempt, Outages
-from captures.engine.set_aside import Asides
-from captures.engine.set_aside_record import stays_aside
+from captures.engine.reconnection import Attempt, Outages, tell_lost
+from captures.engine.session_state import SessionState
+from captures.engine.set_aside import Asides, leave_out
 from captures.engine.state import CaptureState
 from captures.process.output import Output
 from captures.process.requests import SessionRequests
 from captures.process.status import StatusReports
 from captures.process.wakeup import Wakeup
-from captures.scheduling.backfills import Backfills, not_backfilled, not_captured
+from captures.scheduling.backfills import Backfills
+from captures.scheduling.chunk_failures import what_is_missing
 from captures.scheduling.readers import ReaderPool
-from captures.scheduling.table_backfill import TableBackfill
-from protocol.codec import encode
 from protocol.errors import ConnectorError, SourceError
-from protocol.messages import BackfillBegin, BackfillComplete, JsonObject, Message, SourcedSchema
+from protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +40,6 @@ IDLE_SECONDS = 1.0
 
 FENCE_SECONDS = 0.05
 """While a chunk waits for the log, the server is asked this often how far it is."""
-
-HIDDEN_IDS = 100
-"""Of transactions that snapshots do not see yet, a checkpoint names so many. There are more only on a standby, while a
-transaction goes on at its primary: then all that follow it count as hidden, and a barrier stands for them."""
 
 ACKNOWLEDGE_SECONDS = 10.0
 """How long a finished capture waits for its last checkpoints to be acknowledged."""
@@ -77,7 +72,6 @@ class Capture:
         clock: Callable[[], float],
     ) -> None:
         self._source = source
-        self._layouts = source if isinstance(source, RemembersLayouts) else None
         self._state = state
         self._requests = requests
         self._wakeup = wakeup
@@ -101,7 +95,7 @@ class Capture:
             TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
         """
         try:
-            self._leave_out()
+            leave_out(self._source, self._state)
             self._position = self._source.start_position(self._state.cursor, self._state.source, self._ended)
             self._identity = self._source.identity()
             self._log = self._source.open_log(self._position)
@@ -115,6 +109,8 @@ class Capture:
         try:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
             self._asides = Asides(self._source, self._backfills.tables, self._clock)
+            self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
+            self._session_state = SessionState(self._source, self._backfills, self._state)
             self._steering = Steering(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if self._lost is not None:
@@ -135,12 +131,9 @@ class Capture:
                 if not self._reconnect(error):
                     return
         self._acknowledge()  # What came last on stdin may have been an error.
-        if self._stop_when_caught_up:
-            aside, failed = self._backfills.set_aside, self._backfills.failed
-            if aside:
-                raise not_captured(aside, failed)
-            if failed:
-                raise not_backfilled(failed)
+        missing = what_is_missing(self._backfills.set_aside, self._backfills.failed)
+        if self._stop_when_caught_up and missing is not None:
+            raise missing
 
     def _turn(self) -> None:
         """Reads some of the log, and does what has become possible.
@@ -161,9 +154,9 @@ class Capture:
             self._read_tables_again()
             self._empty_tables()
             self._backfills.consult()
-            if self._backfills.emit_ready(self._position, self._write_rows):
+            if self._backfills.emit_ready(self._position, self._checkpoints.write_piece):
                 self._checkpoints.changed = True
-            self._announce_ends()
+            self._announcements.ends()
             if self._checkpoints.due(self._position, drained=batch.drained):
                 self._checkpoint()
             self._backfills.start(self._position)
@@ -189,63 +182,26 @@ class Capture:
             self._asides.set_aside(batch.set_aside, since)
             self._asides.passed(batch.passed)
 
-    def _write_rows(self, rows: bytes) -> None:
-        self._checkpoints.write([rows], len(rows))
-
     # Beginnings.
-
-    def _leave_out(self) -> None:
-        """Tells the source of tables that cannot be captured, or could not in the last session."""
-        for table in self._source.tables:
-            stored = self._state.binding(table.state_key)
-            if stays_aside(table, stored):
-                self._source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
     def _announce(self) -> None:
         self._asides.begin(self._source.format_position(self._position))
-        self._announce_schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
-        for backfill in self._backfills.tables:
-            new = self._state.binding(backfill.table.state_key) is None and not backfill.anew
-            if new and not backfill.done and not backfill.left_out:
-                self._announce_begin(backfill)
+        self._announcements.session(self._state)
         self._empty_tables()
         self._checkpoint()
 
-    def _announce_schemas(self, bindings: Iterable[int]) -> None:
-        for binding in bindings:
-            schema = self._backfills.latest[binding].document_schema
-            line = encode(SourcedSchema(binding=binding, document_schema=schema))
-            self._checkpoints.write([line], len(line))
-
     def _look_after_tables(self) -> None:
         """Sets tables aside, and takes back those that can be captured again."""
-        unfit, self._backfills.unfit = self._backfills.unfit, {}
-        if unfit:
+        if unfit := self._backfills.found_unfit():
             self._asides.away(unfit, self._source.format_position(self._position))
         if self._backfills.set_aside or not self._asides.settled:
             back = self._asides.attend(self._position)
             self._backfills.take_over(self._source.changed_tables())
-            self._announce_schemas(back)
+            self._announcements.schemas(back)
             self._identity_changed |= bool(back)
             self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
         if self._asides.changed():
             self._checkpoints.changed = True
-
-    def _announce_begin(self, backfill: TableBackfill) -> None:
-        """Where that is wanted: what came of the table before, to whatever end, counts no more downstream."""
-        if self._source.options.announced:
-            self._write_message(BackfillBegin(binding=backfill.table.binding))
-            backfill.begun = True
-
-    def _announce_ends(self) -> None:
-        for backfill in self._backfills.tables:
-            if backfill.begun and backfill.done:
-                self._write_message(BackfillComplete(binding=backfill.table.binding))
-                backfill.begun = False
-
-    def _write_message(self, message: Message) -> None:
-        line = encode(message)
-        self._checkpoints.write([line], len(line))
 
     def _read_tables_again(self) -> None:
         """Has tables read again of which the log does not tell all; those that have to be emptied for it, are."""
@@ -270,15 +226,7 @@ class Capture:
         self._backfills.restart(emptied, self._source.barrier())
         self._identity = self._source.identity()
         for binding in sorted(emptied):
-            self._announce_begin(self._backfills.tables[binding])
-            line = self._source.truncation(binding, self._position)
-            if not line and not self._source.options.announced:
-                logger.warning(
-                    "%s is read again without being emptied, since `truncate` is ignore: rows that it no longer has "
-                    "stay downstream",
-                    self._backfills.latest[binding].name,
-                )
-            self._write_rows(line)
+            self._announcements.emptied(binding, self._position)
         emptied.clear()
 
     def _open_anew(self) -> None:
@@ -297,12 +245,7 @@ class Capture:
         self._backfills.take_over(self._source.changed_tables())
         # What is captured from the log only cannot be read again: what there is of it downstream stays.
         readable = [table for table in self._backfills.latest if table.scan.reads]
-        logger.warning(
-            "%s; these tables are read again: %s. Tables without a scan lose the changes in between",
-            self._lost.message,
-            ", ".join(table.name for table in readable) or "none",
-            extra={"code": self._lost.code},
-        )
+        tell_lost(self._lost, readable)
         self._lost = None
         self._durable = None
         self._stop_at = None
@@ -388,29 +331,8 @@ class Capture:
 
     def _checkpoint(self) -> None:
         """Everything written so far, and the state after it. Only between transactions."""
-        hidden = self._backfills.hidden
-        if len(hidden):
-            # Nearly always this finds every transaction visible, and the checkpoint names none.
-            hidden.purge(self._source.visibility())
-        ids, until = hidden.ids(), self._backfills.hidden_until
-        if len(ids) > HIDDEN_IDS:
-            ids, until = [], self._source.barrier()
-        change = self._state.advance(
-            self._source.format_position(self._position),
-            self._identity,
-            ids,
-            {backfill.table.state_key: self._table_state(backfill) for backfill in self._backfills.tables},
-            self._steering.handled,
-            until,
-            taken_out=self._state.taken_out_of({table.state_key for table in self._backfills.latest}),
-        )
+        change = self._session_state.advance(self._position, self._identity, self._steering.handled)
         self._checkpoints.end(change, self._position)
-
-    def _table_state(self, backfill: TableBackfill) -> JsonObject:
-        state = backfill.to_state()
-        if self._layouts is not None and not backfill.left_out:
-            state["layout"] = self._layouts.layout(backfill.table.binding, self._position)
-        return state
 
     def _acknowledge(self) -> None:
         durable = self._checkpoints.durable()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from captures.contract.errors import LostPosition
+from captures.contract.source import OpenedTable
 from captures.process.wakeup import Wakeup
 from captures.scheduling.backoff import Backoff
 from protocol.error_codes import Policy
@@ -118,3 +119,13 @@ class Attempt(Generic[T]):
         except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
             self._outcome.set_exception(error)
         self._ended.set()
+
+
+def tell_lost(lost: LostPosition, readable: Sequence[OpenedTable]) -> None:
+    """Warns of what follows when the log is another one: the ``readable`` tables are read anew, no others can be."""
+    logger.warning(
+        "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
+        lost.message,
+        ", ".join(table.name for table in readable) or "none",
+        extra={"code": lost.code},
+    )

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from captures.contract.errors import UnfitValues
 from captures.contract.source import Source
 from captures.engine import set_aside_record as timing
-from captures.engine.set_aside_record import Aside
+from captures.engine.set_aside_record import Aside, stays_aside
+from captures.engine.state import CaptureState
 from captures.scheduling.table_backfill import TableBackfill
 from protocol.errors import SourceError
 
@@ -30,6 +31,14 @@ GRACE_LOOK_SECONDS = 0.5
 
 LOOKS = 10
 """Tables that are looked at in one turn: each look is a few questions to the server, and the log waits meanwhile."""
+
+
+def leave_out(source: Source, state: CaptureState) -> None:
+    """Tells a source that was opened of tables that cannot be captured, or could not in the last session."""
+    for table in source.tables:
+        stored = state.binding(table.state_key)
+        if stays_aside(table, stored):
+            source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
 
 class Asides:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from captures.server.backfill_config import BackfillConfig
 from captures.server.config_schema import Secret
-from captures.tables.bad_values import EndpointPolicy, ResourcePolicy
+from captures.server.strict_config import Strict, parsed_endpoint, parsed_resource
+from captures.tables.bad_values import EndpointPolicy
+from captures.tables.table_config import TableConfig
 from captures.tables.truncation import TruncateOption, Truncation, truncation
-from protocol.errors import SourceError
 from protocol.messages import JsonObject
-
-M = TypeVar("M", bound=BaseModel)
 
 _Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else text)
 
 SslMode = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
-
-
-class Strict(BaseModel):
-    """A part of the configuration; an unknown field is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 OnStatement = Literal["set_aside", "warn"]
@@ -118,40 +111,23 @@ class EndpointConfig(Strict):
         return schema, name
 
 
-class ResourceConfig(Strict):
+class ResourceConfig(TableConfig):
     """One table's configuration."""
 
-    schema_name: Annotated[str, Field(alias="schema", min_length=1)]
-    table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
         Literal["key", "snapshot", "none"],
         Field(description="Backfill in key order, in one transaction (for a table without a key), or not at all"),
     ] = "key"
-    key: Annotated[list[str] | None, Field(description="Key columns; default: the primary key")] = None
-    where: Annotated[
-        str | None, Field(description="SQL condition for the rows of the backfill; it does not apply to changes")
-    ] = None
-    exclude: Annotated[list[str], Field(description="Columns to leave out")] = []
-    hash: Annotated[list[str], Field(description="Columns to replace by the salted SHA-256 of the value's text")] = []
-    on_bad_value: Annotated[
-        ResourcePolicy, Field(description="As in the connector's configuration, or a policy for each column listed")
-    ] = None
-    priority: Annotated[int, Field(description="Tables with a higher priority are backfilled first")] = 0
-
-    @property
-    def path(self) -> list[str]:
-        return [self.schema_name, self.table]
 
 
 def parse_endpoint(config: JsonObject) -> EndpointConfig:
     """Raises SourceError ``TM-MY-023`` that names every wrong field, never a value."""
-    return _parse(EndpointConfig, config, "config")
+    return parsed_endpoint(EndpointConfig, config, "TM-MY-023")
 
 
 def parse_resource(config: JsonObject) -> ResourceConfig:
     """Raises SourceError ``TM-MY-023``."""
-    where = ".".join(str(config.get(name, "?")) for name in ("schema", "table"))
-    return _parse(ResourceConfig, config, f"resource {where}")
+    return parsed_resource(ResourceConfig, config, "TM-MY-023")
 
 
 def replica_id(config: EndpointConfig, resources: Sequence[ResourceConfig]) -> int:
@@ -173,13 +149,3 @@ def replica_id_of(config: JsonObject, capture: str) -> int:
     place = [str(config.get(name, "")) for name in ("host", "port", "user")]
     digest = hashlib.sha256("\1".join(["capture", *place, capture]).encode()).digest()
     return int.from_bytes(digest[:4], "big") | 0x40000000
-
-
-def _parse(model: type[M], config: JsonObject, what: str) -> M:
-    try:
-        return model.model_validate(config)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors(include_input=False)
-        )
-        raise SourceError("TM-MY-023", f"{what}: {wrong}") from None

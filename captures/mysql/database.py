@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
@@ -21,12 +20,13 @@ from captures.mysql.tables.catalog import read_tables
 from captures.mysql.tables.columns import Table
 from captures.mysql.tables.document_schema import document_schema
 from captures.mysql.values.types import form
-from captures.tables.bad_values import Policies, quarantine_failures
+from captures.server.prerequisites import Unmet
+from captures.server.table_database import TableDatabase
+from captures.tables.bad_values import Policies
 from captures.tables.collection import discovered
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
-from protocol.logs import log_left_out
-from protocol.messages import CHECK, Binding, DiscoveredBinding, JsonObject
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -34,76 +34,66 @@ FALLBACK_KEY = ["/_meta/source/cursor"]
 """The key of a collection whose table has none."""
 
 
-class MysqlDatabase:
+class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
     """See ``captures.contract.database.Database``."""
 
-    def __init__(self) -> None:
-        self.documentation_url = "docs/mysql.md"
-        self.resource_path_pointers = ["/schema", "/table"]
-        self.fallback_key = FALLBACK_KEY
-        self.endpoint_config: type[BaseModel] = EndpointConfig
-        self.resource_config: type[BaseModel] = ResourceConfig
-        self._state: JsonObject = {}
+    documentation_url = "docs/mysql.md"
+    fallback_key = FALLBACK_KEY
+    endpoint_config: type[BaseModel] = EndpointConfig
+    resource_config: type[BaseModel] = ResourceConfig
+    wrong_config = "TM-MY-023"
+    several_unmet = "TM-MY-010"
+    why_disabled = "it has no primary key: its entry must give a key or a scan"
 
-    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-        self._state = state
+    def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
         return {**config, "server_id": config.get("server_id") or replica_id_of(config, capture)} if capture else config
 
-    def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
-        endpoint = parse_endpoint(config)
-        with _session(endpoint, "discovering tables") as session:
-            tables = read_tables(session)
-        found = [_discovered(table, endpoint) for table in tables if table.path != endpoint.watermark_path]
-        for binding in found:
-            if binding.disable:
-                log_left_out(
-                    logger, binding.recommended_name, "it has no primary key: its entry must have a key or a scan"
-                )
-        return found
+    def endpoint(self, config: JsonObject) -> EndpointConfig:
+        return parse_endpoint(config)
 
-    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
-        endpoint = parse_endpoint(config)
-        resources = [parse_resource(binding.resource_config) for binding in bindings]
-        with _session(endpoint, "checking prerequisites") as session:
-            found = unmet(session, endpoint, resources, bound_tables(session, resources))
-            if os.environ.get(CHECK) and (lost := self._lost_position(session, endpoint)):
-                found = found.with_source(lost)
-        found.enforce("TM-MY-010")
-        return [resource.path for resource in resources]
+    def resource(self, config: JsonObject) -> ResourceConfig:
+        return parse_resource(config)
 
-    def _lost_position(self, session: Session, endpoint: EndpointConfig) -> SourceError | None:
-        """Why the capture cannot go on from where it stands; None where it can, or has not begun."""
+    @contextlib.contextmanager
+    def session(self, endpoint: EndpointConfig, what: str) -> Iterator[Session]:
+        with contextlib.closing(connect(endpoint)) as session, asking(what):
+            yield session
+
+    def found(self, session: Session, endpoint: EndpointConfig) -> Iterable[DiscoveredBinding]:
+        tables = read_tables(session)
+        return [_discovered(table, endpoint) for table in tables if table.path != endpoint.watermark_path]
+
+    def unmet(self, session: Session, endpoint: EndpointConfig, resources: Sequence[ResourceConfig]) -> Unmet:
+        return unmet(session, endpoint, resources, bound_tables(session, resources))
+
+    def standing(self, session: Session, endpoint: EndpointConfig, *, running: bool) -> Iterator[SourceError]:
         cursor, identity = self._state.get("cursor"), self._state.get("source")
         if not cursor:
-            return None
+            return
         try:
             continued(session, endpoint, parse_position(str(cursor)), identity if isinstance(identity, dict) else {})
         except LostPosition as lost:
             if endpoint.on_lost_position == "fail":
-                return lost
-            logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
+                yield lost
+            else:
+                logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
         except SourceError as error:
-            return error
-        return None
+            yield error
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> MysqlSource:
-        resources = [parse_resource(binding.resource_config) for binding in bindings]
-        endpoint = parse_endpoint(config)
-        policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
-        for failure in quarantine_failures("TM-MY-023", endpoint.on_bad_value, policies):
-            raise failure
+    def opened(
+        self,
+        endpoint: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        *,
+        only_reads: bool,
+    ) -> MysqlSource:
         stored = self._state.get("bindings")
         states = stored if isinstance(stored, dict) else {}
         layouts = {
             key: state["layout"] for key, state in states.items() if isinstance(state, dict) and "layout" in state
         }
         return MysqlSource(endpoint, bindings, resources, only_reads=only_reads, layouts=layouts)
-
-
-@contextlib.contextmanager
-def _session(endpoint: EndpointConfig, what: str) -> Iterator[Session]:
-    with contextlib.closing(connect(endpoint)) as session, asking(what):
-        yield session
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:

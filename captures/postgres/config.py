@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr
 
 from captures.postgres.server.slot_names import WITHOUT_A_NAME
 from captures.server.backfill_config import BackfillConfig
 from captures.server.config_schema import Secret
-from captures.tables.bad_values import EndpointPolicy, ResourcePolicy
+from captures.server.strict_config import Strict, parsed_endpoint, parsed_resource
+from captures.tables.bad_values import EndpointPolicy
+from captures.tables.table_config import TableConfig
 from captures.tables.truncation import TruncateOption, Truncation, truncation
-from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from protocol.sizes import size_or_number
-
-M = TypeVar("M", bound=BaseModel)
-
-
-class Strict(BaseModel):
-    """A part of the configuration; an unknown field is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -95,11 +88,9 @@ class EndpointConfig(Strict):
         return truncation(self.truncate)
 
 
-class ResourceConfig(Strict):
+class ResourceConfig(TableConfig):
     """One table's configuration."""
 
-    schema_name: Annotated[str, Field(alias="schema", min_length=1)]
-    table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
         Literal["key", "physical", "none"] | None,
         Field(
@@ -108,38 +99,13 @@ class ResourceConfig(Strict):
             )
         ),
     ] = None
-    key: Annotated[list[str] | None, Field(description="Key columns; default: the primary key")] = None
-    where: Annotated[
-        str | None, Field(description="SQL condition for the rows of the backfill; it does not apply to changes")
-    ] = None
-    exclude: Annotated[list[str], Field(description="Columns to leave out")] = []
-    hash: Annotated[list[str], Field(description="Columns to replace by the salted SHA-256 of the value's text")] = []
-    on_bad_value: Annotated[
-        ResourcePolicy, Field(description="As in the connector's configuration, or a policy for each column listed")
-    ] = None
-    priority: Annotated[int, Field(description="Tables with a higher priority are backfilled first")] = 0
-
-    @property
-    def path(self) -> list[str]:
-        return [self.schema_name, self.table]
 
 
 def parse_endpoint(config: JsonObject) -> EndpointConfig:
     """Raises SourceError ``TM-PG-023`` that names every wrong field, never a value."""
-    return _parse(EndpointConfig, config, "config")
+    return parsed_endpoint(EndpointConfig, config, "TM-PG-023")
 
 
 def parse_resource(config: JsonObject) -> ResourceConfig:
     """Raises SourceError ``TM-PG-023``."""
-    where = ".".join(str(config.get(name, "?")) for name in ("schema", "table"))
-    return _parse(ResourceConfig, config, f"resource {where}")
-
-
-def _parse(model: type[M], config: JsonObject, what: str) -> M:
-    try:
-        return model.model_validate(config)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors(include_input=False)
-        )
-        raise SourceError("TM-PG-023", f"{what}: {wrong}") from None
+    return parsed_resource(ResourceConfig, config, "TM-PG-023")

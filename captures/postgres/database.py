@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import psycopg
 from pydantic import BaseModel
@@ -22,73 +21,72 @@ from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.document_schema import document_schema
 from captures.postgres.tables.prerequisites import unmet
-from captures.tables.bad_values import Policies, quarantine_failures
+from captures.server.prerequisites import Unmet
+from captures.server.table_database import TableDatabase
+from captures.tables.bad_values import Policies
 from captures.tables.collection import discovered
 from captures.tables.truncation import Truncation
-from protocol.logs import log_left_out
-from protocol.messages import CHECK, LOG_ID, Binding, DiscoveredBinding, JsonObject
-
-logger = logging.getLogger(__name__)
+from protocol.errors import SourceError
+from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
 
 FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Connection]):
     """See ``captures.contract.database.Database``."""
 
+    documentation_url = "docs/postgres.md"
+    fallback_key = FALLBACK_KEY
+    endpoint_config: type[BaseModel] = EndpointConfig
+    resource_config: type[BaseModel] = ResourceConfig
+    wrong_config = "TM-PG-023"
+    several_unmet = "TM-PG-010"
+    why_disabled = "it has no primary key, and without REPLICA IDENTITY FULL the log does not tell its rows apart"
+
     def __init__(self) -> None:
-        self.documentation_url = "docs/postgres.md"
-        self.resource_path_pointers = ["/schema", "/table"]
-        self.fallback_key = FALLBACK_KEY
-        self.endpoint_config: type[BaseModel] = EndpointConfig
-        self.resource_config: type[BaseModel] = ResourceConfig
-
+        super().__init__()
         self._owner = NOBODY
-        self._state: JsonObject = {}
 
-    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-        self._owner, self._state = Owner(capture, os.environ.get(LOG_ID, "")), state
+    def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        self._owner = Owner(capture, os.environ.get(LOG_ID, ""))
         return with_names(config, capture, state)
 
-    def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
-        endpoint = parse_endpoint(config)
-        with _session(endpoint, "discovering tables") as session:
-            tables = read_tables(session)
-        found = [_discovered(table, endpoint) for table in tables]
-        why = "it has no primary key, and without REPLICA IDENTITY FULL the log does not identify its rows"
-        for binding in found:
-            if binding.disable:
-                log_left_out(logger, binding.recommended_name, why)
-        return found
+    def endpoint(self, config: JsonObject) -> EndpointConfig:
+        return parse_endpoint(config)
 
-    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
-        endpoint = parse_endpoint(config)
-        resources = [parse_resource(binding.resource_config) for binding in bindings]
-        with _session(endpoint, "checking prerequisites") as session:
-            found = unmet(session, endpoint, resources, bound_tables(session, resources, endpoint.publication))
-            if check := os.environ.get(CHECK):
-                said = {str(failure) for failure in found.all}
-                more = standing_failures(session, endpoint, self._owner, self._state, running=check == "running")
-                found = found.with_source(*(failure for failure in more if str(failure) not in said))
-        found.enforce("TM-PG-010")
-        return [resource.path for resource in resources]
+    def resource(self, config: JsonObject) -> ResourceConfig:
+        return parse_resource(config)
 
-    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> PostgresSource:
-        resources = [parse_resource(binding.resource_config) for binding in bindings]
-        endpoint = parse_endpoint(config)
-        policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
-        for failure in quarantine_failures("TM-PG-023", endpoint.on_bad_value, policies):
-            raise failure
+    @contextlib.contextmanager
+    def session(self, endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection]:
+        with connect(endpoint) as session, asking(what):
+            yield session
+
+    def found(self, session: psycopg.Connection, endpoint: EndpointConfig) -> Iterable[DiscoveredBinding]:
+        return [_discovered(table, endpoint) for table in read_tables(session)]
+
+    def unmet(
+        self, session: psycopg.Connection, endpoint: EndpointConfig, resources: Sequence[ResourceConfig]
+    ) -> Unmet:
+        return unmet(session, endpoint, resources, bound_tables(session, resources, endpoint.publication))
+
+    def standing(
+        self, session: psycopg.Connection, endpoint: EndpointConfig, *, running: bool
+    ) -> Iterable[SourceError]:
+        return standing_failures(session, endpoint, self._owner, self._state, running=running)
+
+    def opened(
+        self,
+        endpoint: EndpointConfig,
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        *,
+        only_reads: bool,
+    ) -> PostgresSource:
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
         return PostgresSource(endpoint, bindings, resources, self._owner)
-
-
-@contextlib.contextmanager
-def _session(endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection]:
-    with connect(endpoint) as session, asking(what):
-        yield session
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:

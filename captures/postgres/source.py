@@ -2,71 +2,38 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-
-import psycopg
-from psycopg import sql
 
 from backfill.keys import Key
 from captures.contract.capabilities import SplitsPages
 from captures.contract.chunk import Barrier
-from captures.contract.errors import LostPosition, SessionEnded, TableAway
+from captures.contract.errors import LostPosition, TableAway
 from captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from captures.postgres.chunks.fence import FenceTaker
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.connection import ReplicationConnection, SlotInUse
+from captures.postgres.log.connection import ReplicationConnection
 from captures.postgres.log.lsn import format_lsn, parse_lsn
-from captures.postgres.log.resumption import (
-    ServerLog,
-    Slot,
-    check_log,
-    check_slot,
-    check_usable,
-    read_server_log,
-    read_slot,
-)
+from captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
+from captures.postgres.log.slot import SourceSlot
 from captures.postgres.log.stream import PgoutputLog, StreamStart
+from captures.postgres.server.publishing import Publishing
 from captures.postgres.server.reader_endpoint import ReaderEndpoint
 from captures.postgres.server.retention import Retention, replica_lag
 from captures.postgres.server.session import asking, connect, in_recovery
-from captures.postgres.server.setup import (
-    Made,
-    Unpublished,
-    drop_slot,
-    ensure_publication,
-    ensure_slot,
-    lacking,
-    owned,
-    publication_lost,
-    slot_statement,
-    unpublished,
-)
-from captures.postgres.server.slot_ownership import NOBODY, Owner, check_owner, note_owner
+from captures.postgres.server.setup import MadeForCapture, Unpublished
+from captures.postgres.server.slot_ownership import NOBODY, Owner
 from captures.postgres.tables.captured_tables import FollowedTables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
-from captures.postgres.tables.table_record import read_publication
 from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
-
-logger = logging.getLogger(__name__)
-
-PUBLISH_SECONDS = 2.0
-"""How long publishing a table may wait for others while the log is not read."""
-
-SLOT_WAIT_SECONDS = 10.0
-"""How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
 
 
 class PostgresSource(SplitsPages):
@@ -84,7 +51,6 @@ class PostgresSource(SplitsPages):
         owner: Owner = NOBODY,
     ) -> None:
         self._config = config
-        self._owner = owner
         self._session = connect(config)
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
@@ -94,7 +60,9 @@ class PostgresSource(SplitsPages):
             self._session.close()
             raise
         self._log: ServerLog | None = None
-        self._undo: list[sql.Composed] = []
+        self._made = MadeForCapture()
+        self._slot = SourceSlot(config, self._session, owner, self._made.note)
+        self._publishing = Publishing(config, self.followed, self._made.note)
         self._undecodable = False
         self._retention = Retention(config)
         self._emissions = Emissions()
@@ -113,12 +81,12 @@ class PostgresSource(SplitsPages):
 
     def reconnect(self) -> None:
         self._session.close()
-        self._session = self.followed.session = connect(self._config)
+        self._session = self.followed.session = self._slot.session = connect(self._config)
         self._fences = FenceTaker(self._session, read_only=self._config.read_only)
         self._standby = in_recovery(self._session)
 
     def close(self) -> None:
-        self._take_back()
+        self._made.take_back(self._session)
         self._session.close()
 
     # Positions.
@@ -130,146 +98,40 @@ class PostgresSource(SplitsPages):
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
         if cursor is None:
-            with self._alone():
-                slot = self._usable_slot()
-                if slot is not None:
+            with self._slot.alone():
+                if self._slot.usable() is not None:
                     self._check_publication_lasts()
-                    self._check_owner(begun=False)
-                self._publish(ended)
-                self._note_owner()
-                return self._make_slot(ended)
+                    self._slot.check_owner(begun=False)
+                self._publishing.publish(ended)
+                self._slot.note_owner(standby=self._standby)
+                return self._slot.made(ended)
         position = parse_lsn(cursor)
-        self._check_owner(begun=True)
+        self._slot.check_owner(begun=True)
         self._check(position, position, identity or {})
         self._check_publication_lasts()
-        self._publish(ended)
+        self._publishing.publish(ended)
         self.followed.noted_before(identity or {})
         return position
 
-    def _publication_lost(self) -> LostPosition:
-        self._undecodable = True
-        return publication_lost(self._config, self._tables())
-
-    def _tables(self) -> list[Table]:
-        """Those that are not left out."""
-        return [binding.table for binding in self.followed.captured]
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Inside, no other capture of this database takes the same slot: two that begin at once are told apart.
-
-        Raises:
-            SourceError: ``TM-PG-014`` another one is about to.
-        """
-        key = f"tidemark slot {self._config.slot}"
-        if self._one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key) is not True:
-            raise SourceError("TM-PG-014", f"another capture is starting with replication slot {self._config.slot}")
-        try:
-            yield
-        finally:
-            # A session that is broken has let go of it.
-            with suppress(SourceError):
-                self._one("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
-
-    def _check_owner(self, *, begun: bool) -> None:
-        with asking("looking for the owner of the replication slot"):
-            check_owner(self._session, self._config, self._owner, begun=begun)
-
-    def _note_owner(self) -> None:
-        if not self._owner.capture or not self._config.create or self._config.read_only or self._standby:
-            return
-        with asking("recording the owner of the replication slot"):
-            if not note_owner(self._session, self._config, self._owner):
-                logger.debug("the user may not comment on publication %s", self._config.publication)
+    def start_over(self, ended: Callable[[], bool] = never) -> int:
+        self._slot.check_owner(begun=True)
+        self._publishing.publish(ended)
+        self._slot.note_owner(standby=self._standby)
+        with asking("preparing the source anew"):
+            self._slot.drop_useless(undecodable=self._undecodable)
+            self.followed.published_anew()
+        self._log = None
+        self._undecodable = False
+        return self._slot.made(ended)
 
     def _check_publication_lasts(self) -> None:
         """Raises LostPosition where there is a slot and no publication: one that is made now would be too young."""
-        with asking("looking for the publication"):
-            if self._tables() and unpublished(self._session, self._config.publication, []) is None:
-                raise self._publication_lost()
+        if not self._publishing.is_there():
+            raise self._publication_lost()
 
-    def _publish(self, ended: Callable[[], bool]) -> None:
-        """Publishes what is not, as far as that is allowed; tables that cannot be, or stay unpublished, are ``unfit``.
-
-        Raises SourceError where that is all of them.
-        """
-        with asking("reading the publication"):
-            # Before they are published: the server would refuse changes of some of them from then on.
-            failures = dict(publication_failures(self._session, self._config, self._tables()))
-            published = read_publication(self._session, self._config.publication)
-            if (failure := kinds_failure(self._config, published)) is not None:
-                failures = {table.oid: failure for table in self._tables()}
-            self._cannot_publish(failures)
-        if not (tables := self._tables()):
-            return
-        with asking("preparing the publication"):
-            try:
-                made = ensure_publication(self._session, self._config, tables, ended)
-            except Unpublished as refused:
-                made = self._publish_some(tables, refused, ended)
-            if self._note(made):
-                self.followed.published_anew()
-        self._check_published()
-
-    def _publish_some(self, tables: Sequence[Table], refused: Unpublished, ended: Callable[[], bool]) -> Made | None:
-        """After it was refused for all: the user's own tables, which need no other role."""
-        missing = unpublished(self._session, self._config.publication, tables)
-        lacks = tables if missing is None else missing
-        published = [table for table in tables if table not in lacks]
-        own = owned(self._session, lacks)
-        if own and len(own) < len(lacks):
-            with suppress(Unpublished):
-                return ensure_publication(self._session, self._config, [*published, *own], ended)
-        if not published:
-            raise refused
-        return None
-
-    def _make_slot(self, ended: Callable[[], bool]) -> int:
-        with asking("preparing the replication slot"):
-            self._note(ensure_slot(self._session, self._config, ended))
-        slot = self._usable_slot()
-        if slot is None:
-            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was just dropped")
-        return slot.confirmed
-
-    def _note(self, made: Made | None) -> bool:
-        """Whether something was made. It is not left behind unless something comes of it."""
-        if made is None:
-            return False
-        logger.info("%s", made.text)
-        if made.undo is not None:
-            self._undo.append(made.undo)
-        return True
-
-    def _take_back(self) -> None:
-        while self._undo:
-            statement = self._undo.pop()
-            try:
-                self._session.execute(statement)
-            except psycopg.Error as error:
-                logger.warning(
-                    "what was created for this capture remains (%s); to remove it, run: %s;",
-                    " ".join(str(error).split()),
-                    statement.as_string(None),
-                )
-
-    def _check_published(self) -> None:
-        """Finds tables whose changes are not in the log, which would not be noticed otherwise."""
-        with asking("reading the publication"):
-            tables = self._tables()
-            missing = unpublished(self._session, self._config.publication, tables)
-            if missing is None:
-                raise lacking(self._session, self._config, tables, exists=False)
-            self._cannot_publish({t.oid: lacking(self._session, self._config, [t], exists=True) for t in missing})
-
-    def _cannot_publish(self, failures: Mapping[int, SourceError]) -> None:
-        """Raises SourceError where these are all tables."""
-        captured = self.followed.captured
-        if captured and failures.keys() >= {binding.table.oid for binding in captured}:
-            raise next(iter(failures.values()))
-        for binding in captured:
-            if (failure := failures.get(binding.table.oid)) is not None:
-                self.followed.cannot_publish(binding, failure)
+    def _publication_lost(self) -> LostPosition:
+        self._undecodable = True
+        return self._publishing.lost()
 
     # Tables that are set aside.
 
@@ -287,70 +149,13 @@ class PostgresSource(SplitsPages):
     def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
         assert self._stream is not None
         regained = self.followed.regain(binding, position)
-        if isinstance(regained, Unpublished) and self._publish_again(binding, asked):
+        if isinstance(regained, Unpublished) and self._publishing.publish_again(binding, asked=asked):
             regained = self.followed.regain(binding, position)
         if regained is None:
             self._stream.request_progress()
         elif isinstance(regained, Regained):
             self._stream.take_up(binding)
         return regained
-
-    def _publish_again(self, binding: int, asked: bool) -> bool:
-        """Publishes a table if that needs no waiting: the log is not read meanwhile. Whether it did."""
-        if not self._config.create or (table := self.followed.to_publish(binding, asked=asked)) is None:
-            return False
-        deadline = time.monotonic() + PUBLISH_SECONDS
-        try:
-            with asking("preparing the publication"):
-                made = ensure_publication(self._session, self._config, [table], lambda: time.monotonic() >= deadline)
-        except SessionEnded:
-            return False  # Somebody holds it: it is tried again.
-        except Unpublished:
-            return False  # That is said of the table.
-        return self._note(made)
-
-    def start_over(self, ended: Callable[[], bool] = never) -> int:
-        self._check_owner(begun=True)
-        self._publish(ended)
-        self._note_owner()
-        with asking("preparing the source again"):
-            slot = read_slot(self._session, self._config.slot)
-            if slot is not None and (slot.invalidated or self._undecodable):
-                if self._config.create:
-                    self._drop_slot()
-                elif self._undecodable:
-                    raise self._to_be_made_by_hand()
-            self.followed.published_anew()
-        self._log = None
-        self._undecodable = False
-        return self._make_slot(ended)
-
-    def _to_be_made_by_hand(self) -> SourceError:
-        again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self._session, self._config)};"
-        return SourceError(
-            "TM-PG-015",
-            f"replication slot {self._config.slot} is useless: the server cannot decode the log from its position",
-            remedy=f"Run: {again}",
-        )
-
-    def _drop_slot(self) -> None:
-        """Waits for the walsender of our own broken stream, which may not have noticed yet."""
-        deadline = time.monotonic() + SLOT_WAIT_SECONDS
-        while True:
-            try:
-                self._session.execute(drop_slot(self._config))
-            except psycopg.errors.ObjectInUse:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.1)
-                continue
-            return
-
-    def _usable_slot(self) -> Slot | None:
-        slot = read_slot(self._session, self._config.slot)
-        if slot is not None:
-            check_usable(self._session, self._config, slot)
-        return slot
 
     def _check(self, position: int, known: int, identity: JsonObject) -> None:
         """Raises unless the server's log, read up to ``known`` under ``identity``, can be resumed."""
@@ -411,43 +216,29 @@ class PostgresSource(SplitsPages):
             truncation=self._config.truncation,
             texts=transcoder(lambda: self._session),
         )
-        self._undo.clear()
+        self._made.keep()
         return self._stream
 
     def _start_stream(self, start: StreamStart) -> ReplicationConnection:
         if start.replaces is not None:
             self._check(start.position, start.known, self.identity())
-            self._end_walsender(start.replaces)
+            self._slot.end_walsender(start.replaces)
         with asking("looking for the session beside the stream"):
             descriptor = self._session.fileno()
-        deadline = time.monotonic() + SLOT_WAIT_SECONDS
-        while True:
-            try:
-                return ReplicationConnection(
-                    self._config,
-                    start.position,
-                    flushed=start.flushed,
-                    session=descriptor,
-                    unpublished=self._publication_lost,
-                    stored=self._stored,
-                )
-            except SlotInUse:
-                if time.monotonic() >= deadline:
-                    raise self._held() from None
-                time.sleep(0.1)
+        stream = partial(
+            ReplicationConnection,
+            self._config,
+            start.position,
+            flushed=start.flushed,
+            session=descriptor,
+            unpublished=self._publication_lost,
+            stored=self._stored,
+        )
+        return self._slot.once_free(stream)
 
     def _stored(self, text: str) -> bytes:
         with asking("asking how the database writes a name"):
             return text.encode() if text.isascii() else stored(self._session, text)
-
-    def _end_walsender(self, pid: int) -> None:
-        """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""
-        self._one(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-            " WHERE slot_name = %s AND active_pid = %s::int",
-            self._config.slot,
-            str(pid),
-        )
 
     def open_chunk_reader(self) -> ReaderProcess:
         return ReaderProcess(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed.target)
@@ -485,18 +276,3 @@ class PostgresSource(SplitsPages):
         with asking("asking the server for its position"):
             row = self._session.execute(query, parameters).fetchone()
         return row[0] if row is not None else None
-
-    def _held(self) -> SlotInUse:
-        """Who reads the slot."""
-        with asking("looking for the reader of the replication slot"):
-            holder = self._session.execute(
-                "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
-                " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
-                [self._config.slot],
-            ).fetchone()
-        pid, application, address = holder or (None, None, None)
-        return SlotInUse(
-            "TM-PG-014",
-            f"replication slot {self._config.slot} is in use by process {pid} "
-            f"({application} from {address or 'the server itself'})",
-        )

@@ -10,35 +10,24 @@ from itertools import chain
 from backfill.hidden import HiddenSet
 from backfill.range_scan import RangeScan
 from captures.contract.chunk import Barrier, ChunkRequest
-from captures.contract.errors import TableAltered, TableAway, UnfitValues
 from captures.contract.log import LogBatch
 from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable, Source
 from captures.engine.state import CaptureState
-from captures.scheduling.backoff import Backoff
+from captures.scheduling.chunk_failures import Failures, leave_alone
 from captures.scheduling.range_splitting import Balance
 from captures.scheduling.readers import ChunkFailure, ReaderPool
 from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from captures.scheduling.throttle import Holding
-from protocol.error_codes import Policy
-from protocol.errors import SourceError, TidemarkError
+from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
-
-MAX_FAILURES = 8
-"""Chunks of a table that may fail in a row before it is left alone: about a minute, with the waits between."""
-
-MAX_ASKED_FAILURES = 3
-"""And of a scan that a command asked for, before it is given up: its WHERE is wrong more often than the server is."""
 
 FLIGHTS = 2
 """Chunks for each reader, read or being read: while the log is far behind, no more are kept in memory."""
 
 HELD_SECONDS = 0.1
 """Wait before a chunk is tried again whose snapshot could not be used."""
-
-ALTERED_SECONDS = 0.5
-"""And while it is not yet known what became of its table."""
 
 BARRIER_SECONDS = 1.0
 """How often it is asked whether the transactions are over that a table waits for."""
@@ -58,7 +47,6 @@ class Backfills:
         emptied: Bindings that must be emptied downstream before their backfill goes on.
         to_read_again: Bindings all of whose rows are to be read again, over what there is.
         stored_anew: Bindings whose rows are in other places than scans by places believe.
-        unfit: Tables that chunks found not to be as they can be captured.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -68,8 +56,7 @@ class Backfills:
         self._served = 0
         self._names = _TableNames()
         self._balance = Balance(source)
-        self._connecting = Backoff()
-        self._connect_at = 0.0
+        self._failures = Failures(source, clock)
         self.holding = Holding(source.options, source.replica_lag, clock)
         self.hidden = HiddenSet()
         self.hidden.restore(state.hidden)
@@ -87,7 +74,6 @@ class Backfills:
             for table in source.tables
         ]
         self.latest = list(source.tables)
-        self.unfit: dict[int, SourceError] = {}
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
         self.to_read_again: set[int] = set()
         self.stored_anew: set[int] = set()
@@ -132,6 +118,11 @@ class Backfills:
         for table in changed:
             self.latest[table.binding] = table
 
+    def found_unfit(self) -> dict[int, SourceError]:
+        """Tables that chunks found, since this was asked last, not to be as they can be captured."""
+        found, self._failures.unfit = self._failures.unfit, {}
+        return found
+
     # The log.
 
     def tracked(self) -> frozenset[int]:
@@ -174,9 +165,9 @@ class Backfills:
             backfill = self.tables[result.request.binding]
             flight = backfill.flight(result.request)
             if isinstance(result, ChunkFailure):
-                self._failed(backfill, flight, result)
+                self._failures.take(backfill, flight, result)
                 continue
-            self._connecting.reset()
+            self._failures.connected()
             if flight is None:
                 continue  # It was put off while it was read; what has been started since has another window.
             if result.rewritten:
@@ -238,12 +229,12 @@ class Backfills:
         due = [b.not_before - now for b in self.unfinished if b.wanted and not b.flights]
         if not due or self._readers.free <= 0:
             return longest
-        return min(longest, max(0.0, min(due), self._connect_at - now, self.holding.remaining()))
+        return min(longest, max(0.0, min(due), self._failures.connect_at - now, self.holding.remaining()))
 
     def consult(self) -> None:
         """Asks the source what has to be known before chunks are started. Raises SourceError."""
         now = self._clock()
-        if self._readers.free <= 0 or now < self._connect_at:
+        if self._readers.free <= 0 or now < self._failures.connect_at:
             return
         due = [b for b in self.unfinished if b.wanted and now >= b.not_before]
         if not due:
@@ -257,7 +248,7 @@ class Backfills:
         self.hidden_until = None
         for backfill in due:
             if backfill.ranges.failure is not None:
-                self._leave_alone(backfill, backfill.ranges.failure)
+                leave_alone(backfill, backfill.ranges.failure)
             elif backfill.barrier is not None and not passed(backfill.barrier):
                 # Such a transaction may have written to the table before its changes were captured: it must end first.
                 logger.info(
@@ -279,7 +270,7 @@ class Backfills:
         """Hands chunks to free readers: tables of the highest priority first, among equals the least served."""
         now = self._clock()
         held = self.hidden_until is not None or self.holding.remaining() > 0
-        if self._readers.free <= 0 or now < self._connect_at or held:
+        if self._readers.free <= 0 or now < self._failures.connect_at or held:
             return
         idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
         room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
@@ -346,84 +337,6 @@ class Backfills:
             self.read_again(backfill)
         else:
             self.emptied.add(backfill.table.binding)
-
-    # Failures.
-
-    def _failed(self, backfill: TableBackfill, flight: Flight | None, failure: ChunkFailure) -> None:
-        error, now = failure.error, self._clock()
-        if not isinstance(error, TidemarkError):
-            raise error
-        passes = error.entry.policy is Policy.RETRY
-        if failure.opening:
-            if not passes:
-                raise error
-            wait = self._connecting.failed()
-            self._connect_at = now + wait
-            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
-            if flight is not None:
-                backfill.put_off(flight, now)
-            return
-        if isinstance(error, TableAltered):
-            self._source.found_altered(backfill.table.binding)
-            if flight is not None:
-                logger.info("%s", error.message, extra={"code": error.code})
-                backfill.put_off(flight, now + ALTERED_SECONDS)
-            return
-        if flight is None:
-            return
-        if isinstance(error, TableAway | UnfitValues):
-            self.unfit[backfill.table.binding] = error
-            passes = True
-        wait = backfill.backoff.failed()
-        backfill.error = error
-        backfill.size.failed()
-        backfill.reread_size.failed()
-        backfill.put_off(flight, now + wait)
-        asked = flight.scan.range.asked
-        if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
-            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
-        elif asked:
-            self._give_up(backfill, flight.scan, error)
-        else:
-            self._leave_alone(backfill, error)
-
-    @staticmethod
-    def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
-        """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
-        logger.warning(
-            "%s; the part of %s that a command asked for is not read",
-            error.message,
-            backfill.table.name,
-            extra={"code": error.code},
-        )
-        scan.cancel()
-        backfill.take_up()
-
-    @staticmethod
-    def _leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
-        logger.warning(
-            "%s; the backfill of %s is suspended, its changes are still captured. Fix the cause, then run `tidemark "
-            "resume`",
-            error.message,
-            backfill.table.name,
-            extra={"code": error.code, "remedy": error.remedy},
-        )
-        backfill.failed = backfill.error = error
-        backfill.put_off_all(0.0)
-
-
-def not_captured(aside: Iterable[TableBackfill], failed: Iterable[TableBackfill]) -> SourceError:
-    """The error that a capture ends with which was to end when all is captured, and some tables are set aside."""
-    listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
-    what = f"tables are set aside: {'; '.join(listed)}"
-    others = [not_backfilled([each]).message for each in failed]
-    return SourceError("TM-CAP-007", "; ".join([what, *others]))
-
-
-def not_backfilled(failed: Iterable[TableBackfill]) -> SourceError:
-    """The error that a capture ends with which was to end when every table is backfilled, and some could not be."""
-    listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
-    return SourceError("TM-CAP-003", f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}")
 
 
 class _TableNames(dict[frozenset[int], frozenset[str]]):

@@ -9,7 +9,7 @@ from collections import Counter
 import pymysql
 
 from backfill.keys import Key
-from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.contract.chunk import Chunk, ChunkRequest
 from captures.contract.errors import TableAltered
 from captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
 from captures.mysql.chunks.result_rows import stream
@@ -20,7 +20,7 @@ from captures.mysql.server.session import Session, asking, connect, error_of, qu
 from captures.mysql.tables.catalog import read_tables
 from captures.mysql.tables.columns import reads_as
 from captures.tables.bad_values import BadCounts, Repairs
-from captures.tables.joined_rows import Packed
+from captures.tables.chunk_rows import ChunkRows
 from protocol.errors import SourceError
 
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -33,29 +33,16 @@ _BROKEN_OFF = {1317, 1969, 3024}
 """Errors that end a query which took too long, by its limit or because somebody killed it."""
 
 
-class _DecodedRows:
-    """Rows that come a block at a time."""
+class _DecodedRows(ChunkRows):
+    """Rows that come a block at a time. Arguments as there."""
 
     def __init__(self, decode: ChunkDecoder, first: int = 0) -> None:
+        super().__init__(first)
         self._decode = decode
-        self._first = first
-        self._keys = Packed(KEY_MARK)
-        self._tails = Packed(TAIL_MARK)
-
-    @property
-    def size(self) -> int:
-        return self._tails.size
-
-    def __len__(self) -> int:
-        return len(self._tails)
 
     def take(self, block: list[bytes]) -> None:
-        tails, keys = self._decode(block, self._first + len(self))
-        self._tails.add(tails)
-        self._keys.add(keys)
-
-    def rows(self) -> Rows:
-        return Rows(self._keys, self._tails)
+        tails, keys = self._decode(block, self.number)
+        self.add(keys, tails)
 
 
 class SelectChunkReader:

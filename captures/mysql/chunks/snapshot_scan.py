@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import pymysql
 
 from backfill.keys import Key
-from captures.contract.chunk import KEY_MARK, TAIL_MARK, Chunk, ChunkRequest, Rows
+from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from captures.mysql.chunks.reader import CHUNK_BYTES, check_shape
 from captures.mysql.chunks.result_rows import stream
@@ -23,7 +23,7 @@ from captures.mysql.config import EndpointConfig
 from captures.mysql.server.session import Session, asking, connect, query_failure
 from captures.mysql.server.wire import break_off
 from captures.tables.bad_values import BadCounts, Repairs
-from captures.tables.joined_rows import Packed
+from captures.tables.chunk_rows import ChunkRows
 
 WRITE_SECONDS = 31_536_000
 """How long the server waits for us to take rows (``net_write_timeout``): chunks may be held back. Its longest."""
@@ -92,17 +92,15 @@ class SnapshotScan:
         return Chunk(request, self._fence, seconds=time.monotonic() - started)
 
     def _next(self, request: ChunkRequest, fence: ServerFence, started: float) -> Chunk:
-        tails = Packed(TAIL_MARK)
+        found = ChunkRows()
         end = False
-        while len(tails) < request.limit and tails.size < CHUNK_BYTES:
+        while len(found) < request.limit and found.size < CHUNK_BYTES:
             block = next(self._tails, None)
             if block is None:
                 end = True
                 break
-            tails.add(block)
-        self._given += len(tails)
-        keys = Packed(KEY_MARK)
-        keys.add([b""] * len(tails))
+            found.add([b""] * len(block), block)
+        self._given += len(found)
         if end:
             self._end()
         bad = self._bad.copy()
@@ -110,11 +108,11 @@ class SnapshotScan:
         return Chunk(
             request=request,
             fence=fence,
-            rows=Rows(keys, tails),
+            rows=found.rows(),
             end=end,
             seconds=time.monotonic() - started,
             cursor=b"%d" % self._given,
-            scanned=len(tails),
+            scanned=len(found),
             bad=bad,
         )
 

@@ -20,6 +20,7 @@ from captures.mysql.tables.document_schema import document_schema
 from captures.tables.bad_values import STOP, Policies, Policy
 from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.hashes import no_salt
+from captures.tables.table_binding import captured_as, check_bound_once, unfit_table
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -36,16 +37,9 @@ def captured_columns(
     key: Sequence[str] = (),
 ) -> tuple[Column, ...]:
     """The columns that documents have: generated and invisible ones too, the log carries them."""
-    return tuple(
-        replace(
-            column,
-            salt=salt if column.name in hashed else b"",
-            on_bad_value=policies.column(column.name, in_key=column.name in key),
-        )
-        for column in columns
-        # A column that had the name of what we add, and has it no more, is still in older rows of the log.
-        if not column.hidden and column.name not in exclude and column.name != "_meta"
-    )
+    # A column that had the name of what we add, and has it no more, is still in older rows of the log.
+    shown = (column for column in columns if not column.hidden and column.name != "_meta")
+    return captured_as(shown, exclude, hashed, salt, policies, key)
 
 
 def folded(path: Path, *, folds: bool) -> Path:
@@ -61,10 +55,7 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
         pymysql.Error: The server refuses.
     """
     names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
-    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
-        raise SourceError(
-            "TM-MY-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
-        )
+    check_bound_once(names, "TM-MY-023")
     found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
     return [found.get(name) for name in names]
 
@@ -170,9 +161,7 @@ class MysqlBinding:
 
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
-            name, priority = self.name, self.resource.priority
-            none = ScanMethod.NONE
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
+            return unfit_table(self.index, self.state_key, self.resource, self.unfit)
         self.announced = self.document_schema
         return OpenedTable(
             binding=self.index,

@@ -1,9 +1,4 @@
-"""The closed JSON Schema (draft 2020-12) of a table's documents.
-
-Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal,
-``x-local`` of a datetime, which has no zone and is no ``date-time``, ``x-enum`` with an enum's labels. The labels are
-no ``enum``: a label that is added while a capture runs must not make its documents invalid.
-"""
+"""The schema of a table's documents: see ``captures.tables.document_schema``."""
 
 from __future__ import annotations
 
@@ -12,10 +7,8 @@ from typing import Any
 
 from captures.mysql.tables.columns import Column, Table
 from captures.mysql.values.types import ANY, Form, form
-from captures.tables.bad_values import BAD_SCHEMA, LEAVES_OUT
-from protocol.messages import COMPLETE
-
-JsonSchema = dict[str, Any]
+from captures.tables.bad_values import LEAVES_OUT
+from captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
@@ -24,8 +17,6 @@ def document_schema(
     table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool, tinyint1_as_bool: bool
 ) -> JsonSchema:
     """The schema of the documents of ``table`` that have these columns.
-
-    Only the key is required: with MINIMAL row images a delete carries nothing else.
 
     Args:
         key: Names of the key columns, all among ``columns``.
@@ -36,70 +27,24 @@ def document_schema(
         column.name: _column_schema(column, in_key=column.name in key, tinyint1_as_bool=tinyint1_as_bool)
         for column in columns
     }
-    meta = _meta_schema(members, truncates=truncates)
-    if any(column.on_bad_value == "quarantine" for column in columns):
-        meta["properties"]["bad"] = BAD_SCHEMA
-    schema: JsonSchema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": {"_meta": meta, **members},
-        "required": ["_meta"] if truncates else ["_meta", *key],
-        "additionalProperties": False,
-        COMPLETE: True,
-    }
-    if table.description:
-        schema["description"] = table.description
-    return schema
-
-
-def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSchema:
-    source = {
-        "ts_ms": {"type": "integer", "description": "When the source committed, in milliseconds since 1970 UTC."},
-        "snapshot": {"type": "boolean", "description": "True if a backfill read the row."},
-        "schema": {"type": "string"},
-        "table": {"type": "string"},
-        "cursor": {"type": "string", "description": "Orders the events of one server: binlog file, position, row."},
-        "txid": {"type": "string", "description": "The GTID of the transaction in the source."},
-    }
-    return {
-        "type": "object",
-        "properties": {
-            "op": {
-                "type": "string",
-                "enum": ["c", "u", "d", *(["t"] if truncates else [])],
-                "description": "Create, update, delete" + (", truncate." if truncates else "."),
-            },
-            "source": {
-                "type": "object",
-                "properties": source,
-                "required": ["schema", "table", "cursor"],
-                "additionalProperties": False,
-            },
-            "before": {
-                "type": "object",
-                "properties": members,
-                "additionalProperties": False,
-                "description": "The part of the old row that the log has.",
-            },
-            "unchanged": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": (
-                    "Columns that are absent because the log did not carry them: their values did not change."
-                ),
-            },
-        },
-        "required": ["op", "source"],
-        "additionalProperties": False,
-    }
+    return closed_schema(
+        members,
+        key,
+        place=(
+            "cursor",
+            {"type": "string", "description": "Orders the events of one server: binlog file, position, row."},
+        ),
+        txid={"type": "string", "description": "The source's transaction: its GTID."},
+        truncates=truncates,
+        quarantines=any(column.on_bad_value == "quarantine" for column in columns),
+        description=table.description,
+    )
 
 
 def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> JsonSchema:
     nullable = (column.nullable or column.on_bad_value in LEAVES_OUT) and not in_key
     if column.salt:
-        hashed = "Not the value, but its salted SHA-256 in hexadecimal."
-        types = ["string", "null"] if column.nullable else "string"
-        return {"type": types, "description": f"{column.description} {hashed}".lstrip()}
+        return hashed_schema(column.description, nullable=column.nullable)
     schema = type_schema(column, nullable=nullable, tinyint1_as_bool=tinyint1_as_bool)
     if column.description:
         schema["description"] = column.description

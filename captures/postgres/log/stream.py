@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,20 +12,17 @@ import psycopg
 
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.contract.log import LogBatch, Transaction
-from captures.contract.table_changes import Consequence
 from captures.postgres.log import pgoutput
 from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from captures.postgres.log.relations import Relations
+from captures.postgres.log.table_contract import BoundRelation, Tables
 from captures.postgres.log.transcoded_rows import transcoded_row
 from captures.postgres.rows.generated_source import Misfit
 from captures.postgres.values.encodings import Transcoder
 from captures.tables.bad_values import BadValues
 from captures.tables.captured_line import opening, without_columns
 from captures.tables.truncation import Truncation, emptied, ignored
-from protocol.codec import encode
 from protocol.errors import SourceError
-from protocol.messages import SourcedSchema
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +79,7 @@ class PgoutputLog:
         self._tables = tables
         self._truncation = truncation
         self._texts = texts
-        self._relations: dict[bytes, BoundRelation | None] = {}
-        self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
-        self._left_out: dict[bytes, int] = {}
-        self._outdated: set[bytes] = set()  # Those that are to be decoded in another way than they were.
-        self._unfit: dict[bytes, BoundRelation] = {}  # Those that were set aside for their values in this batch.
+        self._relations = Relations(tables)
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
         self._record = 0
@@ -128,10 +120,7 @@ class PgoutputLog:
         # brings the same messages in the same order, and those that were returned need only be counted.
         known = self.position if self.between_transactions else max(self.position, self._begin.commit_lsn)
         self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
-        self._relations.clear()
-        self._shown.clear()
-        self._left_out.clear()
-        self._outdated.clear()
+        self._relations.forget()
         self._failure = None
         self._record = 0
         if not self.between_transactions:
@@ -143,50 +132,17 @@ class PgoutputLog:
 
     def leave_out(self, binding: int) -> None:
         """Passes over the rows of a binding from here on."""
-        for oid, relation in self._relations.items():
-            if relation is not None and relation.binding == binding:
-                self._relations[oid] = None
-                self._left_out[oid] = binding
+        self._relations.leave_out(binding)
 
     def take_up(self, binding: int) -> None:
         """The end of ``leave_out``, between transactions."""
-        again = [oid for oid, left_out in self._left_out.items() if left_out == binding]
-        for oid in again:
-            del self._left_out[oid]
-        self._outdated.update(again)
-
-    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
-        """Nothing of a binding can be captured from here on."""
-        self._tables.leave_out(binding)
-        self.leave_out(binding)
-        batch.set_aside[binding] = error
-
-    def _look_for_more(self, relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
-        """All bad columns of a table that a batch shows are said at once."""
-        known = batch.set_aside[relation.binding]
-        if self._texts is not None:
-            message = transcoded_row(message, self._texts)
-        decoder = relation.decoder
-        by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
-        try:
-            by_kind[message[0]](message, b"{}")
-        except Misfit:
-            return  # What is wrong with this row is another matter.
-        except BadValues as error:
-            if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
-                batch.set_aside[relation.binding] = known.joined(error)
-
-    def _count_bad(self, batch: LogBatch) -> None:
-        for relation in self._relations.values():
-            if relation is not None and relation.decoder.bad:
-                batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
-                relation.decoder.bad.clear()
+        self._relations.take_up(binding)
 
     def reading(self) -> str:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
             return ""
-        bound = [relation for relation in self._relations.values() if relation and self._entered(relation)]
+        bound = [relation for relation in self._relations.bound.values() if relation and self._entered(relation)]
         return ", ".join(sorted(map(_name, bound)))
 
     def _entered(self, relation: BoundRelation) -> bool:
@@ -196,7 +152,7 @@ class PgoutputLog:
         if self._failure is not None:
             raise self._failure
         batch = LogBatch()
-        self._unfit.clear()
+        self._relations.unfit.clear()
         try:
             self._fill(batch, limit, wait, wakeup)
         except (SourceError, psycopg.OperationalError) as error:
@@ -209,12 +165,14 @@ class PgoutputLog:
         self._connection.check_published()
         if batch.lines:
             batch.size = sum(map(len, batch.lines))
-            self._count_bad(batch)
+            self._relations.count_bad(batch)
         return batch
 
     def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         receive = self._connection.receive
         start_lsn = _START_LSN.unpack_from
+        relations = self._relations
+        bound, outdated, left_out, unfit = relations.bound, relations.outdated, relations.left_out, relations.unfit
         length, data = receive(1)
         if length == 0:
             self._connection.wait(wait, wakeup)
@@ -233,22 +191,23 @@ class PgoutputLog:
                     self._place = self._place + 1 if lsn == self._record else 0
                     self._record = lsn
                     if self._changes >= self._returned:
-                        relation = self._relations[message[1:5]]
-                        if relation is None and message[1:5] in self._outdated:
-                            relation = self._shown_again(message[1:5], batch)
+                        relation = bound[message[1:5]]
+                        if relation is None and message[1:5] in outdated:
+                            relation = relations.shown_again(message[1:5], batch)
                         if relation is not None:
                             try:
                                 self._row(relation, message, lsn, batch)
                             except BadValues as error:
-                                self._set_aside(relation.binding, error, batch)
-                                self._unfit[message[1:5]] = relation
+                                relations.set_aside(relation.binding, error, batch)
+                                relations.unfit[message[1:5]] = relation
                             except Misfit as error:
                                 # Its table was altered in a way that this row does not know, or does not tell its row.
-                                self._set_aside(relation.binding, error, batch)
-                        elif message[1:5] in self._left_out:
-                            batch.passed.add(self._left_out[message[1:5]])
-                            if message[1:5] in self._unfit:
-                                self._look_for_more(self._unfit[message[1:5]], message, batch)
+                                relations.set_aside(relation.binding, error, batch)
+                        elif message[1:5] in left_out:
+                            batch.passed.add(left_out[message[1:5]])
+                            if message[1:5] in unfit:
+                                row = message if self._texts is None else transcoded_row(message, self._texts)
+                                relations.look_for_more(unfit[message[1:5]], row, batch)
                     self._changes += 1
                 else:
                     self._message(message, lsn, batch)
@@ -266,7 +225,9 @@ class PgoutputLog:
         if length < 0:
             raise self._connection.ended()
         if self.between_transactions:
-            self._take_altered(batch)
+            self._relations.take_altered(self.position, batch, returned=self._changes < self._returned)
+            if batch.undecided:
+                self.request_progress()
         batch.drained = length == 0
         self._connection.keep_alive(self.position, reply=False)
 
@@ -312,73 +273,22 @@ class PgoutputLog:
             if self._dirty:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
-            self._show(message[1:5], pgoutput.read_relation(message, self._texts), batch)
+            returned = self._changes < self._returned
+            shown = pgoutput.read_relation(message, self._texts)
+            self._relations.show(message[1:5], shown, batch, returned=returned)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):
-                    relation = self._relations[oid]
-                    if relation is None and oid in self._outdated:
-                        relation = self._shown_again(oid, batch)
+                    relation = self._relations.bound[oid]
+                    if relation is None and oid in self._relations.outdated:
+                        relation = self._relations.shown_again(oid, batch)
                     if relation is not None:
                         self._truncate(relation, lsn, place, batch)
-                    elif oid in self._left_out:
-                        batch.passed.add(self._left_out[oid])
+                    elif oid in self._relations.left_out:
+                        batch.passed.add(self._relations.left_out[oid])
             self._changes += 1
         elif kind not in pgoutput.IGNORED:
             raise pgoutput.unknown_message(message)
-
-    def _show(self, oid: bytes, relation: Relation, batch: LogBatch) -> None:
-        bound = self._tables.relation(relation)
-        self._relations[oid] = bound if isinstance(bound, BoundRelation) else None
-        self._left_out.pop(oid, None)
-        self._outdated.discard(oid)
-        if bound is None:
-            return
-        self._shown[oid] = relation
-        if isinstance(bound, BoundRelation):
-            # No row of a table that had the name before counts any more.
-            self._outdate(bound.binding, batch, but=oid)
-        if isinstance(bound, LeftOut):
-            self._left_out[oid] = bound.binding
-            if bound.error is not None:
-                self._set_aside(bound.binding, bound.error, batch)
-        else:
-            self._announce(bound, batch)
-
-    def _take_altered(self, batch: LogBatch) -> None:
-        altered = self._tables.altered(self.position)
-        batch.away |= self._tables.away()
-        if altered is None:
-            batch.undecided = True
-            self.request_progress()
-            return
-        for table in altered:
-            batch.noted = True
-            self._outdate(table.binding, batch)
-            self._announce(table, batch)
-
-    def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
-        """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
-        outdated = [o for o, r in self._relations.items() if r is not None and r.binding == binding and o != but]
-        if outdated:
-            self._count_bad(batch)
-        for oid in outdated:
-            self._relations[oid] = None
-            self._outdated.add(oid)
-
-    def _shown_again(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
-        """The server does not show a relation again that has not changed."""
-        self._show(oid, self._shown[oid], batch)
-        return self._relations[oid]
-
-    def _announce(self, table: BoundRelation | AlteredTable, batch: LogBatch) -> None:
-        batch.follow(table.binding, table.consequence)
-        if table.consequence is not Consequence.NOTHING:
-            batch.noted = True
-        if table.new_schema is not None:
-            batch.changed.add(table.binding)
-            if self._changes >= self._returned:
-                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
 
     def _start(self, begin: pgoutput.Begin) -> None:
         self.between_transactions = False

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from captures.postgres.tables.columns import Column
-from captures.postgres.values import json_values as values
+from captures.postgres.values import json_values
 from captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion
 from captures.tables.source_literals import literal, quoted
 from protocol.errors import SourceError
@@ -53,7 +53,7 @@ class Member:
     def __init__(self, place: int, column: Column, *, in_key: bool) -> None:
         self.place = place
         self.column = column
-        self.label = f",{values.string(byte_text(column.name))}:"
+        self.label = f",{json_values.string(byte_text(column.name))}:"
         self.conversion: Conversion = column_conversion(column, in_key=in_key)
 
     @property

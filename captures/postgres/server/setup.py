@@ -7,6 +7,7 @@ is not visible to a snapshot taken afterwards is in the slot's log.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from captures.postgres.server.session import in_recovery, refusal
 from captures.postgres.server.waiting import run_patiently
 from captures.postgres.tables.columns import Table
 from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
 
 FAILOVER_VERSION = 170000
 """Since this one, logical slots can be copied to replicas."""
@@ -42,6 +45,36 @@ class Made:
 
     text: str
     undo: sql.Composed | None
+
+
+class MadeForCapture:
+    """What was made for a capture: nothing of it is left behind unless something comes of the capture."""
+
+    def __init__(self) -> None:
+        self._undo: list[sql.Composed] = []
+
+    def note(self, made: Made) -> None:
+        """Something was made."""
+        logger.info("%s", made.text)
+        if made.undo is not None:
+            self._undo.append(made.undo)
+
+    def keep(self) -> None:
+        """All of it stays."""
+        self._undo.clear()
+
+    def take_back(self, session: psycopg.Connection) -> None:
+        """Takes away what does not stay."""
+        while self._undo:
+            statement = self._undo.pop()
+            try:
+                session.execute(statement)
+            except psycopg.Error as error:
+                logger.warning(
+                    "what was made for this capture is left behind (%s); to remove it, run: %s;",
+                    " ".join(str(error).split()),
+                    statement.as_string(None),
+                )
 
 
 def table_identifier(table: Table) -> sql.Identifier:

@@ -18,6 +18,7 @@ from captures.postgres.tables.table_record import TableRecord, read_records
 from captures.tables.bad_values import STOP, Policies, Policy
 from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.hashes import no_salt
+from captures.tables.table_binding import captured_as, check_bound_once, unfit_table
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -32,15 +33,8 @@ def captured_columns(
     key: Sequence[str] = (),
 ) -> tuple[Column, ...]:
     """The columns that documents have: not the generated ones, which the log does not carry."""
-    return tuple(
-        replace(
-            column,
-            salt=salt if column.name in hashed else b"",
-            on_bad_value=policies.column(column.name, in_key=column.name in key),
-        )
-        for column in table.columns
-        if not column.generated and column.name not in exclude
-    )
+    columns = (column for column in table.columns if not column.generated)
+    return captured_as(columns, exclude, hashed, salt, policies, key)
 
 
 def bound_tables(
@@ -53,10 +47,7 @@ def bound_tables(
         psycopg.Error: The server refuses.
     """
     names = [(resource.schema_name, resource.table) for resource in resources]
-    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
-        raise SourceError(
-            "TM-PG-023", f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table."
-        )
+    check_bound_once(names, "TM-PG-023")
     records = read_records(session, publication, names)
     found = {table.path: table for table in read_tables(session, names)}
     return [_recorded(found.get(name), records.get(name)) for name in names]
@@ -136,9 +127,7 @@ class PostgresBinding:
 
     def opened(self) -> OpenedTable:
         if self.unfit is not None:
-            name, priority = self.name, self.resource.priority
-            none = ScanMethod.NONE
-            return OpenedTable(self.index, name, self.state_key, {}, "", (), none, priority, None, unfit=self.unfit)
+            return unfit_table(self.index, self.state_key, self.resource, self.unfit)
         return OpenedTable(
             binding=self.index,
             name=self.name,

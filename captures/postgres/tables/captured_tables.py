@@ -32,12 +32,12 @@ from captures.postgres.tables.comparison import (
     why_unfit,
 )
 from captures.postgres.tables.logged_tables import as_logged, has_another_key
+from captures.postgres.tables.opening import opened_bindings, undecodable
 from captures.postgres.tables.prerequisites import log_failures, publication_failures
 from captures.postgres.tables.schema_drift import AlteredTables
 from captures.postgres.tables.table_record import read_digests
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
-from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -78,48 +78,14 @@ class FollowedTables:
         self._away: dict[int, SourceError] = {}
         self._left_out: set[int] = set()
         self._returning: dict[int, tuple[str, int]] = {}
-        # Of each table the digest of the record that was looked at last; None while it cannot be captured.
-        self._seen: list[str | None] = []
         self._truncated: set[int] = set()
-        self.bindings = self._bound(bindings, resources)
+        # Of each table the digest of the record that was looked at last; None while it cannot be captured.
+        self.bindings, self._seen = opened_bindings(session, config, bindings, resources)
         self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
         self._by_oid = {binding.table.oid: binding for binding in self.bindings if binding.unfit is None}
         self._names = {binding.table.path: binding for binding in self.bindings}
         self.opened = OpenedTables(binding.opened() for binding in self.bindings)
         self.found = AlteredTables()
-
-    def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[PostgresBinding]:
-        with asking("reading the tables' columns"):
-            # What is altered in between is looked at once more, and nothing comes of it.
-            digests = self._digests([(resource.schema_name, resource.table) for resource in resources])
-            since = oldest_running(self.session)
-            tables = bound_tables(self.session, resources, self._config.publication)
-        bound = []
-        for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
-            unfit = self._undecodable(resource, table)
-            self._seen.append(digests.get((resource.schema_name, resource.table)) if unfit is None else None)
-            made = PostgresBinding(
-                index,
-                binding.state_key,
-                resource,
-                table if table is not None and unfit is None else absent(resource),
-                emit_truncate=self._config.truncation is Truncation.EMIT,
-                salt=self._config.hash_salt.get_secret_value().encode(),
-                on_bad_value=self._config.on_bad_value,
-                unfit=unfit,
-            )
-            if unfit is None:
-                made.noted = noted_of(made, since)
-            bound.append(made)
-        failures = [binding.unfit for binding in bound if binding.unfit is not None]
-        if failures and len(failures) == len(bound):
-            raise failures[0]
-        return bound
-
-    def _undecodable(self, resource: ResourceConfig, table: Table | None) -> SourceError | None:
-        """Why the log of a table cannot be decoded, whoever publishes it."""
-        with asking(f"reading the definition of {'.'.join(resource.path)}"):
-            return next(log_failures(self.session, self._config, resource, table), None)
 
     def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         return read_digests(self.session, self._config.publication, names)
@@ -203,7 +169,7 @@ class FollowedTables:
             table = present(self.session, self._config, binding)
             if table is None or (table.oid == binding.table.oid and not asked):
                 return None
-            if self._undecodable(binding.resource, table) is not None:
+            if undecodable(self.session, self._config, binding.resource, table) is not None:
                 return None
             unfit = any(publication_failures(self.session, self._config, [table]))
             return table if not unfit and unpublished(self.session, self._config.publication, [table]) else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from captures.postgres.values import json_values as values
+from captures.postgres.values import datetimes, json_values
 from captures.postgres.values.json_values import Convert
 from captures.postgres.values.types import Conversion
 
@@ -32,8 +32,6 @@ class ColumnConvert:
 
 
 _LAST = itemgetter(-1)
-_BEFORE_TIME = itemgetter(10)
-"""The blank between date and time, in years of four digits."""
 
 
 def _unchanged(texts: Texts) -> Texts:
@@ -41,11 +39,11 @@ def _unchanged(texts: Texts) -> Texts:
 
 
 def _strings(texts: Texts) -> Texts:
-    return list(map(values.string, texts))
+    return list(map(json_values.string, texts))
 
 
 def _booleans(texts: Texts) -> Texts:
-    return list(map(values.TRUTH.__getitem__, texts))
+    return list(map(json_values.TRUTH.__getitem__, texts))
 
 
 def _floating(texts: Texts) -> Texts:
@@ -60,49 +58,23 @@ def _finite(texts: Texts) -> Texts:
     return texts
 
 
-def _dates(texts: Texts) -> Texts:
-    if set(map(len, texts)) != {10}:
-        raise ValueError("an infinity, a year of more than four digits, or before the year 1")
-    return texts
-
-
 def _jsonb(texts: Texts) -> Texts:
-    if max(map(len, texts)) >= values.SHORT_JSON:
+    if max(map(len, texts)) >= json_values.SHORT_JSON:
         raise ValueError("some may be nested deeply")
     return texts
 
 
-def _timestamps(texts: Texts) -> Texts:
-    joined = "\t".join(texts)
-    _check_blanks(texts, joined)
-    return joined.replace(" ", "T").split("\t")
-
-
-def _timestamps_with_zone(texts: Texts) -> Texts:
-    joined = "\t".join(texts) + "\t"
-    _check_blanks(texts, joined)
-    if joined.count("+00\t") != len(texts):
-        raise ValueError("another zone than UTC")
-    return joined.replace(" ", "T").replace("+00\t", "Z\t")[:-1].split("\t")
-
-
-def _check_blanks(texts: Texts, joined: str) -> None:
-    """One blank each, where it is in years of four digits; "infinity" has none, and there is one before "BC"."""
-    if joined.count(" ") != len(texts) or set(map(_BEFORE_TIME, texts)) != {" "}:
-        raise ValueError("not the usual form")
-
-
 _CONVERTS: dict[Convert, ColumnConvert] = {
-    values.verbatim: ColumnConvert(_unchanged),
-    values.quoted: ColumnConvert(_unchanged, quoted=True),
-    values.finite: ColumnConvert(_finite, quoted=True),
-    values.string: ColumnConvert(_strings),
-    values.boolean: ColumnConvert(_booleans),
-    values.floating: ColumnConvert(_floating),
-    values.jsonb: ColumnConvert(_jsonb),
-    values.date: ColumnConvert(_dates, quoted=True),
-    values.timestamp: ColumnConvert(_timestamps, quoted=True),
-    values.timestamptz: ColumnConvert(_timestamps_with_zone, quoted=True),
+    json_values.verbatim: ColumnConvert(_unchanged),
+    json_values.quoted: ColumnConvert(_unchanged, quoted=True),
+    json_values.finite: ColumnConvert(_finite, quoted=True),
+    json_values.string: ColumnConvert(_strings),
+    json_values.boolean: ColumnConvert(_booleans),
+    json_values.floating: ColumnConvert(_floating),
+    json_values.jsonb: ColumnConvert(_jsonb),
+    datetimes.date: ColumnConvert(datetimes.dates, quoted=True),
+    datetimes.timestamp: ColumnConvert(datetimes.timestamps, quoted=True),
+    datetimes.timestamptz: ColumnConvert(datetimes.timestamps_with_zone, quoted=True),
 }
 
 

@@ -29,16 +29,6 @@ string: Convert = encode_basestring
 backslash and U+0000 to U+001F, and passes every other byte through."""
 
 _NONFINITE = {text: f'"{text}"' for text in ("NaN", "Infinity", "-Infinity")}
-_ENDLESS = ("infinity", "-infinity")
-# In an array or a composite, other values stand before it and after it.
-_BEYOND = r"infinity| BC\M|\m[0-9]{5,}-"
-_LEAST = "0001-01-01"
-_GREATEST = "9999-12-31"
-
-_DATE = re.compile(r"(\d{4,})(-\d\d-\d\d)( BC)?")
-_TIMESTAMP = re.compile(r"(\d{4,})(-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)( BC)?")
-_TIMESTAMPTZ = re.compile(r"(\d{4,})(-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)\+00( BC)?")
-
 # Line breaks stand only between a json value's tokens: inside its strings they are escaped.
 _LINE_BREAKS = str.maketrans("\n\r", "  ")
 
@@ -72,79 +62,6 @@ def finite(text: str) -> str:
     if text == "NaN":
         raise BadValue("NaN, which decimals in the change log and in Spark cannot hold")
     return f'"{text}"'
-
-
-def date(text: str) -> str:
-    """A string in ISO 8601. Raises BadValue for an infinity, and outside the years 1 to 9999."""
-    match = _DATE.fullmatch(text)
-    if match is None or len(match[1]) > 4 or match[3]:
-        raise _beyond(text, match, "", "")
-    return f'"{text}"'
-
-
-def timestamp(text: str) -> str:
-    """A string in ISO 8601 without a zone. Raises BadValue as ``date``."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None or len(match[1]) > 4 or match[4]:
-        raise _beyond(text, match, " 00:00:00", " 23:59:59.999999")
-    return f'"{text[:10]}T{text[11:]}"'
-
-
-def timestamptz(text: str) -> str:
-    """A string in ISO 8601 that ends in ``Z``. Raises BadValue as ``date``."""
-    match = _TIMESTAMPTZ.fullmatch(text)
-    if match is None or len(match[1]) > 4 or match[4]:
-        raise _beyond(text, match, " 00:00:00+00", " 23:59:59.999999+00")
-    return f'"{text[:10]}T{text[11:-3]}Z"'
-
-
-def _beyond(text: str, match: re.Match[str] | None, first: str, last: str) -> ValueError:
-    """The error for a text that is no date or timestamp of the years 1 to 9999."""
-    if match is None and text not in _ENDLESS:
-        return ValueError("not the text of a date or timestamp")
-    what = "infinity" if match is None else "a year before 1" if text.endswith(" BC") else "a year above 9999"
-    early = text.endswith(" BC") or text == "-infinity"
-    nearest = f"{_LEAST}{first}" if early else f"{_GREATEST}{last}"
-    return BadValue(what, nearest=nearest, pattern=_BEYOND)
-
-
-def date_text(text: str) -> str:
-    """Any date: a string in ISO 8601, its expanded form where need be; the infinities as PostgreSQL writes them."""
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, era = match.groups()
-    return f'"{_year(year, era)}{day}"'
-
-
-def timestamp_text(text: str) -> str:
-    """Any timestamp, as ``date_text``."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, time, era = match.groups()
-    return f'"{_year(year, era)}{day}T{time}"'
-
-
-def timestamptz_text(text: str) -> str:
-    """Any timestamp with time zone, as ``date_text``."""
-    match = _TIMESTAMPTZ.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, time, era = match.groups()
-    return f'"{_year(year, era)}{day}T{time}Z"'
-
-
-def _endless(text: str) -> str:
-    if text not in _ENDLESS:
-        raise ValueError("not the text of a date or timestamp")
-    return f'"{text}"'
-
-
-def _year(digits: str, era: str | None) -> str:
-    """The year of ISO 8601, in the expanded form (a sign, six digits) outside 1 to 9999. 1 BC is the year 0."""
-    year = int(digits) if era is None else 1 - int(digits)
-    return f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}" if year < 0 else f"{year:+07d}"
 
 
 def bytea(text: str) -> str:
@@ -282,21 +199,6 @@ def composite(fields: Sequence[tuple[str, Convert]]) -> Convert:
         made = "{" + ",".join(members) + "}"
         orjson.loads(made.encode("latin-1"))  # What stands in an attribute's place may be another one's value.
         return made
-
-    return convert
-
-
-_BOUND = re.compile(r'"([^"]*)"|([^\[\](){},"]+)')
-
-
-def temporal_range(bound: Convert) -> Convert:
-    """A string: a range or multirange with its bounds written as ``bound`` writes them, without need for quotes."""
-
-    def replace(match: re.Match[str]) -> str:
-        return bound(match[1] or match[2])[1:-1]
-
-    def convert(text: str) -> str:
-        return quoted(text if text == "empty" else _BOUND.sub(replace, text))
 
     return convert
 

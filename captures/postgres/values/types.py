@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from captures.postgres.tables.columns import Column, ColumnType
-from captures.postgres.values import json_values as values
+from captures.postgres.values import datetimes, json_values
 from captures.postgres.values.encodings import MARK
 from captures.postgres.values.json_values import Convert
 from captures.tables.bad_values import UNDECODABLE, BadValue
@@ -51,7 +51,7 @@ class Conversion:
     usual: Convert | None = None
 
 
-INLINE_NAMES: dict[str, object] = {"string": values.string, "TRUTH": values.TRUTH, "jsonb": values.jsonb}
+INLINE_NAMES: dict[str, object] = {"string": json_values.string, "TRUTH": json_values.TRUTH, "jsonb": json_values.jsonb}
 
 
 def _rest(text: str, at: int) -> str:
@@ -62,39 +62,27 @@ def _as_it_is(text: str, at: int) -> str:
     return f"{{{_rest(text, at)}}}"
 
 
-_VERBATIM = Conversion(values.verbatim, Inline(_as_it_is))
-_QUOTED = Conversion(values.quoted, Inline(_as_it_is, quoted=True))
-_STRING = Conversion(values.string, Inline(lambda text, at: f"{{string({_rest(text, at)})}}"))
-_JSONB = Conversion(
-    values.jsonb,
-    Inline(
-        lambda text, at: f"{{{_rest(text, at)} if len({text}) < {values.SHORT_JSON} else jsonb({_rest(text, at)})}}"
-    ),
-)
-_BOOLEAN = Conversion(values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
-_FLOATING = Conversion(values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
-# Years of more than four digits and "BC" make the text longer.
-_DATE = Conversion(values.date, Inline(_as_it_is, lambda text, at: f"len({text}) != {at + 10}", quoted=True))
-# The blank stands elsewhere in longer years and nowhere in "infinity"; "BC" comes last.
+def _json_source(text: str, at: int) -> str:
+    rest = _rest(text, at)
+    return f"{{{rest} if len({text}) < {json_values.SHORT_JSON} else jsonb({rest})}}"
+
+
+_VERBATIM = Conversion(json_values.verbatim, Inline(_as_it_is))
+_QUOTED = Conversion(json_values.quoted, Inline(_as_it_is, quoted=True))
+_STRING = Conversion(json_values.string, Inline(lambda text, at: f"{{string({_rest(text, at)})}}"))
+_JSONB = Conversion(json_values.jsonb, Inline(_json_source))
+_BOOLEAN = Conversion(json_values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
+_FLOATING = Conversion(json_values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
+_DATE = Conversion(datetimes.date, Inline(datetimes.date_source, datetimes.date_unusual, quoted=True))
 _TIMESTAMP = Conversion(
-    values.timestamp,
-    Inline(
-        lambda text, at: f"{{{text}[{at}:{at + 10}]}}T{{{text}[{at + 11}:]}}",
-        lambda text, at: f"{text}[{at + 10}:{at + 11}] != ' ' or {text}[-1] == 'C'",
-        quoted=True,
-    ),
+    datetimes.timestamp, Inline(datetimes.timestamp_source, datetimes.timestamp_unusual, quoted=True)
 )
 _TIMESTAMPTZ = Conversion(
-    values.timestamptz,
-    Inline(
-        lambda text, at: f"{{{text}[{at}:{at + 10}]}}T{{{text}[{at + 11}:-3]}}Z",
-        lambda text, at: f"{text}[-3:] != '+00' or {text}[{at + 10}] != ' '",
-        quoted=True,
-    ),
+    datetimes.timestamptz, Inline(datetimes.timestamptz_source, datetimes.timestamptz_unusual, quoted=True)
 )
 
 # Of a numeric with a declared precision, which the change log has as a decimal.
-_FINITE = Conversion(values.finite, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'", quoted=True))
+_FINITE = Conversion(json_values.finite, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'", quoted=True))
 
 # Oids of built-in types (pg_type.dat). Whatever is not here is a string.
 BOOL, BYTEA, INT8, INT2, INT4, OID, JSON, JSONB = 16, 17, 20, 21, 23, 26, 114, 3802
@@ -104,8 +92,8 @@ BIT, VARBIT, POINT, LSEG, PATH, BOX, POLYGON, LINE, CIRCLE = 1560, 1562, 600, 60
 
 _BUILT_IN: dict[int, Conversion] = {
     BOOL: _BOOLEAN,
-    BYTEA: Conversion(values.bytea),
-    JSON: Conversion(values.json),
+    BYTEA: Conversion(json_values.bytea),
+    JSON: Conversion(json_values.json),
     JSONB: _JSONB,
     DATE: _DATE,
     TIMESTAMP: _TIMESTAMP,
@@ -116,7 +104,7 @@ _BUILT_IN: dict[int, Conversion] = {
     **dict.fromkeys((POINT, LSEG, PATH, BOX, POLYGON, LINE, CIRCLE), _QUOTED),
 }
 
-_OF_EXTENSIONS = {"hstore": Conversion(values.hstore), "vector": _VERBATIM}
+_OF_EXTENSIONS = {"hstore": Conversion(json_values.hstore), "vector": _VERBATIM}
 
 
 # Where the column is text: any value of the type has its place.
@@ -124,9 +112,9 @@ ANY: dict[int, Conversion] = {
     JSON: _STRING,
     JSONB: _STRING,
     NUMERIC: _QUOTED,
-    DATE: Conversion(values.date_text, _DATE.inline, values.date),
-    TIMESTAMP: Conversion(values.timestamp_text, _TIMESTAMP.inline, values.timestamp),
-    TIMESTAMPTZ: Conversion(values.timestamptz_text, _TIMESTAMPTZ.inline, values.timestamptz),
+    DATE: Conversion(datetimes.date_text, _DATE.inline, datetimes.date),
+    TIMESTAMP: Conversion(datetimes.timestamp_text, _TIMESTAMP.inline, datetimes.timestamp),
+    TIMESTAMPTZ: Conversion(datetimes.timestamptz_text, _TIMESTAMPTZ.inline, datetimes.timestamptz),
 }
 
 TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
@@ -142,7 +130,7 @@ def column_conversion(column: Column, *, in_key: bool = False) -> Conversion:
     elif as_text:  # Without their lower bounds two keys would become one.
         found = _STRING
     else:
-        found = Conversion(values.with_first_bounds(conversion(column.type).convert))
+        found = Conversion(json_values.with_first_bounds(conversion(column.type).convert))
     return _of_characters(found) if column.transcoded and not _is_ascii(column.type) else found
 
 
@@ -195,19 +183,21 @@ def conversion(column_type: ColumnType, *, as_text: bool = False) -> Conversion:
     if column_type.kind == "array" and column_type.element is not None:
         element = column_type.element
         dimensions = None if as_text else column_type.dimensions
-        return Conversion(values.array(conversion(element, as_text=as_text).convert, element.delimiter, dimensions))
+        return Conversion(
+            json_values.array(conversion(element, as_text=as_text).convert, element.delimiter, dimensions)
+        )
     if column_type.kind == "range" and column_type.element is not None:
         bound = column_type.element
         while bound.base is not None:
             bound = bound.base
         if bound.oid in TEMPORAL:
-            return Conversion(values.temporal_range(ANY[bound.oid].convert))
+            return Conversion(datetimes.temporal_range(ANY[bound.oid].convert))
         return _STRING
     if column_type.kind == "composite":
         return Conversion(
-            values.composite(
+            json_values.composite(
                 [
-                    (values.string(byte_text(f.name)), conversion(f.type, as_text=as_text).convert)
+                    (json_values.string(byte_text(f.name)), conversion(f.type, as_text=as_text).convert)
                     for f in column_type.fields
                 ]
             )

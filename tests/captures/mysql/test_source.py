@@ -29,6 +29,7 @@ def opened(database: Database, **config: object) -> Iterator[MysqlSource]:
         }
     )
     source = MysqlDatabase().open({**database.config(), **config}, [binding])
+    assert isinstance(source, MysqlSource)
     try:
         yield source
     finally:

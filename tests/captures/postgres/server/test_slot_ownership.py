@@ -63,6 +63,7 @@ def opened(
     slot = {"slot": f"{database.name}_slot"[-60:]}
     config = postgres.with_names({**database.config(), **slot, **more}, capture, {})
     with closing(postgres.open(config, BOUND)) as source:
+        assert isinstance(source, PostgresSource)
         yield source
 
 

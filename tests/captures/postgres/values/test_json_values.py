@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.postgres.values import json_values as values
+from captures.postgres.values import json_values
 from captures.tables.bad_values import BadValue
 from protocol.codec import split_captured
 from protocol.errors import SourceError
@@ -37,9 +37,9 @@ def test_half_a_surrogate_pair_is_found_wherever_parsers_would(inside: str) -> N
         msgspec.json.decode(text)
     except msgspec.DecodeError:
         with pytest.raises(BadValue):
-            values.json(text)
+            json_values.json(text)
     else:
-        assert values.json(text) == text
+        assert json_values.json(text) == text
 
 
 def test_half_a_surrogate_pair_is_an_error_that_finds_its_row(both: BothWays) -> None:

@@ -1,0 +1,61 @@
+"""What a checkpoint says of the session: where the log is, which transactions may be hidden, how far each table is."""
+
+from __future__ import annotations
+
+from captures.contract.capabilities import RemembersLayouts
+from captures.contract.source import Source
+from captures.engine.state import CaptureState
+from captures.scheduling.backfills import Backfills
+from captures.scheduling.table_backfill import TableBackfill
+from protocol.messages import ConnectorState, JsonObject
+
+HIDDEN_IDS = 100
+"""Of transactions that snapshots do not see yet, a checkpoint names so many. There are more only on a standby, while a
+transaction goes on at its primary: then all that follow it count as hidden, and a barrier stands for them."""
+
+
+class SessionState:
+    """Makes the changes of the state.
+
+    Args:
+        state: As the last session left it; each change is taken into it.
+    """
+
+    def __init__(self, source: Source, backfills: Backfills, state: CaptureState) -> None:
+        self._source = source
+        self._layouts = source if isinstance(source, RemembersLayouts) else None
+        self._backfills = backfills
+        self._state = state
+
+    def advance(self, position: int, identity: JsonObject, handled: int) -> ConnectorState | None:
+        """What changes with a checkpoint at ``position``; None where nothing does.
+
+        Args:
+            identity: Of the source.
+            handled: The last command's sequence.
+
+        Raises:
+            SourceError: The source cannot be asked.
+        """
+        hidden = self._backfills.hidden
+        if len(hidden):
+            # Nearly always this finds every transaction visible, and the checkpoint names none.
+            hidden.purge(self._source.visibility())
+        ids, until = hidden.ids(), self._backfills.hidden_until
+        if len(ids) > HIDDEN_IDS:
+            ids, until = [], self._source.barrier()
+        return self._state.advance(
+            self._source.format_position(position),
+            identity,
+            ids,
+            {backfill.table.state_key: self._of(backfill, position) for backfill in self._backfills.tables},
+            handled,
+            until,
+            taken_out=self._state.taken_out_of({table.state_key for table in self._backfills.latest}),
+        )
+
+    def _of(self, backfill: TableBackfill, position: int) -> JsonObject:
+        state = backfill.to_state()
+        if self._layouts is not None and not backfill.left_out:
+            state["layout"] = self._layouts.layout(backfill.table.binding, position)
+        return state

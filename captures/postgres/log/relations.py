@@ -1,0 +1,154 @@
+"""The relations that a stream has shown, and how the rows of each are decoded.
+
+The stream looks into the collections itself: a call for each row would cost too much.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from captures.contract.log import LogBatch
+from captures.contract.table_changes import Consequence
+from captures.postgres.log import pgoutput
+from captures.postgres.log.pgoutput import Relation
+from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from captures.postgres.rows.generated_source import Misfit
+from captures.tables.bad_values import BadValues
+from protocol.codec import encode
+from protocol.errors import SourceError
+from protocol.messages import SourcedSchema
+
+
+class Relations:
+    """Those of one connection, by the number that messages have.
+
+    Args:
+        tables: Gives decoders; asked whenever a Relation message comes.
+
+    Attributes:
+        bound: Every relation that was shown; None where its rows are passed over, or outdated.
+        left_out: The bindings of those that are passed over, where they have one.
+        outdated: Those that are to be decoded in another way than they were.
+        unfit: Those that were set aside for their values in the present batch.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
+        self.bound: dict[bytes, BoundRelation | None] = {}
+        self.left_out: dict[bytes, int] = {}
+        self.outdated: set[bytes] = set()
+        self.unfit: dict[bytes, BoundRelation] = {}
+
+    def forget(self) -> None:
+        """The connection is another one: the server shows each relation again."""
+        self.bound.clear()
+        self._shown.clear()
+        self.left_out.clear()
+        self.outdated.clear()
+
+    # What the log shows.
+
+    def show(self, oid: bytes, relation: Relation, batch: LogBatch, *, returned: bool) -> None:
+        """A Relation message came.
+
+        Args:
+            returned: What it says was returned before the connection broke.
+        """
+        found = self._tables.relation(relation)
+        self.bound[oid] = found if isinstance(found, BoundRelation) else None
+        self.left_out.pop(oid, None)
+        self.outdated.discard(oid)
+        if found is None:
+            return
+        self._shown[oid] = relation
+        if isinstance(found, BoundRelation):
+            # No row of a table that had the name before counts any more.
+            self._outdate(found.binding, batch, but=oid)
+        if isinstance(found, LeftOut):
+            self.left_out[oid] = found.binding
+            if found.error is not None:
+                self.set_aside(found.binding, found.error, batch)
+        else:
+            _announce(found, batch, returned=returned)
+
+    def shown_again(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
+        """An outdated relation, now that there is a change of it. The server shows none again that is as it was."""
+        self.show(oid, self._shown[oid], batch, returned=False)
+        return self.bound[oid]
+
+    def take_altered(self, position: int, batch: LogBatch, *, returned: bool) -> None:
+        """Takes tables as ``Tables.altered`` has them, between transactions, with the log read to ``position``."""
+        altered = self._tables.altered(position)
+        batch.away |= self._tables.away()
+        if altered is None:
+            batch.undecided = True
+            return
+        for table in altered:
+            batch.noted = True
+            self._outdate(table.binding, batch)
+            _announce(table, batch, returned=returned)
+
+    def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
+        """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
+        outdated = [o for o, r in self.bound.items() if r is not None and r.binding == binding and o != but]
+        if outdated:
+            self.count_bad(batch)
+        for oid in outdated:
+            self.bound[oid] = None
+            self.outdated.add(oid)
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        for oid, relation in self.bound.items():
+            if relation is not None and relation.binding == binding:
+                self.bound[oid] = None
+                self.left_out[oid] = binding
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        again = [oid for oid, left_out in self.left_out.items() if left_out == binding]
+        for oid in again:
+            del self.left_out[oid]
+        self.outdated.update(again)
+
+    def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        """Nothing of a binding can be captured from here on."""
+        self._tables.leave_out(binding)
+        self.leave_out(binding)
+        batch.set_aside[binding] = error
+
+    # Bad values.
+
+    def count_bad(self, batch: LogBatch) -> None:
+        """Tells of the bad values since this was called last."""
+        for relation in self.bound.values():
+            if relation is not None and relation.decoder.bad:
+                batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
+                relation.decoder.bad.clear()
+
+    @staticmethod
+    def look_for_more(relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
+        """All bad columns that a batch shows of a table in ``unfit`` are said at once; ``message`` is a row of it."""
+        known = batch.set_aside[relation.binding]
+        decoder = relation.decoder
+        by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
+        try:
+            by_kind[message[0]](message, b"{}")
+        except Misfit:
+            return  # What is wrong with this row is another matter.
+        except BadValues as error:
+            if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[relation.binding] = known.joined(error)
+
+
+def _announce(table: BoundRelation | AlteredTable, batch: LogBatch, *, returned: bool) -> None:
+    batch.follow(table.binding, table.consequence)
+    if table.consequence is not Consequence.NOTHING:
+        batch.noted = True
+    if table.new_schema is not None:
+        batch.changed.add(table.binding)
+        if not returned:
+            batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))

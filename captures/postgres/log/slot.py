@@ -1,0 +1,169 @@
+"""The replication slot of a source: whose it is, made, dropped and waited for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import psycopg
+
+from captures.postgres.config import EndpointConfig
+from captures.postgres.log.connection import SlotInUse
+from captures.postgres.log.resumption import Slot, check_usable, read_slot
+from captures.postgres.server.session import asking
+from captures.postgres.server.setup import Made, drop_slot, ensure_slot, slot_statement
+from captures.postgres.server.slot_ownership import Owner, check_owner, note_owner
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+SLOT_WAIT_SECONDS = 10.0
+"""How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
+
+T = TypeVar("T")
+
+
+class SourceSlot:
+    """The slot that the configuration names.
+
+    Args:
+        session: For questions; another one once ``session`` was set.
+        owner: The capture that it is to belong to.
+        made: Takes what was made at the server.
+    """
+
+    def __init__(
+        self, config: EndpointConfig, session: psycopg.Connection, owner: Owner, made: Callable[[Made], None]
+    ) -> None:
+        self._config = config
+        self._owner = owner
+        self._made = made
+        self.session = session
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other capture of this database takes the same slot: two that begin at once are told apart.
+
+        Raises:
+            SourceError: ``TM-PG-014`` another one is about to.
+        """
+        key = f"tidemark slot {self._config.slot}"
+        with asking("looking who else begins with the replication slot"):
+            locked = self.session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [key]).fetchone()
+        if locked != (True,):
+            raise SourceError("TM-PG-014", f"another capture is beginning with replication slot {self._config.slot}")
+        try:
+            yield
+        finally:
+            # A session that is broken has let go of it.
+            with suppress(psycopg.Error):
+                self.session.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [key])
+
+    def check_owner(self, *, begun: bool) -> None:
+        """Raises SourceError where it is another capture's; ``begun`` is whether this one has captured from it."""
+        with asking("looking whose the replication slot is"):
+            check_owner(self.session, self._config, self._owner, begun=begun)
+
+    def note_owner(self, *, standby: bool) -> None:
+        """Writes down whose it is, where that may be written."""
+        if not self._owner.capture or not self._config.create or self._config.read_only or standby:
+            return
+        with asking("noting whose the replication slot is"):
+            if not note_owner(self.session, self._config, self._owner):
+                logger.debug("publication %s is not ours to comment on", self._config.publication)
+
+    def usable(self) -> Slot | None:
+        """The slot, None where there is none. Raises SourceError where it is of no use."""
+        slot = read_slot(self.session, self._config.slot)
+        if slot is not None:
+            check_usable(self.session, self._config, slot)
+        return slot
+
+    def made(self, ended: Callable[[], bool]) -> int:
+        """Makes the slot where there is none; its confirmed position. Raises SourceError, SessionEnded."""
+        with asking("preparing the replication slot"):
+            made = ensure_slot(self.session, self._config, ended)
+        if made is not None:
+            self._made(made)
+        slot = self.usable()
+        if slot is None:
+            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was dropped just now")
+        return slot.confirmed
+
+    def drop_useless(self, *, undecodable: bool) -> None:
+        """Drops a slot from which nothing more can be captured, so that another one takes its place.
+
+        Args:
+            undecodable: The server cannot decode its log.
+
+        Raises:
+            SourceError: ``TM-PG-015`` that is for a person to do.
+        """
+        slot = read_slot(self.session, self._config.slot)
+        if slot is None or not (slot.invalidated or undecodable):
+            return
+        if self._config.create:
+            self._drop()
+        elif undecodable:
+            again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self.session, self._config)};"
+            raise SourceError(
+                "TM-PG-015",
+                f"replication slot {self._config.slot} is of no more use: the server cannot decode the log from there "
+                "on",
+                remedy=f"Run: {again}",
+            )
+
+    def _drop(self) -> None:
+        """Waits for the walsender of our own broken stream, which may not have noticed yet."""
+        deadline = time.monotonic() + SLOT_WAIT_SECONDS
+        while True:
+            try:
+                self.session.execute(drop_slot(self._config))
+            except psycopg.errors.ObjectInUse:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.1)
+                continue
+            return
+
+    def once_free(self, take: Callable[[], T]) -> T:
+        """What ``take`` gives, tried for a while as long as it raises SlotInUse.
+
+        Raises:
+            SlotInUse: ``TM-PG-014`` it stays in use; says by whom.
+        """
+        deadline = time.monotonic() + SLOT_WAIT_SECONDS
+        while True:
+            try:
+                return take()
+            except SlotInUse:
+                if time.monotonic() >= deadline:
+                    raise self._held() from None
+                time.sleep(0.1)
+
+    def end_walsender(self, pid: int) -> None:
+        """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""
+        with asking("ending the stream that broke"):
+            self.session.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+                " WHERE slot_name = %s AND active_pid = %s::int",
+                [self._config.slot, str(pid)],
+            )
+
+    def _held(self) -> SlotInUse:
+        """Who reads the slot."""
+        with asking("looking for who reads the replication slot"):
+            holder = self.session.execute(
+                "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
+                " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
+                [self._config.slot],
+            ).fetchone()
+        pid, application, address = holder or (None, None, None)
+        return SlotInUse(
+            "TM-PG-014",
+            f"replication slot {self._config.slot} is in use by process {pid} "
+            f"({application} from {address or 'the server itself'})",
+        )

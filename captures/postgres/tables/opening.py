@@ -1,0 +1,66 @@
+"""The tables of a capture as they are when its source opens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+
+from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.server.session import asking
+from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
+from captures.postgres.tables.columns import Table
+from captures.postgres.tables.comparison import noted_of, oldest_running
+from captures.postgres.tables.prerequisites import log_failures
+from captures.postgres.tables.table_record import read_digests
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+from protocol.messages import Binding
+
+
+def opened_bindings(
+    session: psycopg.Connection,
+    config: EndpointConfig,
+    bindings: Sequence[Binding],
+    resources: Sequence[ResourceConfig],
+) -> tuple[list[PostgresBinding], list[str | None]]:
+    """All bindings, and of each the digest of its table's record; None where it cannot be captured.
+
+    Raises:
+        SourceError: None of the tables can be captured.
+    """
+    with asking("reading the tables' columns"):
+        # What is altered in between is looked at once more, and nothing comes of it.
+        names = [(resource.schema_name, resource.table) for resource in resources]
+        digests = read_digests(session, config.publication, names)
+        since = oldest_running(session)
+        tables = bound_tables(session, resources, config.publication)
+    bound, seen = [], []
+    for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+        unfit = undecodable(session, config, resource, table)
+        seen.append(digests.get((resource.schema_name, resource.table)) if unfit is None else None)
+        made = PostgresBinding(
+            index,
+            binding.state_key,
+            resource,
+            table if table is not None and unfit is None else absent(resource),
+            emit_truncate=config.truncation is Truncation.EMIT,
+            salt=config.hash_salt.get_secret_value().encode(),
+            on_bad_value=config.on_bad_value,
+            unfit=unfit,
+        )
+        if unfit is None:
+            made.noted = noted_of(made, since)
+        bound.append(made)
+    failures = [binding.unfit for binding in bound if binding.unfit is not None]
+    if failures and len(failures) == len(bound):
+        raise failures[0]
+    return bound, seen
+
+
+def undecodable(
+    session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+) -> SourceError | None:
+    """Why the log of a table cannot be decoded, whoever publishes it. Raises SourceError."""
+    with asking(f"looking at {resource.name}"):
+        return next(log_failures(session, config, resource, table), None)

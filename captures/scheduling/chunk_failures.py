@@ -1,0 +1,139 @@
+"""What becomes of a chunk that could not be read, and of its table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from backfill.range_scan import RangeScan
+from captures.contract.errors import TableAltered, TableAway, UnfitValues
+from captures.contract.source import Source
+from captures.scheduling.backoff import Backoff
+from captures.scheduling.readers import ChunkFailure
+from captures.scheduling.table_backfill import Flight, TableBackfill
+from protocol.error_codes import Policy
+from protocol.errors import SourceError, TidemarkError
+
+logger = logging.getLogger(__name__)
+
+MAX_FAILURES = 8
+"""Chunks of a table that may fail in a row before it is left alone: about a minute, with the waits between."""
+
+MAX_ASKED_FAILURES = 3
+"""And of a scan that a command asked for, before it is given up: its WHERE is wrong more often than the server is."""
+
+ALTERED_SECONDS = 0.5
+"""Wait before a chunk is tried again of a table of which it is not yet known what became of it."""
+
+
+class Failures:
+    """Those of all tables.
+
+    Args:
+        clock: Seconds that only go forward.
+
+    Attributes:
+        connect_at: No chunk is started before then: a reader could not connect.
+        unfit: Tables that chunks found not to be as they can be captured.
+    """
+
+    def __init__(self, source: Source, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._clock = clock
+        self._connecting = Backoff()
+        self.connect_at = 0.0
+        self.unfit: dict[int, SourceError] = {}
+
+    def connected(self) -> None:
+        """A chunk was read."""
+        self._connecting.reset()
+
+    def take(self, backfill: TableBackfill, flight: Flight | None, failure: ChunkFailure) -> None:
+        """Puts the chunk off, gives up what was asked for, or leaves the table alone.
+
+        Args:
+            flight: The chunk; None where nobody waits for it any more.
+
+        Raises:
+            Exception: That of the failure, where it is none of the table and does not pass.
+        """
+        error, now = failure.error, self._clock()
+        if not isinstance(error, TidemarkError):
+            raise error
+        passes = error.entry.policy is Policy.RETRY
+        if failure.opening:
+            if not passes:
+                raise error
+            wait = self._connecting.failed()
+            self.connect_at = now + wait
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            if flight is not None:
+                backfill.put_off(flight, now)
+            return
+        if isinstance(error, TableAltered):
+            self._source.found_altered(backfill.table.binding)
+            if flight is not None:
+                logger.info("%s", error.message, extra={"code": error.code})
+                backfill.put_off(flight, now + ALTERED_SECONDS)
+            return
+        if flight is None:
+            return
+        if isinstance(error, TableAway | UnfitValues):
+            self.unfit[backfill.table.binding] = error
+            passes = True
+        wait = backfill.backoff.failed()
+        backfill.error = error
+        backfill.size.failed()
+        backfill.reread_size.failed()
+        backfill.put_off(flight, now + wait)
+        asked = flight.scan.range.asked
+        if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
+            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+        elif asked:
+            _give_up(backfill, flight.scan, error)
+        else:
+            leave_alone(backfill, error)
+
+
+def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
+    """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
+    logger.warning(
+        "%s; what a command asked to be read again of %s is not read",
+        error.message,
+        backfill.table.name,
+        extra={"code": error.code},
+    )
+    scan.cancel()
+    backfill.take_up()
+
+
+def leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
+    """No chunk of the table is started any more, until somebody takes it up again."""
+    logger.warning(
+        "%s; %s is left alone, its log is captured on: once that is mended, `tidemark resume` it",
+        error.message,
+        backfill.table.name,
+        extra={"code": error.code, "remedy": error.remedy},
+    )
+    backfill.failed = backfill.error = error
+    backfill.put_off_all(0.0)
+
+
+def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfill]) -> SourceError | None:
+    """The error that a capture ends with which was to end when all is captured; None where it is.
+
+    Args:
+        aside: Tables that are set aside.
+        failed: Tables that could not be backfilled.
+    """
+    what = _not_backfilled(failed) if failed else ""
+    if not aside:
+        return SourceError("TM-CAP-003", what) if failed else None
+    listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
+    one_by_one = [_not_backfilled([each]) for each in failed]
+    return SourceError("TM-CAP-007", "; ".join([f"tables are set aside: {'; '.join(listed)}", *one_by_one]))
+
+
+def _not_backfilled(failed: Sequence[TableBackfill]) -> str:
+    listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
+    return f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}"

@@ -1,0 +1,125 @@
+"""A kind of database whose tables have a schema and a name: what a connector for any of them does."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from captures.server.prerequisites import Unmet
+from captures.tables.bad_values import Policy, quarantine_failures
+from captures.tables.table_config import TableConfig
+from protocol.errors import SourceError
+from protocol.logs import log_left_out
+from protocol.messages import CHECK, Binding, DiscoveredBinding, JsonObject
+
+if TYPE_CHECKING:
+    from captures.contract.source import Source
+
+logger = logging.getLogger(__name__)
+
+
+class Endpoint(Protocol):
+    """What is asked of every endpoint's configuration here."""
+
+    @property
+    def on_bad_value(self) -> Policy: ...
+
+
+E = TypeVar("E", bound=Endpoint)
+R = TypeVar("R", bound=TableConfig)
+S = TypeVar("S")
+
+
+class TableDatabase(ABC, Generic[E, R, S]):
+    """See ``captures.contract.database.Database``, of which it is all that does not depend on the kind.
+
+    Attributes:
+        wrong_config: The code of a configuration that cannot be.
+        several_unmet: The code for more unmet prerequisites than one.
+        why_disabled: Why tables are found that nobody captures before somebody says how.
+    """
+
+    documentation_url: str
+    fallback_key: list[str]
+    endpoint_config: type[BaseModel]
+    resource_config: type[BaseModel]
+    wrong_config: str
+    several_unmet: str
+    why_disabled: str
+
+    def __init__(self) -> None:
+        self.resource_path_pointers = ["/schema", "/table"]
+        self._state: JsonObject = {}
+
+    def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        self._state = state
+        return self.named(config, capture, state)
+
+    def discover(self, config: JsonObject) -> list[DiscoveredBinding]:
+        endpoint = self.endpoint(config)
+        with self.session(endpoint, "discovering tables") as session:
+            found = list(self.found(session, endpoint))
+        for binding in found:
+            if binding.disable:
+                log_left_out(logger, binding.recommended_name, self.why_disabled)
+        return found
+
+    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
+        endpoint = self.endpoint(config)
+        resources = [self.resource(binding.resource_config) for binding in bindings]
+        with self.session(endpoint, "checking prerequisites") as session:
+            found = self.unmet(session, endpoint, resources)
+            if check := os.environ.get(CHECK):
+                said = {str(failure) for failure in found.all}
+                more = self.standing(session, endpoint, running=check == "running")
+                found = found.with_source(*(failure for failure in more if str(failure) not in said))
+        found.enforce(self.several_unmet)
+        return [resource.path for resource in resources]
+
+    def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
+        resources = [self.resource(binding.resource_config) for binding in bindings]
+        endpoint = self.endpoint(config)
+        policies = [(resource.name, resource.on_bad_value) for resource in resources]
+        for failure in quarantine_failures(self.wrong_config, endpoint.on_bad_value, policies):
+            raise failure
+        return self.opened(endpoint, bindings, resources, only_reads=only_reads)
+
+    # What each kind has of its own.
+
+    @abstractmethod
+    def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        """As ``with_names``."""
+
+    @abstractmethod
+    def endpoint(self, config: JsonObject) -> E:
+        """Raises SourceError ``wrong_config``."""
+
+    @abstractmethod
+    def resource(self, config: JsonObject) -> R:
+        """Raises SourceError ``wrong_config``."""
+
+    @abstractmethod
+    def session(self, endpoint: E, what: str) -> AbstractContextManager[S]:
+        """A session, in which errors are said to have come of ``what``."""
+
+    @abstractmethod
+    def found(self, session: S, endpoint: E) -> Iterable[DiscoveredBinding]:
+        """All tables that could be captured."""
+
+    @abstractmethod
+    def unmet(self, session: S, endpoint: E, resources: Sequence[R]) -> Unmet:
+        """Every prerequisite that is not met."""
+
+    @abstractmethod
+    def standing(self, session: S, endpoint: E, *, running: bool) -> Iterable[SourceError]:
+        """What would keep the capture from going on where it stands; ``running`` is whether it runs."""
+
+    @abstractmethod
+    def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:
+        """As ``open``."""

@@ -1,0 +1,48 @@
+"""Where the rows of a chunk are gathered, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from captures.contract.chunk import KEY_MARK, TAIL_MARK, Rows
+from captures.tables.joined_rows import Packed
+
+
+class ChunkRows:
+    """Keys and tails, in the order in which they come.
+
+    Args:
+        first: Rows that the chunk has before these: they are counted on from there.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self._keys = Packed(KEY_MARK)
+        self._tails = Packed(TAIL_MARK)
+
+    @property
+    def number(self) -> int:
+        """Of the next row, in the chunk."""
+        return self._first + len(self._tails)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the tails."""
+        return self._tails.size
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def add(self, keys: Sequence[bytes], tails: Sequence[bytes]) -> None:
+        """Appends rows. Raises ValueError when a key or a tail holds the mark that stands between them."""
+        self._keys.add(keys)
+        self._tails.add(tails)
+
+    def add_joined(self, keys: bytes, tails: bytes, count: int) -> None:
+        """Appends ``count`` rows, at least one, with ``KEY_MARK`` and ``TAIL_MARK`` between them."""
+        self._keys.add_joined(keys, count)
+        self._tails.add_joined(tails, count)
+
+    def rows(self) -> Rows:
+        """All of them."""
+        return Rows(self._keys, self._tails)

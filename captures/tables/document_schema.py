@@ -1,0 +1,108 @@
+"""The closed JSON Schema (draft 2020-12) of a table's documents, as far as all databases have the same.
+
+Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal,
+``x-local`` of a timestamp without zone, which is no ``date-time``, ``x-enum`` with an enum's labels. The labels are no
+``enum``: a label that is added while a capture runs must not make its documents invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from captures.tables.bad_values import BAD_SCHEMA
+from protocol.messages import COMPLETE
+
+JsonSchema = dict[str, Any]
+
+
+def closed_schema(
+    members: Mapping[str, JsonSchema],
+    key: Sequence[str],
+    *,
+    place: tuple[str, JsonSchema],
+    txid: JsonSchema,
+    truncates: bool,
+    quarantines: bool,
+    description: str = "",
+) -> JsonSchema:
+    """The schema of documents.
+
+    Only the key is required: a delete may carry nothing else, and an update leaves out unchanged large values.
+
+    Args:
+        members: Schemas of the columns, by name.
+        key: Names of the key columns, all among ``members``.
+        place: Name and schema of the member of ``source`` that orders events.
+        txid: Schema of the source's id of a transaction.
+        truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
+        quarantines: Some events are marked to be kept apart.
+        description: Of the table.
+    """
+    meta = _meta_schema(members, place, txid, truncates=truncates)
+    if quarantines:
+        meta["properties"]["bad"] = BAD_SCHEMA
+    schema: JsonSchema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"_meta": meta, **members},
+        "required": ["_meta"] if truncates else ["_meta", *key],
+        "additionalProperties": False,
+        COMPLETE: True,
+    }
+    if description:
+        schema["description"] = description
+    return schema
+
+
+def hashed_schema(description: str, *, nullable: bool) -> JsonSchema:
+    """Of a column whose documents have hashes; ``description`` is the column's own."""
+    hashed = "Not the value, but its salted SHA-256 in hexadecimal."
+    return {"type": typed("string", nullable=nullable), "description": f"{description} {hashed}".lstrip()}
+
+
+def typed(name: str, *, nullable: bool) -> str | list[str]:
+    """The keyword ``type``."""
+    return [name, "null"] if nullable else name
+
+
+def _meta_schema(
+    members: Mapping[str, JsonSchema], place: tuple[str, JsonSchema], txid: JsonSchema, *, truncates: bool
+) -> JsonSchema:
+    source = {
+        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970 UTC."},
+        "snapshot": {"type": "boolean", "description": "True for a row of a backfill."},
+        "schema": {"type": "string"},
+        "table": {"type": "string"},
+        place[0]: place[1],
+        "txid": txid,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "op": {
+                "type": "string",
+                "enum": ["c", "u", "d", *(["t"] if truncates else [])],
+                "description": "Create, update, delete" + (", truncate." if truncates else "."),
+            },
+            "source": {
+                "type": "object",
+                "properties": source,
+                "required": ["schema", "table", place[0]],
+                "additionalProperties": False,
+            },
+            "before": {
+                "type": "object",
+                "properties": members,
+                "additionalProperties": False,
+                "description": "What the log has of the old row.",
+            },
+            "unchanged": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Columns that are absent because the log did not carry their value, which is as it was.",
+            },
+        },
+        "required": ["op", "source"],
+        "additionalProperties": False,
+    }

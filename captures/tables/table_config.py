@@ -1,0 +1,39 @@
+"""What an operator configures of one table, on every kind of database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from captures.server.strict_config import Strict
+from captures.tables.bad_values import ResourcePolicy
+
+
+class TableConfig(BaseModel):
+    """One table's configuration. Each kind of database says which scans it has."""
+
+    model_config = Strict.model_config
+
+    schema_name: Annotated[str, Field(alias="schema", min_length=1)]
+    table: Annotated[str, Field(min_length=1)]
+    scan: str | None = None
+    key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
+    where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
+    exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
+    hash: Annotated[
+        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
+    ] = []
+    on_bad_value: Annotated[
+        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+    ] = None
+    priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
+
+    @property
+    def path(self) -> list[str]:
+        return [self.schema_name, self.table]
+
+    @property
+    def name(self) -> str:
+        """For people, ``schema.table``."""
+        return f"{self.schema_name}.{self.table}"
