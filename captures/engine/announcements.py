@@ -57,8 +57,8 @@ class Announcements:
         line = self._source.truncation(binding, position)
         if not line and not self._source.options.announced:
             logger.warning(
-                "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
-                "longer has stay downstream",
+                "%s is read again without being emptied, since `truncate` is ignore: rows that it no longer has "
+                "stay downstream",
                 self._backfills.latest[binding].name,
             )
         self._checkpoints.write_piece(line)

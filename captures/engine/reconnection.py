@@ -122,9 +122,9 @@ class Attempt(Generic[T]):
 
 
 def tell_lost(lost: LostPosition, readable: Sequence[OpenedTable]) -> None:
-    """Warns of what follows when the log is another one: the ``readable`` tables are read anew, no others can be."""
+    """Warns of what follows when the log is another one: only the ``readable`` tables are read again."""
     logger.warning(
-        "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
+        "%s; these tables are read again: %s. Tables without a scan lose the changes in between",
         lost.message,
         ", ".join(table.name for table in readable) or "none",
         extra={"code": lost.code},

@@ -43,7 +43,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
     resource_config: type[BaseModel] = ResourceConfig
     wrong_config = "TM-MY-023"
     several_unmet = "TM-MY-010"
-    why_disabled = "it has no primary key: its entry must give a key or a scan"
+    why_disabled = "it has no primary key: its entry must have a key or a scan"
 
     def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
         return {**config, "server_id": config.get("server_id") or replica_id_of(config, capture)} if capture else config

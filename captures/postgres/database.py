@@ -42,7 +42,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     resource_config: type[BaseModel] = ResourceConfig
     wrong_config = "TM-PG-023"
     several_unmet = "TM-PG-010"
-    why_disabled = "it has no primary key, and without REPLICA IDENTITY FULL the log does not tell its rows apart"
+    why_disabled = "it has no primary key, and without REPLICA IDENTITY FULL the log does not identify its rows"
 
     def __init__(self) -> None:
         super().__init__()

@@ -117,7 +117,7 @@ class PostgresSource(SplitsPages):
         self._slot.check_owner(begun=True)
         self._publishing.publish(ended)
         self._slot.note_owner(standby=self._standby)
-        with asking("preparing the source anew"):
+        with asking("preparing the source again"):
             self._slot.drop_useless(undecodable=self._undecodable)
             self.followed.published_anew()
         self._log = None

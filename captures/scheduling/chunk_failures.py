@@ -66,7 +66,7 @@ class Failures:
                 raise error
             wait = self._connecting.failed()
             self.connect_at = now + wait
-            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
             if flight is not None:
                 backfill.put_off(flight, now)
             return
@@ -88,7 +88,7 @@ class Failures:
         backfill.put_off(flight, now + wait)
         asked = flight.scan.range.asked
         if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
-            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
         elif asked:
             _give_up(backfill, flight.scan, error)
         else:
@@ -98,7 +98,7 @@ class Failures:
 def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
     """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
     logger.warning(
-        "%s; what a command asked to be read again of %s is not read",
+        "%s; the part of %s that a command asked for is not read",
         error.message,
         backfill.table.name,
         extra={"code": error.code},
@@ -110,7 +110,8 @@ def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> 
 def leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
     """No chunk of the table is started any more, until somebody takes it up again."""
     logger.warning(
-        "%s; %s is left alone, its log is captured on: once that is mended, `tidemark resume` it",
+        "%s; the backfill of %s is suspended, its changes are still captured. Fix the cause, then run `tidemark "
+        "resume`",
         error.message,
         backfill.table.name,
         extra={"code": error.code, "remedy": error.remedy},

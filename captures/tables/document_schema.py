@@ -70,8 +70,8 @@ def _meta_schema(
     members: Mapping[str, JsonSchema], place: tuple[str, JsonSchema], txid: JsonSchema, *, truncates: bool
 ) -> JsonSchema:
     source = {
-        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970 UTC."},
-        "snapshot": {"type": "boolean", "description": "True for a row of a backfill."},
+        "ts_ms": {"type": "integer", "description": "When the source committed, in milliseconds since 1970 UTC."},
+        "snapshot": {"type": "boolean", "description": "True if a backfill read the row."},
         "schema": {"type": "string"},
         "table": {"type": "string"},
         place[0]: place[1],
@@ -95,12 +95,13 @@ def _meta_schema(
                 "type": "object",
                 "properties": members,
                 "additionalProperties": False,
-                "description": "What the log has of the old row.",
+                "description": "The part of the old row that the log has.",
             },
             "unchanged": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Columns that are absent because the log did not carry their value, which is as it was.",
+                "description": "Columns that are absent because the log did not carry them: their values did not "
+                "change.",
             },
         },
         "required": ["op", "source"],

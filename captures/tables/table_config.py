@@ -18,16 +18,16 @@ class TableConfig(BaseModel):
     schema_name: Annotated[str, Field(alias="schema", min_length=1)]
     table: Annotated[str, Field(min_length=1)]
     scan: str | None = None
-    key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
-    where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
-    exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
-    hash: Annotated[
-        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
-    ] = []
-    on_bad_value: Annotated[
-        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+    key: Annotated[list[str] | None, Field(description="Key columns; default: the primary key")] = None
+    where: Annotated[
+        str | None, Field(description="SQL condition for the rows of the backfill; it does not apply to changes")
     ] = None
-    priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
+    exclude: Annotated[list[str], Field(description="Columns to leave out")] = []
+    hash: Annotated[list[str], Field(description="Columns to replace by the salted SHA-256 of the value's text")] = []
+    on_bad_value: Annotated[
+        ResourcePolicy, Field(description="As in the connector's configuration, or a policy for each column listed")
+    ] = None
+    priority: Annotated[int, Field(description="Tables with a higher priority are backfilled first")] = 0
 
     @property
     def path(self) -> list[str]:

@@ -34,7 +34,7 @@ def document_schema(
             "cursor",
             {"type": "string", "description": "Orders the events of one server: binlog file, position, row."},
         ),
-        txid={"type": "string", "description": "The source's transaction: its GTID."},
+        txid={"type": "string", "description": "The GTID of the transaction in the source."},
         truncates=truncates,
         quarantines=any(column.on_bad_value == "quarantine" for column in columns),
         description=table.description,

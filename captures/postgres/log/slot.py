@@ -54,7 +54,7 @@ class SourceSlot:
         with asking("looking who else begins with the replication slot"):
             locked = self.session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [key]).fetchone()
         if locked != (True,):
-            raise SourceError("TM-PG-014", f"another capture is beginning with replication slot {self._config.slot}")
+            raise SourceError("TM-PG-014", f"another capture is starting with replication slot {self._config.slot}")
         try:
             yield
         finally:
@@ -64,16 +64,16 @@ class SourceSlot:
 
     def check_owner(self, *, begun: bool) -> None:
         """Raises SourceError where it is another capture's; ``begun`` is whether this one has captured from it."""
-        with asking("looking whose the replication slot is"):
+        with asking("looking for the owner of the replication slot"):
             check_owner(self.session, self._config, self._owner, begun=begun)
 
     def note_owner(self, *, standby: bool) -> None:
         """Writes down whose it is, where that may be written."""
         if not self._owner.capture or not self._config.create or self._config.read_only or standby:
             return
-        with asking("noting whose the replication slot is"):
+        with asking("recording the owner of the replication slot"):
             if not note_owner(self.session, self._config, self._owner):
-                logger.debug("publication %s is not ours to comment on", self._config.publication)
+                logger.debug("the user may not comment on publication %s", self._config.publication)
 
     def usable(self) -> Slot | None:
         """The slot, None where there is none. Raises SourceError where it is of no use."""
@@ -90,7 +90,7 @@ class SourceSlot:
             self._made(made)
         slot = self.usable()
         if slot is None:
-            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was dropped just now")
+            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was just dropped")
         return slot.confirmed
 
     def drop_useless(self, *, undecodable: bool) -> None:
@@ -111,8 +111,7 @@ class SourceSlot:
             again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self.session, self._config)};"
             raise SourceError(
                 "TM-PG-015",
-                f"replication slot {self._config.slot} is of no more use: the server cannot decode the log from there "
-                "on",
+                f"replication slot {self._config.slot} is useless: the server cannot decode the log from its position",
                 remedy=f"Run: {again}",
             )
 
@@ -155,7 +154,7 @@ class SourceSlot:
 
     def _held(self) -> SlotInUse:
         """Who reads the slot."""
-        with asking("looking for who reads the replication slot"):
+        with asking("looking for the reader of the replication slot"):
             holder = self.session.execute(
                 "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
                 " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",

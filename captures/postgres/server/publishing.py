@@ -59,7 +59,7 @@ class Publishing:
             SourceError: That is all of them.
             SessionEnded: ``ended`` said so while somebody was waited for.
         """
-        with asking("looking at the publication"):
+        with asking("reading the publication"):
             # Before they are published: the server would refuse changes of some of them from then on.
             failures = dict(publication_failures(self._session, self._config, self._tables()))
             published = read_publication(self._session, self._config.publication)
@@ -79,7 +79,7 @@ class Publishing:
         self._check_published()
 
     def publish_again(self, binding: int, *, asked: bool) -> bool:
-        """Publishes a table, where nobody has to be waited for: the log is not read meanwhile. Whether it did."""
+        """Publishes a table if that needs no waiting: the log is not read meanwhile. Whether it did."""
         if not self._config.create or (table := self._followed.to_publish(binding, asked=asked)) is None:
             return False
         deadline = time.monotonic() + PUBLISH_SECONDS
@@ -103,7 +103,7 @@ class Publishing:
         return [binding.table for binding in self._followed.captured]
 
     def _publish_some(self, tables: Sequence[Table], refused: Unpublished, ended: Callable[[], bool]) -> Made | None:
-        """After it was refused for all: the user's own tables, for which nobody else has to be asked."""
+        """After it was refused for all: the user's own tables, which need no other role."""
         missing = unpublished(self._session, self._config.publication, tables)
         lacks = tables if missing is None else missing
         published = [table for table in tables if table not in lacks]
@@ -117,7 +117,7 @@ class Publishing:
 
     def _check_published(self) -> None:
         """Finds tables whose changes are not in the log, which would not be noticed otherwise."""
-        with asking("looking at the publication"):
+        with asking("reading the publication"):
             tables = self._tables()
             missing = unpublished(self._session, self._config.publication, tables)
             if missing is None:

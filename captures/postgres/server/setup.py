@@ -71,7 +71,7 @@ class MadeForCapture:
                 session.execute(statement)
             except psycopg.Error as error:
                 logger.warning(
-                    "what was made for this capture is left behind (%s); to remove it, run: %s;",
+                    "what was created for this capture remains (%s); to remove it, run: %s;",
                     " ".join(str(error).split()),
                     statement.as_string(None),
                 )

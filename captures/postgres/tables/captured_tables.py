@@ -15,6 +15,7 @@ from captures.contract.table_changes import Consequence
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.pgoutput import Relation
+from captures.postgres.log.schema_drift import AlteredTables
 from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
 from captures.postgres.rows.log_decoder import compile_log_decoder
 from captures.postgres.server.session import asking
@@ -34,7 +35,6 @@ from captures.postgres.tables.comparison import (
 from captures.postgres.tables.logged_tables import as_logged, has_another_key
 from captures.postgres.tables.opening import opened_bindings, undecodable
 from captures.postgres.tables.prerequisites import log_failures, publication_failures
-from captures.postgres.tables.schema_drift import AlteredTables
 from captures.postgres.tables.table_record import read_digests
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables

@@ -15,8 +15,8 @@ _LOC: JsonSchema = {
     "prefixItems": [{"type": "integer"}] * LOC_PARTS,
     "minItems": LOC_PARTS,
     "maxItems": LOC_PARTS,
-    "description": "Orders all events: log position before the transaction, of the change, of the commit, and the "
-    "place among events of one log record.",
+    "description": "Orders all events: the log positions before the transaction, of the change and of the commit,"
+    " and the number of the event in its log record.",
 }
 
 
@@ -34,7 +34,7 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         members,
         key,
         place=("loc", _LOC),
-        txid={"type": "integer", "description": "The source's transaction id."},
+        txid={"type": "integer", "description": "The transaction id in the source."},
         truncates=truncates,
         quarantines=any(column.on_bad_value == "quarantine" for column in columns),
         description="\n".join(filter(None, (table.description, left_out))),
