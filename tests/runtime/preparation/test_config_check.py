@@ -57,7 +57,7 @@ def test_what_does_not(config: dict[str, Any], place: tuple[str, ...], words: st
 
 def test_members_without_a_name_of_their_own() -> None:
     schema = {"additionalProperties": {"enum": ["stop", "text"]}}
-    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "has to be one of stop, text")]
+    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "must be one of stop, text")]
 
 
 def test_no_value_is_named() -> None:
