@@ -104,7 +104,7 @@ def _other_message(line: bytes) -> None:
         return
     if len(body) != 1:
         raise _unknown_kind(body, "response")
-    raise ProtocolError("TM-PRO-003", "captured: needs a doc (an object) and a binding (a number), and nothing else")
+    raise ProtocolError("TM-PRO-003", "captured must have a doc (an object) and a binding (a number), and nothing else")
 
 
 def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
@@ -148,9 +148,9 @@ def _json_type(value: object) -> str:
 
 
 def _too_long(line: bytes, what: str) -> ProtocolError:
-    return ProtocolError("TM-PRO-005", f"a {what} of {len(line)} bytes is over the limit of {MAX_LINE_BYTES}")
+    return ProtocolError("TM-PRO-005", f"a {what} of {len(line)} bytes exceeds the limit of {MAX_LINE_BYTES}")
 
 
 def _unknown_kind(body: dict[str, Any], what: str) -> ProtocolError:
     keys = ", ".join(repr(key[:40]) for key in list(body)[:4]) or "none"
-    return ProtocolError("TM-PRO-002", f"a {what} has exactly one known key; this one has {keys}")
+    return ProtocolError("TM-PRO-002", f"a {what} must have exactly one known key; this one has {keys}")

@@ -39,7 +39,7 @@ ROOMS: dict[str, str] = {
 """The middle part of a code, and the heading its codes stand under, in the order of ``docs/errors.md``."""
 
 POLICIES: dict[Policy, str] = {
-    Policy.RETRY: "The runtime starts again by itself, with growing pauses.",
+    Policy.RETRY: "The runtime retries by itself, with growing pauses.",
     Policy.MANUAL: "The runtime stops and waits for a person.",
 }
 
@@ -55,16 +55,19 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _SOURCE: JsonObject = {
     "type": "object",
-    "description": "Where the event comes from. Further members depend on the database.",
+    "description": "Where the event comes from. Other members depend on the database.",
     "properties": {
         "schema": {"type": "string"},
         "table": {"type": "string"},
-        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970, UTC."},
-        "snapshot": {"type": "boolean", "description": "True for a row that a backfill read."},
+        "ts_ms": {"type": "integer", "description": "When the source committed, in milliseconds since 1970, UTC."},
+        "snapshot": {"type": "boolean", "description": "True if a backfill read the row."},
         "loc": {
             "type": "array",
             "items": {"type": "integer"},
-            "description": "Postgres: end of the commit before, LSNs of the event and its commit, place in the record.",
+            "description": (
+                "Postgres: the end of the previous commit, the LSNs of the event and of its commit, its number "
+                "in the record."
+            ),
         },
         "cursor": {"type": "string", "description": "MySQL: file:position:row."},
         "txid": {"type": ["integer", "string"], "description": "The transaction, as the source names it."},
@@ -94,11 +97,14 @@ _CAPTURED: JsonObject = {
                             "description": "Created (also a backfilled row), updated, deleted, table truncated.",
                         },
                         "source": _SOURCE,
-                        "before": {"type": "object", "description": "What the log has of the old row."},
+                        "before": {"type": "object", "description": "The part of the old row that the log has."},
                         "unchanged": {
                             "type": "array",
                             "items": {"type": "string"},
-                            "description": "Columns the log did not carry, absent from the document: keep their value.",
+                            "description": (
+                                "Columns that the log did not carry. They are absent from the document: keep "
+                                "their value."
+                            ),
                         },
                     },
                     "required": ["op", "source"],
@@ -169,7 +175,7 @@ def _file(model: type[BaseModel]) -> JsonObject:
 def _errors() -> Iterator[str]:
     yield "# Errors\n\n"
     yield "<!-- Generated from protocol/error_codes/ by `python -m protocol.generate`. -->\n\n"
-    yield "Every error that tidemark raises has one of these codes. A code may be retired and is never reused. "
+    yield "Every error that tidemark raises has one of these codes. A code may be retired, but is never reused. "
     yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
     rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}
     for row in sorted(CODES.values(), key=lambda row: row.code):

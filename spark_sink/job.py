@@ -90,7 +90,7 @@ def spark_entry(read: CaptureFile, file: str | Path) -> SparkEntry:
     if read.spark is None:
         raise UsageError(
             "TM-CFG-002",
-            f"{file} has no spark entry, which says what tables to keep and where",
+            f"{file} has no spark entry: it says which tables to keep, and where",
             remedy="Add for example:   spark: {warehouse: ./lake, tables: {'*': current}}",
         )
     return read.spark

@@ -42,10 +42,10 @@ def check_packages() -> None:
     """
     pyspark = _installed("pyspark")
     if not _OLDEST <= _numbers(pyspark) < _BELOW:
-        raise SparkError("TM-SPK-002", f"pyspark {pyspark} is installed; this version works with 4.0 to 4.3")
+        raise SparkError("TM-SPK-002", f"pyspark {pyspark} is installed; this version supports 4.0 to 4.3")
     deltalake = _installed("deltalake")
     if _numbers(deltalake) < _DELTALAKE_AT_LEAST:
-        raise SparkError("TM-SPK-002", f"deltalake {deltalake} is installed; this version needs 1.6.6")
+        raise SparkError("TM-SPK-002", f"deltalake {deltalake} is installed; this version needs 1.6.6 or later")
 
 
 def _installed(package: str) -> str:

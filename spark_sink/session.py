@@ -100,11 +100,11 @@ def _agree(session: SparkSession, master: str | None, settings: Mapping[str, str
         given = f"{given}:15002" if connect and ":" not in given else given
         active = session.client._builder.endpoint if connect else session.sparkContext.master  # type: ignore[attr-defined]
         if given != active:
-            raise SparkError("TM-SPK-021", f"the active session's master is {active}, and {master} was asked for")
+            raise SparkError("TM-SPK-021", f"the active session's master is {active}, but {master} was requested")
     for name, value in settings.items():
         if session.conf.get(name, None) != value:
             if not session.conf.isModifiable(name):
-                raise SparkError("TM-SPK-021", f"the active session has another {name}, which cannot change any more")
+                raise SparkError("TM-SPK-021", f"the active session has another {name}, which can no longer change")
             session.conf.set(name, value)
 
 
@@ -120,7 +120,7 @@ def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
         reason = str(error).splitlines()[0]
         raise SparkError(
             "TM-SPK-002",
-            f"{url} is a server of Spark Connect, whose client is not installed: {reason}",
+            f"{url} is a Spark Connect server, and the Spark Connect client is not installed: {reason}",
             remedy="pip install 'pyspark[connect]'",
         ) from None
 
@@ -140,7 +140,7 @@ def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
     conf = SparkConf()
     for name in _AT_LAUNCH:
         if name in asked and conf.get(name, None) != asked[name]:
-            logger.warning("%s has no effect: the driver's JVM runs already, give it to spark-submit", name)
+            logger.warning("%s has no effect, since the driver's JVM is already running: pass it to spark-submit", name)
     # Spark turns it on in whatever it takes for a shell, and its bars would stand between our lines.
     conf.set("spark.ui.showConsoleProgress", "false")
     for name, value in asked.items():

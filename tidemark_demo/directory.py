@@ -13,7 +13,7 @@ MARKER = ".tidemark-demo"
 """A file that says that the directory is the demo's own, so that the next demo may replace it."""
 
 _CAPTURE_FILE = """\
-# Written by `tidemark demo`: what to capture, with which connector, and where to.
+# Written by `tidemark demo`: what to capture, with which connector, into which change log.
 capture: shop
 
 connector:
@@ -24,7 +24,7 @@ connector:
     database: postgres
     user: {user}
     password: {{file: password}}
-    backfill: {{chunk_rows: {chunk_rows}}}      # small chunks, so that there is a middle to kill it in
+    backfill: {{chunk_rows: {chunk_rows}}}      # small chunks, so that the backfill can be killed in the middle
 
 tables: ["public.*"]
 log: ./shop.log                          # the change log: typed Parquet segments and JSON commits
@@ -80,7 +80,7 @@ class DemoDirectory:
                 if entry.name != MARKER:
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         (root / "logs").mkdir(parents=True)
-        (root / MARKER).write_text("Made by `tidemark demo`, and replaced by the next one.\n")
+        (root / MARKER).write_text("Written by `tidemark demo`, and replaced by the next one.\n")
         return cls(root)
 
     def write_capture_file(self, server: PostgresServer, chunk_rows: int) -> None:

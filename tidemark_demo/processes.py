@@ -108,7 +108,7 @@ class Command:
             self._fail()
 
     def _fail(self) -> None:
-        lines = self.output.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        lines = self.output.read_text(errors="replace").strip().splitlines() or ["it logged nothing"]
         status = self._process.returncode
         raise ConnectorError(
             "TM-DEMO-003",

@@ -167,7 +167,7 @@ def _capture(demo: DemoDirectory, server: PostgresServer, findings: Findings, di
                 killed, commits = time.monotonic(), progress.commits
                 watch(step, capture, lambda: progress.commits > commits)
                 findings.back_seconds = time.monotonic() - killed
-                step.result = "it was started again and goes on from the last commit"
+                step.result = "it was started again and resumes from the last commit"
             with display.step("The rest of the backfill") as step:
                 watch(step, capture, lambda: False)
                 step.result = f"{number(progress.update().snapshot_rows.total())} rows are committed"

@@ -33,8 +33,8 @@ def print_summary(findings: Findings, demo: DemoDirectory, seconds: float, conso
     tidemark, log = quote(_command()), quote(str(demo.change_log))
     for command, what in (
         (f"{tidemark} log ls {log}", "the commits and segments of the change log"),
-        (f"{tidemark} tail {log} --table public.orders", "its events, one JSON object a line"),
-        (f"less {quote(str(demo.capture_file))}", "all the configuration there was"),
+        (f"{tidemark} tail {log} --table public.orders", "its events, one JSON object per line"),
+        (f"less {quote(str(demo.capture_file))}", "the whole configuration"),
         (f"ls {quote(str(demo.lake))}", "Delta tables, for Spark, DuckDB, Polars, pandas"),
         (f"{tidemark} init", "a capture file for a database of your own"),
     ):
@@ -69,9 +69,9 @@ def _facts(findings: Findings) -> list[tuple[str, str]]:
         )
     )
     if findings.killed_at is None:
-        facts.append(("kill -9", "did not happen: the backfill was over before it. Try more --rows."))
+        facts.append(("kill -9", "did not happen: the backfill ended before it. Try more --rows."))
     else:
-        again = f"{number(findings.twice)} backfill rows stand in the change log twice"
+        again = f"{number(findings.twice)} backfill rows are in the change log twice"
         facts.append(
             (
                 "kill -9",

@@ -74,9 +74,9 @@ class ConnectorEntry(BaseModel):
         if (self.image is None) == (self.command is None):
             raise ValueError("give exactly one of image and command")
         if self.network and self.image is None:
-            raise ValueError("network is for an image, a command has the network of this machine")
+            raise ValueError("network is for an image; a command uses this machine's network")
         if self.limits is not None and self.image is None:
-            raise ValueError("limits are for an image, a command has those of this machine")
+            raise ValueError("limits are for an image; a command has this machine's limits")
         return self
 
 
@@ -149,7 +149,7 @@ class TableEntry(BaseModel):
     def _one_policy(self) -> TableEntry:
         if self.text and isinstance(self.on_bad_value, str):
             raise ValueError(
-                "text is a case of on_bad_value: with a policy for the whole table, give the columns' there"
+                "text is a policy of on_bad_value: if on_bad_value is set for the whole table, list the columns there"
             )
         return self
 

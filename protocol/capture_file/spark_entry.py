@@ -28,7 +28,7 @@ def _setting(value: object) -> object:
 
 def _spark_name(name: str) -> str:
     if not name.startswith("spark.") or not name.removeprefix("spark.").strip():
-        raise ValueError("a Spark setting has a name that begins with spark.")
+        raise ValueError("the name of a Spark setting must begin with spark.")
     return name
 
 

@@ -29,13 +29,13 @@ def _local_path(value: object) -> object:
     if not isinstance(value, str):
         return value
     if re.match(r"[a-z][a-z0-9+]+://", value):
-        raise ValueError("object stores are not supported yet: give a local path")
+        raise ValueError("object stores are unsupported: give a local path")
     if not value or "\0" in value:
-        raise ValueError("a path is not empty and holds no NUL")
+        raise ValueError("a path must not be empty or hold a NUL")
     try:
         return Path(value).expanduser()
     except RuntimeError:
-        raise ValueError("there is no home directory of this user") from None
+        raise ValueError("this user has no home directory") from None
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]

@@ -56,7 +56,7 @@ class Document:
             raise UsageError("TM-CFG-001", f"{path} is nested too deep") from None
         except ValueError:  # of a date or number; YAML's reader does not say which
             raise UsageError(
-                "TM-CFG-001", f"{path} is not YAML: a value looks like a date or a number, and there is none such"
+                "TM-CFG-001", f"{path} is not YAML: a value looks like a date or a number, but is invalid"
             ) from None
         if root is None or not isinstance(content, dict):
             raise UsageError("TM-CFG-001", f"{path} holds no entries such as capture, connector and log")
@@ -86,7 +86,7 @@ def _repeated_keys(node: yaml.Node | None) -> list[tuple[int, str]]:
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    found.append((key.start_mark.line + 1, f"{key.value}: stands twice"))
+                    found.append((key.start_mark.line + 1, f"{key.value}: listed twice"))
                 seen.add(key.value)
             found += _repeated_keys(value)
     elif isinstance(node, yaml.SequenceNode):

@@ -83,7 +83,7 @@ class ChangeLog:
         path = self._path(number)
         commit = self._load(path, Commit)
         if commit.number != number:
-            raise ChangeLogError("TM-LOG-002", f"{path} says it is commit {commit.number}")
+            raise ChangeLogError("TM-LOG-002", f"{path} claims to be commit {commit.number}")
         if commit.replacements:
             raise _replaced(path)
         return commit
@@ -154,7 +154,7 @@ class ChangeLog:
             if version != FORMAT_VERSION:
                 raise ChangeLogError(
                     "TM-LOG-003" if version > FORMAT_VERSION else "TM-LOG-012",
-                    f"{self.root} has format version {version}, this version reads and writes {FORMAT_VERSION}",
+                    f"{self.root} has format version {version}; this version reads and writes {FORMAT_VERSION}",
                 )
             return self._load(path, LogHeader)
         except ChangeLogError as error:
@@ -193,7 +193,7 @@ class ChangeLog:
             if _exists(path):
                 summary = self._load(path, Summary)
                 if summary.number != number:
-                    raise ChangeLogError("TM-LOG-002", f"{path} says it sums up to commit {summary.number}")
+                    raise ChangeLogError("TM-LOG-002", f"{path} claims to be the summary of commit {summary.number}")
                 if summary.replaced:
                     raise _replaced(path)
                 return summary

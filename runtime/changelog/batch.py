@@ -251,7 +251,7 @@ class Batch:
             self._finish_segment(next(iter(self._open)))
         # Nothing is made where a log was: its volume may be away, and what is there then is no place for it.
         if not (self._root / layout.HEADER).exists():
-            raise ChangeLogError("TM-LOG-013", f"{self._root} is gone: it held this capture's change log")
+            raise ChangeLogError("TM-LOG-013", f"{self._root} has disappeared: it held this capture's change log")
         path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
         segment = SegmentWriter(
             self._root, path, collection.schema, collection.fingerprint, collection.decoder.arrow_schema

@@ -173,7 +173,7 @@ def _double(value: float | int | str | None) -> float | None:
         return value
     number = _DOUBLES.get(value) if isinstance(value, str) else float(value)
     if number is None or (isinstance(value, int) and number != value):
-        raise pa.ArrowInvalid("not a number that a double can hold")
+        raise pa.ArrowInvalid("a number that does not fit a double")
     return number
 
 

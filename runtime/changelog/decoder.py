@@ -194,21 +194,24 @@ class DocumentDecoder(ABC):
         if column in META_COLUMNS or column == "_meta":
             return ChangeLogError(
                 "TM-LOG-010",
-                f"{collection}: the _meta of the event at offset {offset} is not as it must be (for {column})",
-                remedy="It is the connector that must change: op is one of c, u, d, t, source.ts_ms milliseconds, "
-                "source.txid a number or a string, unchanged a list of column names.",
+                f"{collection}: the _meta of the event at offset {offset} is malformed (for {column})",
+                remedy=(
+                    "The connector must be fixed: op is one of c, u, d, t; source.ts_ms is in milliseconds; "
+                    "source.txid is a number or a string; unchanged is a list of column names."
+                ),
             )
         types = {known.name: known.type for known in self.schema.columns}
         if column not in types:
             return Unfit(
                 "TM-LOG-010",
-                f"{collection}: the event at offset {offset} has a member {column!r}, and the schema no such column",
-                remedy="It is the connector that must change: it has to send a sourcedSchema before such a document.",
+                f"{collection}: the event at offset {offset} has a member {column!r}, but the schema has no such "
+                "column",
+                remedy="The connector must be fixed: it has to send a sourcedSchema before such a document.",
             )
         return Unfit(
             "TM-LOG-010",
-            f"{collection}: the column {column!r} is {types[column]} and cannot hold the value of the event at offset "
-            f"{offset}",
+            f"{collection}: the column {column!r} of type {types[column]} cannot hold the value of the event at "
+            f"offset {offset}",
             remedy=f"Store the column as text, by  text: [{json.dumps(column, ensure_ascii=False)}]  in the entry of "
             f"table {collection.replace('/', '.')} in the capture file's tables:, or change its type at the source.",
         )
@@ -217,8 +220,10 @@ class DocumentDecoder(ABC):
         return Unfit(
             "TM-LOG-010",
             f"{self.schema.collection}: the event at offset {offset} has bad values in {', '.join(columns)}",
-            remedy="This is what `on_bad_value: quarantine` asks for. Mend the rows at the source: the next event of "
-            "each row is one of its table again.",
+            remedy=(
+                "`on_bad_value: quarantine` keeps these events apart. Fix the rows at the source: the next "
+                "event of each row is in its table again."
+            ),
         )
 
     def _not_json(self, document: bytes, offset: int) -> TidemarkError:
@@ -227,15 +232,17 @@ class DocumentDecoder(ABC):
                 "TM-LOG-010",
                 f"{self.schema.collection}: a text in the document at offset {offset} is not UTF-8 or holds half of a "
                 "surrogate pair, or it is nested too deep",
-                remedy="Mend the row at the source, or leave the column out, by  exclude  in the entry of its table.",
+                remedy="Fix the row at the source, or leave the column out with exclude in the entry of its table.",
             )
         return ProtocolError(
             "TM-PRO-001",
             f"{self.schema.collection}: the document at offset {offset} is not JSON, is nested too deep, or a text in "
             "it holds half of a surrogate pair",
-            remedy="Have the connector send one JSON object per line. PostgreSQL's json columns may hold such an "
-            "escape (\\ud800 to \\udfff by itself) or such nesting: exclude the column in the capture file. To mend "
-            "the row is enough only while the source's log does not hold it.",
+            remedy=(
+                "Have the connector send one JSON object per line. PostgreSQL's json columns may hold such an "
+                "escape (\\ud800 to \\udfff by itself) or such nesting: exclude the column in the capture "
+                "file. Fixing the row is enough only if the source's log does not hold it."
+            ),
         )
 
 
@@ -351,7 +358,7 @@ def _first_misfit(attempt: Callable[..., object], rows: Sized) -> int:
             attempt(index)
         except MISFITS:
             return index
-    raise AssertionError("values that fit one by one do not fit together")
+    raise AssertionError("the values fit one by one, but not together")
 
 
 def _fits(raw: Raw, type_: Any) -> bool:

@@ -58,7 +58,7 @@ def table_schema(
         logger.warning("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, fault)
         return _documents(collection, key)
     if strange := sorted(set(text) - set(properties)):
-        logger.warning("%s: there is no column %s to keep as text", collection, ", ".join(map(repr, strange)))
+        logger.warning("%s has no column %s to keep as text", collection, ", ".join(map(repr, strange)))
     columns = [_column(name, part, document_schema or {}, name in text) for name, part in properties.items()]
     return TableSchema(collection=collection, columns=columns, key=list(key))
 
@@ -88,11 +88,11 @@ def _fault_of_names(names: list[str]) -> str | None:
     for name in names:
         folded = name.lower()
         if folded in _RESERVED:
-            return f"the name {name!r} is one of the change log's own"
+            return f"the name {name!r} is reserved by the change log"
         if folded in seen:
-            return f"{seen[folded]!r} and {name!r} differ in case only"
+            return f"{seen[folded]!r} and {name!r} differ only in case"
         if not name or any(character in '"\\' or character < " " for character in name):
-            return f"a column cannot be called {name!r} (empty, or with a quote, backslash or control character)"
+            return f"{name!r} cannot name a column (it is empty, or has a quote, backslash or control character)"
         seen[folded] = name
     return None
 
@@ -100,7 +100,7 @@ def _fault_of_names(names: list[str]) -> str | None:
 def _properties(schema: Schema | None) -> dict[str, Any]:
     """The properties of a closed object, those of ``$ref`` and ``allOf`` among them."""
     if schema is None:
-        raise UnclearSchema("the connector gave no schema")
+        raise UnclearSchema("the connector sent no schema")
     properties, closed = members(schema)
     if not closed:
         raise UnclearSchema("the schema is open")

@@ -34,7 +34,7 @@ def sweep(root: Path, summary: Summary) -> int:
     for path in leftovers:
         storage.remove(path)
     if leftovers:
-        logger.info("swept %d files that no commit names from %s", len(leftovers), root)
+        logger.info("removed %d files that no commit names from %s", len(leftovers), root)
     return len(leftovers)
 
 

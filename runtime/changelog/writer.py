@@ -68,9 +68,7 @@ class LogWriter:
         """
         found = _existing(root, capture)  # before the lock, since another capture's log is the better explanation
         if log_id and (found is None or found.header.log_id != log_id):
-            raise ChangeLogError(
-                "TM-LOG-013", f"the change log {log_id} of capture {capture} is not at {root} any more"
-            )
+            raise ChangeLogError("TM-LOG-013", f"the change log {log_id} of capture {capture} is no longer at {root}")
         storage.make_folder(root)
         lock = storage.WriterLock(root / layout.LOCK)
         try:
@@ -176,7 +174,9 @@ class LogWriter:
             if self._taken(batch.number):
                 raise self._fenced(batch.number) from error
             if not (self.root / layout.HEADER).exists():
-                raise ChangeLogError("TM-LOG-013", f"{self.root} is gone: it held this capture's change log") from error
+                raise ChangeLogError(
+                    "TM-LOG-013", (f"{self.root} has disappeared: it held this capture's change log")
+                ) from error
             raise
         with self._order:
             self.summary = summary
@@ -213,7 +213,7 @@ class LogWriter:
 
     def _fenced(self, number: int) -> ChangeLogError:
         return ChangeLogError(
-            "TM-LOG-007", f"{self.root}: commit {number} was made by another writer than this one of epoch {self.epoch}"
+            "TM-LOG-007", f"{self.root}: another writer made commit {number}; this one has epoch {self.epoch}"
         )
 
     def __enter__(self) -> Self:
@@ -243,14 +243,14 @@ def _existing(root: Path, capture: str) -> ChangeLog | None:
 def _created(root: Path, capture: str) -> ChangeLog:
     """A new log. Should another machine, where our lock does not reach, be first, then that one's."""
     if any((root / layout.COMMITS).glob("*.json")):
-        raise ChangeLogError("TM-LOG-004", f"{root / layout.HEADER} is missing, and {root} holds commits")
+        raise ChangeLogError("TM-LOG-004", f"{root / layout.HEADER} is missing, but {root} holds commits")
     header = LogHeader(log_id=str(uuid4()), capture=capture, created=datetime.now(UTC))
     with suppress(FileExistsError):
         storage.publish(root / layout.HEADER, header.model_dump_json(indent=2).encode(), epoch=0)
         logger.info("created the change log %s", root)
     log = _existing(root, capture)
     if log is None:
-        raise ChangeLogError("TM-LOG-001", f"{root} lost its {layout.HEADER} while it was opened")
+        raise ChangeLogError("TM-LOG-001", f"{root / layout.HEADER} disappeared while the log was being opened")
     return log
 
 
@@ -271,7 +271,7 @@ def _claim(log: ChangeLog) -> Summary:
         try:
             return _write_commit(log.root, claim, summary)
         except FileExistsError:
-            logger.info("another writer made commit %d of %s meanwhile: looking again", claim.number, log.root)
+            logger.info("another writer made commit %d of %s meanwhile: reading the log again", claim.number, log.root)
 
 
 def _write_commit(root: Path, commit: Commit, summary: Summary) -> Summary:

@@ -80,7 +80,7 @@ class Caller:
         if response.protocol != PROTOCOL_VERSION:
             raise ConnectorError(
                 "TM-RUN-006",
-                f"{self._connector.name} speaks version {response.protocol} of the protocol, not {PROTOCOL_VERSION}",
+                f"{self._connector.name} uses version {response.protocol} of the protocol, not {PROTOCOL_VERSION}",
             )
         return response
 
@@ -101,7 +101,7 @@ class Caller:
         if len(paths) != len(capture.bindings) or len(set(paths)) != len(paths):
             raise ConnectorError(
                 "TM-RUN-005",
-                f"{self._connector.name} validated {len(set(paths))} tables where {len(capture.bindings)} were asked",
+                f"{self._connector.name} validated {len(set(paths))} tables instead of {len(capture.bindings)}",
             )
         return response
 
@@ -150,7 +150,8 @@ class Caller:
                 size += len(piece)
                 if size > MAX_LINE_BYTES:
                     raise ConnectorError(
-                        "TM-PRO-005", f"{self._connector.name}: its answer to {what} is over {MAX_LINE_BYTES} bytes"
+                        "TM-PRO-005",
+                        (f"{self._connector.name}: its answer to {what} is longer than {MAX_LINE_BYTES} bytes"),
                     )
 
     def _decode(self, output: bytes, what: str, answer: type[M]) -> M:

@@ -97,13 +97,13 @@ class ContainerConnector:
                 image = client.images.pull(self._image)
             except (DockerException, RequestException) as error:
                 raise ConnectorError(
-                    "TM-RUN-008", f"image {self._image} is not here and cannot be pulled: {_words(error)}"
+                    "TM-RUN-008", f"image {self._image} is not available and cannot be pulled: {_words(error)}"
                 ) from None
         config: dict[str, Any] = image.attrs.get("Config") or {}
         labels = config.get("Labels") or {}
         for label, wanted in (("FLOW_RUNTIME_PROTOCOL", "capture"), ("FLOW_RUNTIME_CODEC", "json")):
             if (found := labels.get(label, wanted)) != wanted:
-                raise ConnectorError("TM-RUN-008", f"image {self._image} is labelled {label}={found}, not {wanted}")
+                raise ConnectorError("TM-RUN-008", f"image {self._image} has the label {label}={found}, not {wanted}")
         user = str(config.get("User") or "")
         return UNPRIVILEGED if user.partition(":")[0] in ("", "0", "root") else user
 

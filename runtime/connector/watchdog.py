@@ -71,4 +71,4 @@ class Watchdog:
             return
         self._silent += passed
         if self._seconds and self._beats and self._silent >= self._limit:
-            raise ConnectorError("TM-RUN-019", f"{self._name} has said nothing for {self._silent:.0f} s")
+            raise ConnectorError("TM-RUN-019", f"{self._name} has sent nothing for {self._silent:.0f} s")

@@ -65,10 +65,10 @@ def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place)
         return
     if not _is_of_type(schema.get("type"), value):
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        yield place, f"has to be of type {' or '.join(map(str, types))}"
+        yield place, f"must be of type {' or '.join(map(str, types))}"
         return
     if isinstance(allowed := schema.get("enum"), list) and _folded(value) not in map(_folded, allowed):
-        yield place, f"has to be one of {', '.join(map(str, allowed))}"
+        yield place, f"must be one of {', '.join(map(str, allowed))}"
     if isinstance(value, dict):
         yield from _of_mapping(root, schema, value, place)
     elif isinstance(value, list):
@@ -77,7 +77,7 @@ def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _of_number(schema, value, place)
     elif isinstance(value, str) and isinstance(pattern := schema.get("pattern"), str) and not _fits(pattern, value):
-        yield place, f"has to fit the pattern {pattern}"
+        yield place, f"must match the pattern {pattern}"
 
 
 def _of_mapping(
@@ -100,7 +100,7 @@ def _of_number(schema: dict[str, Any], value: float, place: Place) -> Iterator[t
     for limit, breaks, words in _LIMITS:
         bound = schema.get(limit)
         if isinstance(bound, int | float) and breaks(value, bound):
-            yield place, f"has to be {words} {bound}"
+            yield place, f"must be {words} {bound}"
 
 
 def _is_of_type(types: object, value: object) -> bool:

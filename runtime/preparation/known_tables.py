@@ -35,11 +35,11 @@ def known_tables(root: Path) -> list[DiscoveredBinding]:
     except (FileNotFoundError, NotADirectoryError):
         return []  # What is wrong with the folder, whoever needs it says.
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it does not hold the tables of a capture"
+        reason = error.strerror if isinstance(error, OSError) else "it does not list the tables of a capture"
         raise ChangeLogError(
             "TM-LOG-002",
             f"{path} cannot be read: {reason}",
-            remedy=f"Remove {path}. Tables that the source does not have at present are forgotten then.",
+            remedy=f"Remove {path}. Tables that are missing from the source now are then forgotten.",
         ) from None
 
 

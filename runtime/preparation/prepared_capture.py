@@ -98,8 +98,8 @@ class Preparation:
         variables_of_file, more_secrets = resolve(file.connector.environment, file.folder, "environment")
         self.redactor = Redactor(secrets.values | more_secrets.values)
         for place in (*secrets.short, *more_secrets.short):
-            text = f"{place} is too short to be blanked: it would be shown where a connector's message has it"
-            log(LogLine(level="warning", message=f"{text}. Choose one of {SHORTEST} characters or more."))
+            text = f"{place} is too short to be blanked: a connector's message that contains it would show it"
+            log(LogLine(level="warning", message=f"{text}. Choose one with at least {SHORTEST} characters."))
         self.connector = _connector(file)
         self.environment = {
             **{name: _as_variable(value) for name, value in variables_of_file.items()},

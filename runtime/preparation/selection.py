@@ -90,30 +90,32 @@ def select(
         if entry.is_pattern:
             names = [name for name in found if _matches(entry.table, name)]
             if not names:
-                problems.append(f"the pattern {entry.table} covers no table")
+                problems.append(f"the pattern {entry.table} matches no table")
             for name in names:
                 covered.setdefault(name, entry)
         elif entry.table in named:
-            problems.append(f"{entry.table} stands twice")
+            problems.append(f"{entry.table} is listed twice")
         elif entry.table not in found:
             problems.append(f"there is no table {entry.table}{near(entry.table, list(found))}")
         elif found[entry.table].disable and not (entry.key or entry.others):
-            problems.append(f"the connector cannot capture {entry.table} unless its entry says how, by its key for one")
+            problems.append(
+                f"the connector can capture {entry.table} only if its entry says how, for example with a key"
+            )
         else:
             named[entry.table] = entry
     if problems:
         raise UsageError("TM-CFG-004", "tables: " + "; ".join(problems))
     for name in covered:
         if found[name].disable and name not in named:
-            reason = reasons.get(found[name].recommended_name, "the connector discovered it as disabled")
+            reason = reasons.get(found[name].recommended_name, "the connector reports it as disabled")
             warnings.append(f"{name} is left out: {reason}")
     chosen = {name: entry for name, entry in covered.items() if not found[name].disable} | named
     if not chosen:
-        raise UsageError("TM-CFG-004", "tables: the connector discovered no table that can be captured")
+        raise UsageError("TM-CFG-004", "tables: the connector found no table that can be captured")
     if ambiguous := sorted(twins.keys() & named.keys()):
         raise _more_than_one(ambiguous)
     for name in sorted(twins.keys() & chosen.keys()):
-        warnings += [f"{path} is left out: another table is called {name}" for path in twins[name]]
+        warnings += [f"{path} is left out: another table has the name {name}" for path in twins[name]]
     known_names = {".".join(path) for path in before}
     collections: dict[str, str] = {}
     for name in sorted(chosen, key=lambda name: (name not in named, name not in known_names, name)):
@@ -123,8 +125,10 @@ def select(
         if name in named:
             raise _more_than_one([collection])
         del chosen[name]
-        warnings.append(f"{name} is left out: {other} has the collection {collection}")
-    warnings += [f"{name} is not there as it can be captured; it was before" for name in sorted(gone & chosen.keys())]
+        warnings.append(f"{name} is left out: {other} already has the collection {collection}")
+    warnings += [
+        (f"{name} can no longer be captured: it is missing or has changed") for name in sorted(gone & chosen.keys())
+    ]
     tables = [_selected(spec, name, found[name], chosen[name], warnings, known=name in gone) for name in sorted(chosen)]
     return Selection(tables, warnings, [found[name] for name in sorted(chosen)])
 
@@ -147,8 +151,8 @@ def _by_name(
 def _more_than_one(names: Sequence[str]) -> UsageError:
     return UsageError(
         "TM-CFG-004",
-        f"tables: more than one table is called {', '.join(names)}",
-        remedy="Rename one of them in the source, or name other tables in the capture file's tables.",
+        f"tables: more than one table has the name {', '.join(names)}",
+        remedy="Rename one of them in the source, or list other tables in the capture file's tables.",
     )
 
 
@@ -260,7 +264,7 @@ def _check_columns(name: str, found: DiscoveredBinding, entry: TableEntry, key: 
                     problems.append(f"{option}: there is no column {column}{near(column, list(columns))}")
     excluded = [column for column in entry.exclude if _pointer(column) in key]
     if excluded:
-        problems.append(f"exclude: {', '.join(excluded)} belongs to the key")
+        problems.append(f"exclude: {', '.join(excluded)} is part of the key")
     if problems:
         raise UsageError("TM-CFG-005", f"tables: {name}: " + "; ".join(problems))
 

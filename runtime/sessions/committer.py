@@ -34,7 +34,7 @@ class Committer:
     def start(self, batch: Batch, state: JsonObject, checkpoints: int) -> None:
         """Begins to commit. Not while another is in flight."""
         if self._future is not None:
-            raise RuntimeError("a commit is in flight already")
+            raise RuntimeError("a commit is already in flight")
         self._future = self._executor.submit(self._writer.commit, batch, state, checkpoints)
         self._future.add_done_callback(lambda _: os.write(self._write, b"\0"))
 

@@ -180,7 +180,9 @@ class Session:
             return
         if self._outdated_at is not None:
             if time.monotonic() - self._outdated_at > FINISH_SECONDS:
-                raise ConnectorError("TM-RUN-017", f"{self._name} goes on {FINISH_SECONDS:.0f} s after stdin ended")
+                raise ConnectorError(
+                    "TM-RUN-017", (f"{self._name} is still running {FINISH_SECONDS:.0f} s after stdin ended")
+                )
             return
         self._watch.look()
         if self._watch.descriptor in ready:
@@ -289,7 +291,7 @@ class Session:
     def _binding(self, index: int) -> _Bound:
         if index >= len(self._bound):
             raise ConnectorError(
-                "TM-RUN-005", f"{self._name} sent binding {index}; there are {len(self._bound)}, counted from 0"
+                "TM-RUN-005", f"{self._name} sent binding {index}, but there are {len(self._bound)}, counted from 0"
             )
         return self._bound[index]
 
@@ -371,11 +373,11 @@ class Session:
         if not ended.clean:
             raise self._talk.failure(ended)
         if inside_line:
-            raise ConnectorError("TM-PRO-006", f"{self._name} ended in the middle of line {self._lines_read + 1}")
+            raise ConnectorError("TM-PRO-006", f"{self._name} exited in the middle of line {self._lines_read + 1}")
         if self._opened is None:
-            raise ConnectorError("TM-RUN-004", f"{self._name} ended before it sent opened")
+            raise ConnectorError("TM-RUN-004", f"{self._name} exited before it sent opened")
         if self._inside_transaction:
-            raise ConnectorError("TM-RUN-004", f"{self._name} ended without a checkpoint after its last documents")
+            raise ConnectorError("TM-RUN-004", f"{self._name} exited without a checkpoint after its last documents")
         if self._committer.busy:
             self._wait_for_commit()
         if self._begun_at is not None:

@@ -142,7 +142,7 @@ class SourceReader:
             with pq.ParquetFile(path) as parquet:
                 if parquet.metadata.num_rows != source.rows:
                     raise SparkError(
-                        "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows where the table has {source.rows}"
+                        "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
                     )
                 stored = set(parquet.schema_arrow.names)
                 wanted = [name for name in self._schema.names if name in stored]
@@ -169,7 +169,7 @@ class SourceReader:
                 yield rows
         if found != run.rows:
             raise ChangeLogError(
-                "TM-LOG-009", f"{self._log / run.segment.path} has {found} backfilled rows where the log has {run.rows}"
+                "TM-LOG-009", f"{self._log / run.segment.path} has {found} backfilled rows, but the log has {run.rows}"
             )
 
 

@@ -152,7 +152,7 @@ class PositionedTable:
             properties["delta.dataSkippingNumIndexedCols"] = str(indexed)
         with self._answering():
             if DeltaTable.is_deltatable(str(self.path)):
-                raise SparkError("TM-SPK-010", f"{self.path}: another process has made the table")
+                raise SparkError("TM-SPK-010", f"{self.path}: another process has created the table")
             self._table = DeltaTable.create(
                 str(self.path),
                 schema=arrow_schema(columns),
@@ -224,7 +224,7 @@ class PositionedTable:
         if not vectors and mapping == "none":
             return None
         found = "deletion vectors" if vectors else "column mapping"
-        return SparkError("TM-SPK-018", f"{self.path}: another program gave it {found}")
+        return SparkError("TM-SPK-018", f"{self.path}: another program added {found}")
 
     def engine_commit(self, position: int) -> EngineCommit:
         """What the next commit carries when the session's own engine makes it."""

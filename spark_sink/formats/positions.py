@@ -209,7 +209,7 @@ class Positions:
             commit = self._log.commit(commit.version - 1)
         raise SparkError(
             "TM-SPK-016",
-            f"{self._path}: version {restore.version} restored a version that the table's log does not reach any more",
+            f"{self._path}: version {restore.version} restored a version that the table's log no longer has",
         )
 
     def _from_transactions(self, table: DeltaTable, version: int) -> int:
@@ -226,8 +226,8 @@ class Positions:
         if last != version:
             raise SparkError(
                 "TM-SPK-016",
-                f"{self._path}: the commits after version {last} were cleaned from the table's log, "
-                "so nobody can say whether they changed its rows",
+                f"{self._path}: the commits after version {last} were removed from the table's log: it is unknown "
+                "whether they changed rows",
             )
         return position
 

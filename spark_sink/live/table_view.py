@@ -235,7 +235,7 @@ def _key(summary: Summary, collection: str) -> tuple[str, ...]:
     keys = {frozenset(s.key): tuple(s.key) for s in summary.schemas.values() if s.collection == collection and s.key}
     if len(keys) > 1:
         listed = "), (".join(", ".join(key) for key in keys.values())
-        raise SparkError("TM-SPK-012", f"{dotted(collection)} has had the keys ({listed})")
+        raise SparkError("TM-SPK-012", f"the key of {dotted(collection)} has changed: ({listed})")
     key = summary.schemas[summary.totals[collection].fingerprint].key
     if not key:
         raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
@@ -252,7 +252,7 @@ def _kept(log: FollowedLog, target: Target, end: int, warehouse: Path | None) ->
         if error.code != "TM-SPK-016":
             raise
         # Rows that others changed are no state of the source. The log still has all of it.
-        logger.warning("%s; %s is read from the log alone", error, target.table)
+        logger.warning("%s; %s is read only from the log", error, target.table)
         return None
     if not table.exists:
         return None

@@ -195,4 +195,4 @@ def _move_away(path: Path) -> None:
     try:
         path.rename(aside)
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{path} cannot be moved aside: {error.strerror or error}") from None
+        raise SparkError("TM-SPK-015", f"{path} cannot be moved away: {error.strerror or error}") from None

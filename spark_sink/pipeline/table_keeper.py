@@ -119,7 +119,9 @@ class TableKeeper:
     def _check_key(self, schemas: Sequence[TableSchema]) -> None:
         keys = {frozenset(schema.key): ", ".join(schema.key) for schema in schemas if schema.key}
         if len(keys) > 1:
-            raise SparkError("TM-SPK-012", f"{self.target.table} has had the keys ({'), ('.join(keys.values())})")
+            raise SparkError(
+                "TM-SPK-012", (f"the key of {self.target.table} has changed: ({'), ('.join(keys.values())})")
+            )
 
     def _check_names(self, columns: Columns) -> None:
         seen: dict[str, str] = {}
@@ -128,5 +130,5 @@ class TableKeeper:
             if other is not name:
                 raise SparkError(
                     "TM-SPK-011",
-                    f"{self.target.table} has columns {other} and {name}; in Delta their names are the same",
+                    f"{self.target.table} has columns {other} and {name}: Delta cannot tell their names apart",
                 )

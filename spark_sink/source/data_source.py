@@ -69,7 +69,9 @@ class TidemarkSource(DataSource):
 
         options = self._options()
         if options.state:
-            raise SparkError("TM-SPK-003", "option state is current, which is a batch: a stream has events")
+            raise SparkError(
+                "TM-SPK-003", ("option state is current, which only batch reads support: a stream reads events")
+            )
         return StreamReader(options, _columns(schema), self.inferred)
 
     def _options(self) -> SourceOptions:

@@ -88,15 +88,15 @@ class InferredSchema:
     def _change(self, schema: TableSchema) -> str | None:
         new = own_columns(schema)
         changes = [f"has the new column {name}" for name in new if name not in self.own]
-        changes += [f"has column {name} no more" for name in self.own if name not in new]
+        changes += [f"no longer has column {name}" for name in self.own if name not in new]
         changes += [
-            f"has column {name} as {new[name]}, not {old}"
+            f"has column {name} with type {new[name]}, not {old}"
             for name, old in self.own.items()
             if new.get(name, old) != old
         ]
         if not changes:
             return None
-        return f"{dotted(schema.collection)} {' and '.join(changes)}; the query has the schema of before"
+        return f"{dotted(schema.collection)} {' and '.join(changes)}; the query has the earlier schema"
 
     def _loss(self, schema: TableSchema) -> str | None:
         lost = [name for name in own_columns(schema) if name not in self.own]

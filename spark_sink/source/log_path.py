@@ -21,7 +21,9 @@ def log_path(path_or_file: str | Path) -> Path:
     if not text:
         raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
     if "://" in text:
-        raise SparkError("TM-SPK-003", f"option path is {text}: this version reads change logs in directories only")
+        raise SparkError(
+            "TM-SPK-003", (f"option path is {text}: this version reads change logs only from local directories")
+        )
     return Path(text).absolute()
 
 

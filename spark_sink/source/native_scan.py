@@ -157,7 +157,7 @@ def _check_file(root: Path, segment: Segment) -> None:
     except OSError as error:
         raise ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror or error}") from None
     if size != segment.size:
-        raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {size} bytes where the log has {segment.size}")
+        raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {size} bytes, but the log says {segment.size}")
 
 
 def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequence[Segment]:

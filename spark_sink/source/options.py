@@ -87,7 +87,7 @@ class SourceOptions:
         state = given.get("state", "events").lower() == "current"
         for name in _OF_EVENTS if state else _OF_STATE:
             if name in given:
-                raise SparkError("TM-SPK-003", f"option {name} goes with state={'events' if state else 'current'} only")
+                raise SparkError("TM-SPK-003", f"option {name} is only for state={'events' if state else 'current'}")
         return cls(
             path=log_path(given["path"]),
             table=given.get("table", ""),
@@ -122,7 +122,7 @@ def resolve_range(log: FollowedLog, **named: str) -> tuple[int, int]:
     (starting, first), (ending, last) = named.items()
     start, end = resolve_offset(starting, first, log), resolve_offset(ending, last, log)
     if start > end:
-        raise SparkError("TM-SPK-003", f"{starting} is {start}, after {ending}, which is {end}")
+        raise SparkError("TM-SPK-003", f"{starting} is {start}, which is after {ending}, {end}")
     return start, end
 
 
@@ -147,7 +147,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise SparkError(
-            "TM-SPK-003", f"option {option} is {text!r}: not earliest, latest, an offset, nor an ISO 8601 time"
+            "TM-SPK-003", f"option {option} is {text!r}: not earliest, latest, an offset or an ISO 8601 time"
         ) from None
     return log.offset_at(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
@@ -163,7 +163,7 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
         spelling = _SPELLINGS.get(folded) or _refuse_unknown(option)
         name = ALIASES.get(spelling, spelling)
         if name in values:
-            raise SparkError("TM-SPK-003", f"options {written[name]} and {spelling} are the same: give one of them")
+            raise SparkError("TM-SPK-003", f"options {written[name]} and {spelling} are the same: give only one")
         written[name], values[name] = spelling, value.strip()
         if check := _CHECKS.get(spelling):
             check(spelling, values[name])
@@ -172,27 +172,28 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
 
 def _refuse_unknown(option: str) -> str:
     if option.lower() == "paths":
-        raise SparkError("TM-SPK-003", "a read is of one change log: give one path")
+        raise SparkError("TM-SPK-003", "a read has one change log: give one path")
     near = difflib.get_close_matches(option.lower(), _SPELLINGS, n=1, cutoff=0)
-    raise SparkError("TM-SPK-003", f"option {option} is unknown; the nearest known one is {_SPELLINGS[near[0]]}")
+    raise SparkError("TM-SPK-003", f"option {option} is unknown; did you mean {_SPELLINGS[near[0]]}?")
 
 
 def _not_json(option: str, value: str) -> None:
     if value.startswith("{"):
         raise SparkError(
-            "TM-SPK-003", f"option {option} is JSON, of offsets by partition as for Kafka: a change log has one offset"
+            "TM-SPK-003",
+            (f"option {option} is JSON with an offset for each partition, as for Kafka: a change log has one offset"),
         )
 
 
 def _a_time(option: str, value: str) -> None:
     if _whole(value):
-        raise SparkError("TM-SPK-003", f"option {option} is a number: write the time as in ISO 8601")
+        raise SparkError("TM-SPK-003", f"option {option} is a number: write the time in ISO 8601")
 
 
 def _nothing_lost(option: str, value: str) -> None:
     if value.lower() != "true":
         raise SparkError(
-            "TM-SPK-003", f"option {option} can only be true: what is missing of a change log is never skipped"
+            "TM-SPK-003", f"option {option} can only be true: missing parts of a change log are never skipped"
         )
 
 

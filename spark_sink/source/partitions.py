@@ -73,9 +73,7 @@ def check_pinned(columns: Columns) -> None:
     arrow_schema(columns)
     for name, wanted in META_COLUMNS.items():
         if columns.get(name, wanted) != wanted:
-            raise SparkError(
-                "TM-SPK-003", f"the schema given to the reader has {name} as {columns[name]}, not {wanted}"
-            )
+            raise SparkError("TM-SPK-003", f"the reader's schema has {name} with type {columns[name]}, not {wanted}")
 
 
 def packed(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:

@@ -79,7 +79,8 @@ def _read(
     with path.open("rb") as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
         if parquet.metadata.num_rows != file.rows:
             raise ChangeLogError(
-                "TM-LOG-009", f"{path} is damaged: {parquet.metadata.num_rows} rows where the log has {file.rows}"
+                "TM-LOG-009",
+                (f"{path} is damaged: it has {parquet.metadata.num_rows} rows, but the log says {file.rows}"),
             )
         stored = set(parquet.schema_arrow.names)
         if lost := META_COLUMNS.keys() - stored:

@@ -43,7 +43,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, table: str | None) -> None:
         if options.ending.lower() != "latest":
-            raise SparkError("TM-SPK-003", "option endingOffset is for batch reads; a stream has no end")
+            raise SparkError("TM-SPK-003", "option endingOffset is only for batch reads: a stream has no end")
         self.options = options
         self.table = table
         self._target: int | None = None
@@ -87,7 +87,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _position(self, offset: Offset) -> int:
         """Raises ``TM-SPK-006`` when a checkpoint's offset is of another log, or the log lacks what was read once."""
         if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
-            raise SparkError("TM-SPK-006", f"the checkpoint is not of the change log at {self.log.root}")
+            raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
         position = int(offset["offset"])
         if position > self.log.end():
             raise SparkError(

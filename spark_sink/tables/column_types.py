@@ -48,7 +48,7 @@ def arrow_type(spark: str) -> pa.DataType:
     if array := _ARRAY.fullmatch(spark):
         return pa.list_(pa.field("element", arrow_type(array[1])))
     known = ", ".join([*_SCALARS, "decimal(p,s)", "array<…>"])
-    raise SparkError("TM-SPK-003", f"no change log has columns of type {spark}; it has {known}")
+    raise SparkError("TM-SPK-003", f"a change log has no columns of type {spark}, only {known}")
 
 
 def spark_type(arrow: pa.DataType) -> str:
@@ -63,7 +63,7 @@ def spark_type(arrow: pa.DataType) -> str:
         return f"decimal({arrow.precision},{arrow.scale})"
     if isinstance(arrow, pa.ListType):
         return f"array<{spark_type(arrow.value_type)}>"
-    raise SparkError("TM-SPK-005", f"a column has the type {arrow}, which no change log writes")
+    raise SparkError("TM-SPK-005", f"a column has the type {arrow}, which no change log has")
 
 
 def arrow_schema(columns: Columns) -> pa.Schema:

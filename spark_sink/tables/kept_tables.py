@@ -89,7 +89,9 @@ class KeepRules:
         pattern = max(matching, key=lambda p: (p == table, len(re.sub(r"\[[^]]*\]|[*?]", "", p))))
         kinds = self._rules[pattern]
         if CURRENT in kinds and not schema.key and pattern != table:
-            logger.warning("%s has no key: its %s is kept, not its %s table (TM-SPK-007)", table, HISTORY, CURRENT)
+            logger.warning(
+                ("%s has no key: its %s table is kept, not its %s table (TM-SPK-007)"), table, HISTORY, CURRENT
+            )
             kinds = (HISTORY,)
         return [Target(schema.collection, kind) for kind in kinds]
 

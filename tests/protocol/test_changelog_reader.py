@@ -248,14 +248,14 @@ def test_a_commit_under_another_name_is_damage(tmp_path: Path) -> None:
     folder = root / "commits"
     (folder / layout.commit_name(2)).write_bytes((folder / layout.commit_name(1)).read_bytes())
     error = error_of(ChangeLog(root).summary)
-    assert (error.code, "says it is commit 1" in error.message) == ("TM-LOG-002", True)
+    assert (error.code, "claims to be commit 1" in error.message) == ("TM-LOG-002", True)
 
 
 def test_a_summary_under_another_name_is_damage(tmp_path: Path) -> None:
     root = simple_log(tmp_path / "log")
     body = ChangeLog(root).summary().model_dump_json()
     (root / "commits" / layout.summary_name(0)).write_text(body)
-    assert "sums up to commit 3" in error_of(ChangeLog(root).summary).message
+    assert "claims to be the summary of commit 3" in error_of(ChangeLog(root).summary).message
 
 
 @pytest.mark.parametrize("after", [commit(3, 0, 0), commit(1, 7, 7), commit(1, 0, 0, epoch=0)])

@@ -86,7 +86,7 @@ def test_a_connect_server_without_its_client(
 ) -> None:
     (tmp_path / "grpc.py").write_text("raise ImportError(\"No module named 'grpc'\")")
     (answer,) = answers(python(PROBE, steps(step), environment={**environment, "PYTHONPATH": str(tmp_path)}))
-    assert answer["error"].startswith("TM-SPK-002: sc://127.0.0.1:1 is a server of Spark Connect, whose client is not")
+    assert answer["error"].startswith("TM-SPK-002: sc://127.0.0.1:1 is a Spark Connect server, and the")
 
 
 def test_an_active_session_is_taken_and_given_what_it_can_take(spark: SparkSession) -> None:

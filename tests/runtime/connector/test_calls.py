@@ -64,7 +64,7 @@ def test_stdin_ends_after_the_request(folder: CaptureFolder) -> None:
         ([{"line": "nonsense"}], "TM-PRO-001", "answering spec: "),
         ([{"line": '{"spec":{}}'}], "TM-PRO-003", "documentationUrl"),
         ([{"text": '{"spec":'}], "TM-PRO-006", "in the middle of its answer"),
-        ([{"message": {"spec": {**SPEC["spec"], "protocol": 1}}}], "TM-RUN-006", "speaks version 1"),
+        ([{"message": {"spec": {**SPEC["spec"], "protocol": 1}}}], "TM-RUN-006", "uses version 1"),
         ([{"message": SPEC}, {"exit": 1}], "TM-RUN-002", "exited with status 1"),
         ([{"signal": 9}], "TM-RUN-003", "SIGKILL"),
         (

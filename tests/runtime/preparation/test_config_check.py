@@ -39,14 +39,14 @@ def test_what_fits(schema: dict[str, Any], config: dict[str, Any]) -> None:
     [
         ({**GOOD, "publicaton": "x"}, ("publicaton",), "unknown key (did you mean publication?)"),
         ({"host": "h", "user": "u"}, ("database",), "missing"),
-        ({**GOOD, "port": 0}, ("port",), "has to be at least 1"),
-        ({**GOOD, "create": 5}, ("create",), "has to be of type boolean"),
-        ({**GOOD, "port": "high"}, ("port",), "has to be of type integer"),
-        ({**GOOD, "host": True}, ("host",), "has to be of type string"),
+        ({**GOOD, "port": 0}, ("port",), "must be at least 1"),
+        ({**GOOD, "create": 5}, ("create",), "must be of type boolean"),
+        ({**GOOD, "port": "high"}, ("port",), "must be of type integer"),
+        ({**GOOD, "host": True}, ("host",), "must be of type string"),
         ({**GOOD, "backfill": {"raeders": 1}}, ("backfill", "raeders"), "unknown key (did you mean readers?)"),
-        ({**GOOD, "sslmode": "none"}, ("sslmode",), "has to be one of disable, allow"),
-        ({**GOOD, "slot": "My-Slot"}, ("slot",), "has to fit the pattern"),
-        ({**GOOD, "backfill": [1]}, ("backfill",), "has to be of type object"),
+        ({**GOOD, "sslmode": "none"}, ("sslmode",), "must be one of disable, allow"),
+        ({**GOOD, "slot": "My-Slot"}, ("slot",), "must match the pattern"),
+        ({**GOOD, "backfill": [1]}, ("backfill",), "must be of type object"),
     ],
 )
 def test_what_does_not(config: dict[str, Any], place: tuple[str, ...], words: str) -> None:
@@ -57,7 +57,7 @@ def test_what_does_not(config: dict[str, Any], place: tuple[str, ...], words: st
 
 def test_members_without_a_name_of_their_own() -> None:
     schema = {"additionalProperties": {"enum": ["stop", "text"]}}
-    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "has to be one of stop, text")]
+    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "must be one of stop, text")]
 
 
 def test_no_value_is_named() -> None:

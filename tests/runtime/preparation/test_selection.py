@@ -109,7 +109,7 @@ def test_hashed_columns_are_texts() -> None:
     [
         ([TableEntry(table="public.order")], ["no table public.order (did you mean public.orders"]),
         ([TableEntry(table="Public.Users")], ["no table Public.Users"]),
-        ([TableEntry(table="crm.*")], ["the pattern crm.* covers no table"]),
+        ([TableEntry(table="crm.*")], ["the pattern crm.* matches no table"]),
         ([TableEntry(table="public.users"), TableEntry(table="public.users")], ["public.users stands twice"]),
         ([TableEntry(table="a.b"), TableEntry(table="c.*")], ["no table a.b", "the pattern c.* covers"]),
     ],
@@ -128,8 +128,8 @@ def test_entries_without_a_table_are_named_all_at_once(entries: list[TableEntry]
         (TableEntry(table="public.users", exclude=["sns"]), "exclude: there is no column sns (did you mean ssn?)"),
         (TableEntry(table="public.users", text=["nam"]), "text: there is no column nam"),
         (TableEntry(table="public.users", hash=["sns"]), "hash: there is no column sns (did you mean ssn?)"),
-        (TableEntry(table="public.users", exclude=["id"]), "exclude: id belongs to the key"),
-        (TableEntry(table="public.*", exclude=["id"]), "public.orders: exclude: id belongs to the key"),
+        (TableEntry(table="public.users", exclude=["id"]), "exclude: id is part of the key"),
+        (TableEntry(table="public.*", exclude=["id"]), "public.orders: exclude: id is part of the key"),
     ],
 )
 def test_options_that_do_not_fit_the_table(entry: TableEntry, told: str) -> None:
@@ -143,7 +143,7 @@ def test_a_disabled_table_is_left_out_of_a_pattern_and_refused_by_name() -> None
     found = [*FOUND, table("public.view", disable=True)]
     selection = select(spec(), found, [TableEntry(table="public.*")])
     assert [one.name for one in selection.tables] == ["public.orders", "public.users"]
-    assert selection.warnings == ["public.view is left out: the connector discovered it as disabled"]
+    assert selection.warnings == ["public.view is left out: the connector reports it as disabled"]
     with pytest.raises(UsageError, match=r"cannot capture public\.view"):
         select(spec(), found, [TableEntry(table="public.view")])
 
@@ -199,13 +199,13 @@ def test_two_tables_of_one_name() -> None:
     """One that is named cannot be told from the other; a pattern covers the one captured before, or the first."""
     twins = [table("public.a.b"), table("public.c")]
     twins.append(twins[0].model_copy(update={"resource_config": {"schema": "public.a", "table": "b"}}))
-    with pytest.raises(UsageError, match=r"more than one table is called public\.a\.b") as caught:
+    with pytest.raises(UsageError, match=r"more than one table has the name public\.a\.b") as caught:
         select(spec(), twins, [TableEntry(table="public.a.b")])
     assert caught.value.code == "TM-CFG-004"
     for known, path, left in (([], ["public", "a.b"], "public.a/b"), (twins[2:], ["public.a", "b"], "public/a.b")):
         selection = select(spec(), twins, None, known)
         assert [one.binding.resource_path for one in selection.tables] == [path, ["public", "c"]]
-        assert selection.warnings == [f"{left} is left out: another table is called public.a.b"]
+        assert selection.warnings == [f"{left} is left out: another table has the name public.a.b"]
     assert [chosen.name for chosen in select(spec(), twins, [TableEntry(table="public.c")]).tables] == ["public.c"]
 
 
@@ -220,7 +220,7 @@ def test_two_tables_of_one_collection() -> None:
     assert [t.name for t in named.tables if "/" in t.name] == ["public/a.b"]
     before = select(spec(), [*FOUND, one, other], None, [other])
     assert [t.name for t in before.tables if "/" in t.name] == ["public/a.b"]
-    with pytest.raises(UsageError, match="more than one table is called public/a/b"):
+    with pytest.raises(UsageError, match="more than one table has the name public/a/b"):
         select(spec(), [one, other], [TableEntry(table="public/a.b"), TableEntry(table="public.a/b")])
 
 
@@ -233,7 +233,7 @@ def test_a_table_that_was_captured_before_is_chosen_though_it_is_away(
     selection = select(spec(), [orders, *present], entries, [orders, users])
     (chosen,) = [one for one in selection.tables if one.name == "public.users"]
     assert chosen.binding.resource_config == users.resource_config and chosen.binding.collection.key == ["/id"]
-    assert selection.warnings == ["public.users is not there as it can be captured; it was before"]
+    assert selection.warnings == ["public.users can no longer be captured: it is missing or has changed"]
     assert users in selection.found
     # What is no more wanted is not kept.
     assert [one.name for one in select(spec(), [orders], [TableEntry(table="public.orders")], [users]).tables] == [

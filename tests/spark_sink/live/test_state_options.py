@@ -22,9 +22,9 @@ def test_the_state_is_asked_for_by_an_option() -> None:
     ("given", "said"),
     [
         ({"state": "old"}, "option state is 'old': not events or current"),
-        ({"state": "current", "startingOffset": "1"}, "option startingOffset goes with state=events only"),
-        ({"asOf": "1"}, "option asOf goes with state=current only"),
-        ({"warehouse": "/lake"}, "option warehouse goes with state=current only"),
+        ({"state": "current", "startingOffset": "1"}, "option startingOffset is only for state=events"),
+        ({"asOf": "1"}, "option asOf is only for state=current"),
+        ({"warehouse": "/lake"}, "option warehouse is only for state=current"),
     ],
 )
 def test_options_that_do_not_go_together_are_an_error(given: dict[str, str], said: str) -> None:

@@ -62,7 +62,7 @@ def damage_the_segment(lake: KeptLake, table: str) -> None:
 
 HARMS: dict[str, tuple[Callable[[KeptLake, str], None], str]] = {
     "public/types": (change_type, r"TM-SPK-005: column name of public\.types"),
-    "public/keys": (change_key, r"TM-SPK-012: public\.keys has had the keys \(id\), \(name\)"),
+    "public/keys": (change_key, r"TM-SPK-012: the key of public\.keys has changed: \(id\), \(name\)"),
     "public/names": (clash_names, r"TM-SPK-011: public\.names has columns note and Note"),
     "public/theirs": (put_a_foreign_table, r"TM-SPK-009: .*current"),
     "public/file": (put_a_file, r"TM-SPK-015: .*file/current"),

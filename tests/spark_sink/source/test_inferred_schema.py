@@ -46,9 +46,12 @@ def test_it_is_the_newest_before_the_end(log: LogBuilder) -> None:
     ("new", "says"),
     [
         (schema(id="bigint", note="string", new="date"), "has the new column new;"),
-        (schema(id="bigint"), "has column note no more;"),
-        (schema(id="bigint", note="bigint"), "has column note as bigint, not string;"),
-        (schema(id="string", name="string"), "new column name and has column note no more and has column id as string"),
+        (schema(id="bigint"), "no longer has column note;"),
+        (schema(id="bigint", note="bigint"), "has column note with type bigint, not string;"),
+        (
+            schema(id="string", name="string"),
+            "new column name and no longer has column note and has column id with type string",
+        ),
     ],
 )
 def test_later_events_of_other_columns_depart(log: LogBuilder, new: TableSchema, says: str) -> None:

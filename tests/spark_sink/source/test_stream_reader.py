@@ -149,7 +149,7 @@ def test_a_checkpoint_of_another_log_is_refused(sink: Sink, log: LogBuilder, tmp
     for i in range(3):
         replaced.commit(create(i))
 
-    assert failure(sink, replaced).startswith("TM-SPK-006: the checkpoint is not of the change log")
+    assert failure(sink, replaced).startswith("TM-SPK-006: the checkpoint does not belong to the change log")
 
 
 def test_a_log_that_lost_commits_is_refused(sink: Sink, log: LogBuilder, tmp_path: Path) -> None:
