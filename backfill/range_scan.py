@@ -196,9 +196,9 @@ class RangeScan:
         """
         chunk = self._in_flight()
         if not chunk.plan.scan and (keys or end):
-            raise RuntimeError(f"table {self.table}: the chunk was to scan nothing")
+            raise RuntimeError(f"table {self.table}: the chunk has no rows to scan")
         if chunk.plan.scan and chunk.plan.physical and cursor is None and not end:
-            raise RuntimeError(f"table {self.table}: a physical scan must say at which page it goes on")
+            raise RuntimeError(f"table {self.table}: a physical scan must give the page to resume at")
         chunk.keys, chunk.reread_keys, chunk.end = keys, reread_keys, end
         chunk.cursor = keys[-1] if cursor is None and keys else cursor
         chunk.read = True

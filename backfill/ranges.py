@@ -88,7 +88,7 @@ class TableRanges:
         self, table: str, *, pages: Pages | None = None, keyless: bool = False, limits: Limits = _LIMITS
     ) -> None:
         if keyless and pages is None:
-            raise ValueError(f"table {table}: rows without a key can be scanned by pages only")
+            raise ValueError(f"table {table}: rows without a key can only be scanned by pages")
         self.table = table
         self.rewritten = False
         self._pages = pages
@@ -181,8 +181,8 @@ class TableRanges:
             return None
         return SourceError(
             "TM-BKF-003",
-            f"table {self.table}: for {self._overflows} scans in a row, too many rows were given new keys by events "
-            "that lacked columns",
+            f"table {self.table}: in {self._overflows} scans in a row, events that lacked columns gave too many rows "
+            "new keys",
         )
 
     def idle(self) -> list[RangeScan]:
@@ -247,7 +247,7 @@ class TableRanges:
         self._prune()
         what = Range(first, until, where, inclusive=first is not None, asked=True)
         if self._keyless:
-            raise ValueError(f"table {self.table}: rows without a key cannot be scanned in part")
+            raise ValueError(f"table {self.table}: rows without a key cannot be scanned partially")
         if self._room(what, ()) < 1:
             raise SourceError("TM-BKF-004", f"table {self.table}: there is no room for another range in its state")
         scan = self._scan(what)

@@ -37,7 +37,7 @@ class Consequence(IntEnum):
 _TEXTS = {
     Consequence.NOTHING: "nothing",
     Consequence.WARNED: "a warning",
-    Consequence.BEGUN_AGAIN: "a backfill that is under way begins again",
+    Consequence.BEGUN_AGAIN: "a running backfill starts again",
     Consequence.READ_AGAIN: "its rows are read again",
     Consequence.EMPTIED: "emptied and read again",
     Consequence.SET_ASIDE: "set aside",
@@ -69,4 +69,4 @@ def markdown(changes: Iterable[TableChange]) -> str:
     for change in changes:
         code = f" (`{change.code}`)" if change.code else ""
         rows.append(f"| {change.what} | {change.noticed} | {change.consequence.text}{code} |")
-    return "\n".join(["| what changes | what notices it, and by when | what follows |", "|---|---|---|", *rows])
+    return "\n".join(["| what changes | what detects it, and by when | consequence |", "|---|---|---|", *rows])

@@ -49,7 +49,7 @@ class Steering:
                 self._actions[command.action](command, self._tables(command))
             except TidemarkError as refused:
                 logger.warning(
-                    "command %d (%s) is not carried out: %s",
+                    "command %d (%s) was refused: %s",
                     command.sequence,
                     command.action,
                     refused.message,
@@ -65,12 +65,12 @@ class Steering:
     def _tables(self, command: Control) -> list[TableBackfill]:
         tables = {backfill.table.name: backfill for backfill in self._backfills.tables}
         if unknown := sorted(set(command.tables) - tables.keys()):
-            raise _wrong(f"no such table is captured: {', '.join(unknown)}")
+            raise _wrong(f"not captured: {', '.join(unknown)}")
         return [tables[name] for name in dict.fromkeys(command.tables)] or list(tables.values())
 
     def _pause(self, command: Control, tables: list[TableBackfill]) -> None:
         if all(backfill.paused for backfill in tables):
-            raise _wrong("paused already")
+            raise _wrong("already paused")
         for backfill in tables:
             backfill.paused = True
 
@@ -86,7 +86,7 @@ class Steering:
 
     def _priority(self, command: Control, tables: list[TableBackfill]) -> None:
         if command.priority is None:
-            raise _wrong("no priority is given")
+            raise _wrong("the priority is missing")
         for backfill in tables:
             backfill.priority = command.priority
 
@@ -96,7 +96,7 @@ class Steering:
             return
         readable = [backfill for backfill in tables if backfill.table.scan.reads]
         if not readable or (command.tables and len(readable) < len(tables)):
-            raise _wrong("a table is captured from its log only (scan: none)")
+            raise _wrong("a table is captured only from its log (scan: none)")
         for backfill in readable:
             if backfill.aside is not None and backfill.aside.left_out:
                 backfill.aside.passed = True  # It is read again as soon as that can be done.
@@ -114,12 +114,12 @@ class Steering:
         if len(command.tables) != 1:
             raise _wrong("where, from and until are for one table")
         if command.truncate:
-            raise _wrong("a table that is emptied has to be read as a whole")
+            raise _wrong("a table that is emptied has to be read completely")
         backfill = tables[0]
         if not backfill.table.scan.reads:
-            raise _wrong("the table is captured from its log only (scan: none)")
+            raise _wrong("the table is captured only from its log (scan: none)")
         if backfill.left_out:
-            raise _wrong("the table is set aside, and will be read as a whole")
+            raise _wrong("the table is set aside, and will be read completely")
         first, last = self._bounds(command, backfill)
         backfill.ranges.add(first, last, command.where or None)
         backfill.take_up()
@@ -128,7 +128,7 @@ class Steering:
     def _bounds(command: Control, backfill: TableBackfill) -> tuple[Key | None, Key | None]:
         columns = len(backfill.table.key)
         if not columns:
-            raise _wrong(f"{backfill.table.name} has no key that rows could be chosen by")
+            raise _wrong(f"{backfill.table.name} has no key to select rows by")
         if command.from_ and len(command.from_) != columns:
             raise _wrong(f"from takes the {columns} columns of the key of {backfill.table.name}")
         if len(command.until) > columns:

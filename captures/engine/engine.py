@@ -274,8 +274,8 @@ class Capture:
             line = self._source.truncation(binding, self._position)
             if not line and not self._source.options.announced:
                 logger.warning(
-                    "%s is read anew, but not emptied first, as TRUNCATE is configured to be ignored: rows that it no "
-                    "longer has stay downstream",
+                    "%s is read again without being emptied, since `truncate` is ignore: rows that it no longer has "
+                    "stay downstream",
                     self._backfills.latest[binding].name,
                 )
             self._write_rows(line)
@@ -298,7 +298,7 @@ class Capture:
         # What is captured from the log only cannot be read again: what there is of it downstream stays.
         readable = [table for table in self._backfills.latest if table.scan.reads]
         logger.warning(
-            "%s; what changed since is lost to tables without a scan, and these are read anew: %s",
+            "%s; these tables are read again: %s. Tables without a scan lose the changes in between",
             self._lost.message,
             ", ".join(table.name for table in readable) or "none",
             extra={"code": self._lost.code},
@@ -380,7 +380,8 @@ class Capture:
         if not self._checkpoints.changed:
             return False
         raise ConnectorError(
-            "TM-CAP-006", f"stdin ended while the source was away, with more said than the last checkpoint has: {error}"
+            "TM-CAP-006",
+            (f"stdin ended while the source was unreachable, with output that is not in a checkpoint yet: {error}"),
         )
 
     # Checkpoints and acknowledgements.

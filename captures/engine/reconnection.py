@@ -57,7 +57,7 @@ class Outages:
             self._since = now
         wait = self._backoff.failed()
         logger.warning(
-            "%s; connecting anew in %.1f s",
+            "%s; reconnecting in %.1f s",
             error.message,
             wait,
             extra={"code": error.code, "away_seconds": round(now - self._since, 1)},
@@ -73,7 +73,7 @@ class Outages:
         """There is a connection again."""
         now = self._clock()
         if self._since is not None:
-            logger.info("connected again after %.1f s", now - self._since)
+            logger.info("reconnected after %.1f s", now - self._since)
         self._since = None
         self._connected_at = now
 

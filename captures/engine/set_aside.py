@@ -168,9 +168,9 @@ class Asides:
         same = not aside.passed and aside.policy is None and regained.same
         same = same and fresh.is_still(aside.kept.get("identity"))
         if not same and not fresh.scan.reads:
-            logger.warning("%s is captured from its log only: what changed meanwhile is lost", fresh.name)
+            logger.warning("%s is captured only from its log: the changes in between are lost", fresh.name)
             same = True
-        how = "goes on where it stood" if same else "is emptied and read again"
+        how = "resumes where it stopped" if same else "is emptied and read again"
         logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": aside.since})
         table.come_back(fresh, aside.kept if same else None)
         self._changed = True
@@ -189,9 +189,9 @@ class Asides:
         if aside.settled or now < aside.settles_at:
             return
         aside.settled = True
-        then = "once that is mended" if aside.policy is None else "with another policy, or on `tidemark resume`"
+        then = "once the cause is fixed" if aside.policy is None else "with another policy, or on `tidemark resume`"
         logger.warning(
-            "%s; %s is set aside: nothing more of it is captured, the other tables go on. It comes back %s",
+            "%s; %s is set aside: its capture stops, the other tables continue. It returns %s",
             aside.error.message,
             table.table.name,
             then,
@@ -201,7 +201,7 @@ class Asides:
     @staticmethod
     def _tell_away(table: TableBackfill, aside: Aside) -> None:
         logger.warning(
-            "%s; unless that is mended within %.0f s, %s is set aside and the other tables go on",
+            "%s; unless this is fixed within %.0f s, %s is set aside, and the other tables continue",
             aside.error.message,
             timing.GRACE_SECONDS,
             table.table.name,

@@ -42,47 +42,59 @@ class EndpointConfig(Strict):
     ssl_mode: Annotated[
         SslMode,
         _Upper,
-        Field(description="Encryption: only the last two know whom they talk to; VERIFY_IDENTITY checks the name too"),
+        Field(
+            description=(
+                "Encryption: only VERIFY_CA and VERIFY_IDENTITY authenticate the server; VERIFY_IDENTITY also "
+                "checks its name"
+            )
+        ),
     ] = "PREFERRED"
-    ssl_ca: Annotated[str | None, Field(description="File of certificate authorities, the system's when absent")] = None
-    ssl_cert: Annotated[str | None, Field(description="File of the client's certificate")] = None
-    ssl_key: Annotated[str | None, Field(description="File of its private key")] = None
+    ssl_ca: Annotated[
+        str | None, Field(description="File with the certificates of the authorities; default: the system's")
+    ] = None
+    ssl_cert: Annotated[str | None, Field(description="File with the client's certificate")] = None
+    ssl_key: Annotated[str | None, Field(description="File with the private key of the client's certificate")] = None
     server_id: Annotated[
         int | None,
-        Field(ge=1, le=4294967295, description="Under which we register as a replica; unique; derived if absent"),
+        Field(
+            ge=1,
+            le=4294967295,
+            description="The server_id under which the connector registers as a replica: unique; derived by default",
+        ),
     ] = None
     on_lost_position: Annotated[
-        Literal["fail", "backfill"], Field(description="What to do when the server no longer has the log we need")
+        Literal["fail", "backfill"],
+        Field(description="If the server no longer has the required log: stop, or read all tables again"),
     ] = "fail"
     watermark_table: Annotated[
         str | None,
         Field(
             pattern=r"^[^.`]+\.[^.`]+$",
-            description="schema.table that we may create and write to; needed on MySQL where GTIDs are off",
+            description="schema.table that the connector may create and write to; required on MySQL without GTIDs",
         ),
     ] = None
-    tinyint1_as_bool: Annotated[bool, Field(description="Columns declared tinyint(1) are true and false")] = False
+    tinyint1_as_bool: Annotated[bool, Field(description="Read columns declared tinyint(1) as true and false")] = False
     on_bad_value: Annotated[
         EndpointPolicy,
-        Field(description="What to do with a value that has no place in a document: a zero date, broken JSON, …"),
+        Field(description="What to do with a value that a document cannot represent: a zero date, broken JSON, …"),
     ] = "stop"
     on_statement: Annotated[
         OnStatement,
-        Field(description="What to do with captured tables that a statement in the log may have changed without rows"),
+        Field(description="What to do with tables that a statement in the log may have changed without row events"),
     ] = "set_aside"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
         10.0
     )
     truncate: TruncateOption = "auto"
-    hash_salt: Annotated[Secret, Field(description="What stands before each value that is hashed")] = SecretStr("")
+    hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
 
     @model_validator(mode="after")
     def _certificates(self) -> Self:
         if self.ssl_ca is not None and not self.ssl_mode.startswith("VERIFY_"):
-            raise ValueError("ssl_ca is only looked at with ssl_mode VERIFY_CA or VERIFY_IDENTITY")
+            raise ValueError("ssl_ca has an effect only with ssl_mode VERIFY_CA or VERIFY_IDENTITY")
         if (self.ssl_cert is None) != (self.ssl_key is None):
-            raise ValueError("ssl_cert and ssl_key go together")
+            raise ValueError("ssl_cert and ssl_key must be set together")
         if self.ssl_cert is not None and self.ssl_mode in ("DISABLED", "PREFERRED"):
             raise ValueError("ssl_cert needs ssl_mode REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
         return self
@@ -113,18 +125,18 @@ class ResourceConfig(Strict):
     table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
         Literal["key", "snapshot", "none"],
-        Field(description="Backfill in key order; all in one transaction, for a table without a key; or not at all"),
+        Field(description="Backfill in key order, in one transaction (for a table without a key), or not at all"),
     ] = "key"
-    key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
-    where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
-    exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
-    hash: Annotated[
-        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
-    ] = []
-    on_bad_value: Annotated[
-        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+    key: Annotated[list[str] | None, Field(description="Key columns; default: the primary key")] = None
+    where: Annotated[
+        str | None, Field(description="SQL condition for the rows of the backfill; it does not apply to changes")
     ] = None
-    priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
+    exclude: Annotated[list[str], Field(description="Columns to leave out")] = []
+    hash: Annotated[list[str], Field(description="Columns to replace by the salted SHA-256 of the value's text")] = []
+    on_bad_value: Annotated[
+        ResourcePolicy, Field(description="As in the connector's configuration, or a policy for each column listed")
+    ] = None
+    priority: Annotated[int, Field(description="Tables with a higher priority are backfilled first")] = 0
 
     @property
     def path(self) -> list[str]:

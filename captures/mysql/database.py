@@ -57,7 +57,7 @@ class MysqlDatabase:
         for binding in found:
             if binding.disable:
                 log_left_out(
-                    logger, binding.recommended_name, "it has no primary key: its entry must give a key or a scan"
+                    logger, binding.recommended_name, "it has no primary key: its entry must have a key or a scan"
                 )
         return found
 

@@ -179,11 +179,11 @@ class MysqlSource(RemembersLayouts):
     # Positions.
 
     def identity(self) -> JsonObject:
-        with asking("asking the server who it is"):
+        with asking("asking the server for its identity"):
             return {**server_identity(self._session), MEMBER: self._noted.to_state()}
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
-        with asking("looking for where to read the log from"):
+        with asking("looking for the start position in the log"):
             if cursor is None:
                 self._start = end_position(self._session)
             else:
@@ -284,7 +284,7 @@ class MysqlSource(RemembersLayouts):
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         target = self._target(binding)
         try:
-            with asking(f"looking for the least and greatest key of {target.name}"):
+            with asking(f"looking for the smallest and greatest key of {target.name}"):
                 return split(self._session, target, cursor, until, parts)
         except (TableAway, TableAltered):
             return []  # The next chunk tells.

@@ -38,44 +38,56 @@ class EndpointConfig(Strict):
     user: str
     password: Secret = SecretStr("")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
-    sslrootcert: Annotated[str | None, Field(description="File of certificate authorities")] = None
-    sslcert: Annotated[str | None, Field(description="File of the client's certificate")] = None
-    sslkey: Annotated[str | None, Field(description="File of the key of the client's certificate")] = None
+    sslrootcert: Annotated[str | None, Field(description="File with the certificates of the authorities")] = None
+    sslcert: Annotated[str | None, Field(description="File with the client's certificate")] = None
+    sslkey: Annotated[str | None, Field(description="File with the private key of the client's certificate")] = None
     slot: Annotated[
         str,
         Field(
             pattern=r"^[a-z0-9_]{1,63}$",
-            description="Replication slot: lower-case letters, digits, underscores; tidemark_ and the capture's name",
+            description=(
+                "Replication slot: lower-case letters, digits, underscores; default: tidemark_ and the capture's name"
+            ),
             json_schema_extra=_without_default,
         ),
     ] = WITHOUT_A_NAME
     publication: Annotated[
         str,
         Field(
-            min_length=1, max_length=63, description="By default called as the slot", json_schema_extra=_without_default
+            min_length=1,
+            max_length=63,
+            description="Publication; default: the name of the slot",
+            json_schema_extra=_without_default,
         ),
     ] = WITHOUT_A_NAME
-    create: Annotated[bool, Field(description="Make slot and publication, and add tables to it, where absent")] = True
-    read_only: Annotated[bool, Field(description="Write nothing at all to the source, not even a log message")] = False
+    create: Annotated[
+        bool,
+        Field(description="Create the slot and the publication if missing, and add missing tables to the publication"),
+    ] = True
+    read_only: Annotated[bool, Field(description="Write nothing to the source, not even a log message")] = False
     on_lost_position: Annotated[
         Literal["fail", "backfill"],
-        Field(description="When the server no longer has the log we need: stop, or read all tables again"),
+        Field(description="If the server no longer has the required log: stop, or read all tables again"),
     ] = "fail"
     on_bad_value: Annotated[
         EndpointPolicy,
-        Field(description="What to do with a value that has no place in a document: an infinity, a year above 9999, …"),
+        Field(
+            description="What to do with a value that a document cannot represent: an infinity, a year after 9999, …"
+        ),
     ] = "stop"
     backfill: BackfillConfig = BackfillConfig()
     heartbeat_seconds: Annotated[
-        float, Field(gt=0, description="An idle capture writes a checkpoint this often, so that the slot advances")
+        float, Field(gt=0, description="Seconds between checkpoints of an idle capture; they advance the slot")
     ] = 10.0
     max_retained_wal: Annotated[
         Annotated[int, Field(gt=0)] | None,
         BeforeValidator(size_or_number, json_schema_input_type=int | str | None),
-        Field(description="Log that the slot may keep, in bytes or as '10GB': warned of from half of it on"),
+        Field(
+            description="WAL that the slot may retain, in bytes or as '10GB'; a warning is logged from half of it on"
+        ),
     ] = None
     truncate: TruncateOption = "auto"
-    hash_salt: Annotated[Secret, Field(description="What stands before each value that is hashed")] = SecretStr("")
+    hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
 
     @property
     def truncation(self) -> Truncation:
@@ -90,18 +102,22 @@ class ResourceConfig(Strict):
     table: Annotated[str, Field(min_length=1)]
     scan: Annotated[
         Literal["key", "physical", "none"] | None,
-        Field(description="Backfill in key order, by pages, or not at all; when absent by key, by pages without one"),
+        Field(
+            description=(
+                "Backfill in key order, by pages, or not at all; default: key, or physical for a table without a key"
+            )
+        ),
     ] = None
-    key: Annotated[list[str] | None, Field(description="Key columns, the primary key when absent")] = None
-    where: Annotated[str | None, Field(description="SQL condition that limits the backfill, not the log")] = None
-    exclude: Annotated[list[str], Field(description="Columns that are left out")] = []
-    hash: Annotated[
-        list[str], Field(description="Columns of which documents have only the salted SHA-256 of the value's text")
-    ] = []
+    key: Annotated[list[str] | None, Field(description="Key columns; default: the primary key")] = None
+    where: Annotated[
+        str | None, Field(description="SQL condition for the rows of the backfill; it does not apply to changes")
+    ] = None
+    exclude: Annotated[list[str], Field(description="Columns to leave out")] = []
+    hash: Annotated[list[str], Field(description="Columns to replace by the salted SHA-256 of the value's text")] = []
     on_bad_value: Annotated[
-        ResourcePolicy, Field(description="As in the endpoint's configuration; or a policy for each of some columns")
+        ResourcePolicy, Field(description="As in the connector's configuration, or a policy for each column listed")
     ] = None
-    priority: Annotated[int, Field(description="Tables of higher priority are backfilled first")] = 0
+    priority: Annotated[int, Field(description="Tables with a higher priority are backfilled first")] = 0
 
     @property
     def path(self) -> list[str]:

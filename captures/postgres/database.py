@@ -56,7 +56,7 @@ class PostgresDatabase:
         with _session(endpoint, "discovering tables") as session:
             tables = read_tables(session)
         found = [_discovered(table, endpoint) for table in tables]
-        why = "it has no primary key, and without REPLICA IDENTITY FULL the log does not tell its rows apart"
+        why = "it has no primary key, and without REPLICA IDENTITY FULL the log does not identify its rows"
         for binding in found:
             if binding.disable:
                 log_left_out(logger, binding.recommended_name, why)

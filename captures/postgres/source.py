@@ -163,7 +163,7 @@ class PostgresSource(SplitsPages):
         """
         key = f"tidemark slot {self._config.slot}"
         if self._one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key) is not True:
-            raise SourceError("TM-PG-014", f"another capture is beginning with replication slot {self._config.slot}")
+            raise SourceError("TM-PG-014", f"another capture is starting with replication slot {self._config.slot}")
         try:
             yield
         finally:
@@ -172,15 +172,15 @@ class PostgresSource(SplitsPages):
                 self._one("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
 
     def _check_owner(self, *, begun: bool) -> None:
-        with asking("looking whose the replication slot is"):
+        with asking("looking for the owner of the replication slot"):
             check_owner(self._session, self._config, self._owner, begun=begun)
 
     def _note_owner(self) -> None:
         if not self._owner.capture or not self._config.create or self._config.read_only or self._standby:
             return
-        with asking("noting whose the replication slot is"):
+        with asking("recording the owner of the replication slot"):
             if not note_owner(self._session, self._config, self._owner):
-                logger.debug("publication %s is not ours to comment on", self._config.publication)
+                logger.debug("the user may not comment on publication %s", self._config.publication)
 
     def _check_publication_lasts(self) -> None:
         """Raises LostPosition where there is a slot and no publication: one that is made now would be too young."""
@@ -193,7 +193,7 @@ class PostgresSource(SplitsPages):
 
         Raises SourceError where that is all of them.
         """
-        with asking("looking at the publication"):
+        with asking("reading the publication"):
             # Before they are published: the server would refuse changes of some of them from then on.
             failures = dict(publication_failures(self._session, self._config, self._tables()))
             published = read_publication(self._session, self._config.publication)
@@ -229,7 +229,7 @@ class PostgresSource(SplitsPages):
             self._note(ensure_slot(self._session, self._config, ended))
         slot = self._usable_slot()
         if slot is None:
-            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was dropped just now")
+            raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was just dropped")
         return slot.confirmed
 
     def _note(self, made: Made | None) -> bool:
@@ -248,14 +248,14 @@ class PostgresSource(SplitsPages):
                 self._session.execute(statement)
             except psycopg.Error as error:
                 logger.warning(
-                    "what was made for this capture is left behind (%s); to remove it, run: %s;",
+                    "what was created for this capture remains (%s); to remove it, run: %s;",
                     " ".join(str(error).split()),
                     statement.as_string(None),
                 )
 
     def _check_published(self) -> None:
         """Finds tables whose changes are not in the log, which would not be noticed otherwise."""
-        with asking("looking at the publication"):
+        with asking("reading the publication"):
             tables = self._tables()
             missing = unpublished(self._session, self._config.publication, tables)
             if missing is None:
@@ -313,7 +313,7 @@ class PostgresSource(SplitsPages):
         self._check_owner(begun=True)
         self._publish(ended)
         self._note_owner()
-        with asking("preparing the source anew"):
+        with asking("preparing the source again"):
             slot = read_slot(self._session, self._config.slot)
             if slot is not None and (slot.invalidated or self._undecodable):
                 if self._config.create:
@@ -329,7 +329,7 @@ class PostgresSource(SplitsPages):
         again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self._session, self._config)};"
         return SourceError(
             "TM-PG-015",
-            f"replication slot {self._config.slot} is of no more use: the server cannot decode the log from there on",
+            f"replication slot {self._config.slot} is useless: the server cannot decode the log from its position",
             remedy=f"Run: {again}",
         )
 
@@ -477,18 +477,18 @@ class PostgresSource(SplitsPages):
         """
         if self._standby and not in_recovery(self._session):
             self._log = read_server_log(self._config)
-            raise SourceError("TM-PG-020", f"the standby was promoted, and is on timeline {self._log.timeline} now")
+            raise SourceError("TM-PG-020", f"the standby was promoted, and is now on timeline {self._log.timeline}")
 
     # Queries.
 
     def _one(self, query: str, *parameters: str) -> object:
-        with asking("asking the server where it is"):
+        with asking("asking the server for its position"):
             row = self._session.execute(query, parameters).fetchone()
         return row[0] if row is not None else None
 
     def _held(self) -> SlotInUse:
         """Who reads the slot."""
-        with asking("looking for who reads the replication slot"):
+        with asking("looking for the reader of the replication slot"):
             holder = self._session.execute(
                 "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
                 " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",

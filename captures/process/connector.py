@@ -123,7 +123,7 @@ def answer(database: Database, request: Request) -> Message:
     if isinstance(request, Apply):
         return Applied(action_description="")  # What a capture needs at its source is made when it opens.
     assert isinstance(request, Acknowledge | Control)
-    raise ProtocolError("TM-PRO-004", f"{request.kind} came before open")
+    raise ProtocolError("TM-PRO-004", f"{request.kind} was sent before open")
 
 
 def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
@@ -134,7 +134,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
             has a key of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
     """
     if not request.range.whole:
-        raise ConnectorError("TM-CAP-011", "the session was opened for a part of the key range only")
+        raise ConnectorError("TM-CAP-011", "the session was opened for only a part of the key range")
     spec = request.capture
     check_keys(spec.bindings, database.fallback_key)
     check_state_keys(spec.bindings)
@@ -144,7 +144,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
     try:
         output.message(Opened(explicit_acknowledgements=True))
         state = CaptureState(request.state)
-        logger.info("takes commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
+        logger.info("accepts commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
         Capture(
             source,
             state,

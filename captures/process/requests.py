@@ -127,7 +127,7 @@ class SessionRequests:
                     self._commands.append(request)
                 else:
                     raise ProtocolError(
-                        "TM-PRO-004", f"after open only acknowledge and control may follow, not {request.kind}"
+                        "TM-PRO-004", f"only acknowledge and control may follow open, not {request.kind}"
                     )
                 self._wakeup.set()
         except TidemarkError as error:

@@ -146,7 +146,7 @@ def _in_words(progress: Progress) -> str:
     if left := len(states) - states.count("done") - sum(map(states.count, _HALTED)):
         words.append(f"backfilling {left} of {len(states)} tables")
         if progress.held is not None:
-            words.append(f"held back: {progress.held}")
+            words.append(f"waiting: {progress.held}")
     for state in _HALTED:
         if count := states.count(state):
             words.append(f"{count} {state.replace('_', ' ')}")

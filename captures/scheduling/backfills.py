@@ -227,7 +227,7 @@ class Backfills:
                 write(piece)
         for backfill, chunk, _ in ready:
             if chunk.request.plan.scan and backfill.done:
-                logger.info("%s is read to its end", backfill.table.name, extra={"rows": backfill.ranges.rows})
+                logger.info("the backfill of %s is complete", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
     # Chunks are started.
@@ -261,7 +261,7 @@ class Backfills:
             elif backfill.barrier is not None and not passed(backfill.barrier):
                 # Such a transaction may have written to the table before its changes were captured: it must end first.
                 logger.info(
-                    "%s waits for transactions that were running when it was added",
+                    "the backfill of %s waits for transactions that were running when it was added",
                     backfill.table.name,
                     extra={"barrier": backfill.barrier},
                 )
@@ -340,7 +340,7 @@ class Backfills:
         self.stored_anew.clear()
 
     def _rewritten(self, backfill: TableBackfill) -> None:
-        logger.info("%s cannot be read on from where its scan stood; its backfill begins again", backfill.table.name)
+        logger.info("%s was rewritten, so its scan cannot continue: its backfill starts again", backfill.table.name)
         backfill.put_off_all(self._clock() + HELD_SECONDS)
         if backfill.table.key:
             self.read_again(backfill)
@@ -359,7 +359,7 @@ class Backfills:
                 raise error
             wait = self._connecting.failed()
             self._connect_at = now + wait
-            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
             if flight is not None:
                 backfill.put_off(flight, now)
             return
@@ -381,7 +381,7 @@ class Backfills:
         backfill.put_off(flight, now + wait)
         asked = flight.scan.range.asked
         if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
-            logger.warning("%s; trying again in %.1f s", error.message, wait, extra={"code": error.code})
+            logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
         elif asked:
             self._give_up(backfill, flight.scan, error)
         else:
@@ -391,7 +391,7 @@ class Backfills:
     def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
         """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
         logger.warning(
-            "%s; what a command asked to be read again of %s is not read",
+            "%s; the part of %s that a command asked for is not read",
             error.message,
             backfill.table.name,
             extra={"code": error.code},
@@ -402,7 +402,8 @@ class Backfills:
     @staticmethod
     def _leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
         logger.warning(
-            "%s; %s is left alone, its log is captured on: once that is mended, `tidemark resume` it",
+            "%s; the backfill of %s is suspended, its changes are still captured. Fix the cause, then run `tidemark "
+            "resume`",
             error.message,
             backfill.table.name,
             extra={"code": error.code, "remedy": error.remedy},

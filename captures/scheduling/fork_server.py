@@ -138,7 +138,7 @@ class ForkServer:
 
 
 def _refused(error: OSError) -> ConnectorError:
-    return ConnectorError("TM-CAP-005", f"no process can be started for a reader: {error.strerror}")
+    return ConnectorError("TM-CAP-005", f"a reader process cannot be started: {error.strerror}")
 
 
 def serve(connection: int, work: Work) -> NoReturn:

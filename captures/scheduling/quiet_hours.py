@@ -28,10 +28,10 @@ class QuietHours:
         """
         match = _FORM.fullmatch(text.strip())
         if match is None:
-            raise ValueError("quiet hours are written as 08:00-20:00 Europe/Berlin")
+            raise ValueError("quiet hours have the form 08:00-20:00 Europe/Berlin")
         begin, end = (time.fromisoformat(part.rjust(5, "0")) for part in match.group(1, 2))
         if begin == end:
-            raise ValueError("quiet hours begin and end at the same time")
+            raise ValueError("quiet hours must not begin and end at the same time")
         try:
             zone = ZoneInfo(match.group(3) or "UTC")
         except (OSError, ValueError, KeyError):  # No such key is KeyError; a path or a directory are the others.

@@ -134,7 +134,7 @@ class ReaderProcess:
 
     def _ended(self) -> ConnectorError:
         status = self._wait()
-        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         return ConnectorError("TM-CAP-005", f"a reader process {how}")
 
     def _wait(self) -> int:

@@ -246,11 +246,13 @@ def opened(
         backfill.aside = aside
         return backfill
     if stored is not None and not table.is_still(stored.get("identity")):
-        logger.warning("%s was dropped and made again, or has another key; it is read anew", table.name)
+        logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)
         backfill.anew = True
         return backfill
     if taken_out and table.scan.reads:
-        logger.warning("%s is captured again: it is emptied and read anew, since rows may be gone", table.name)
+        logger.warning(
+            ("%s is captured again: it is emptied and read again, since rows may have been deleted"), table.name
+        )
         backfill.anew = True
         return backfill
     if stored is None or (stored.get("log_only") and table.scan.reads):
@@ -262,7 +264,7 @@ def opened(
         return backfill
     backfill.restore(stored)
     if table.captured_otherwise and table.scan.reads:
-        logger.info("%s is captured with other columns than before; all its rows are read again", table.name)
+        logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
         backfill.anew = not table.key
         backfill.ranges.restart(pages_of(table))
     return backfill

@@ -27,7 +27,7 @@ def parse_rate(text: str) -> tuple[float | None, float | None]:
     except ValueError:
         rate = 0.0
     if rate <= 0:
-        raise ValueError("a rate is rows or bytes per second, as in '20000 rows' or '10MB'")
+        raise ValueError("a rate is rows or bytes per second, such as '20000 rows' or '10MB'")
     return (rate, None) if match is not None else (None, rate)
 
 
@@ -36,19 +36,23 @@ class BackfillConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    readers: Annotated[int, Field(ge=1, le=32, description="Chunks read at the same time, each on a connection")] = 1
-    chunk_seconds: Annotated[float, Field(gt=0, le=60, description="How long a chunk should take to read")] = 1.0
-    chunk_rows: Annotated[int | None, Field(ge=1, description="Rows in a chunk; adapts when absent")] = None
+    readers: Annotated[
+        int, Field(ge=1, le=32, description="Number of chunks read at the same time, each on its own connection")
+    ] = 1
+    chunk_seconds: Annotated[float, Field(gt=0, le=60, description="Target time for reading a chunk, in seconds")] = 1.0
+    chunk_rows: Annotated[
+        int | None, Field(ge=1, description="Rows in a chunk; by default adapted to chunk_seconds")
+    ] = None
     max_rate: Annotated[
         str | None,
-        Field(description="Most rows or bytes per second, of all tables together: '20000 rows' or '10MB'"),
+        Field(description="Limit on rows or bytes per second, for all tables together: '20000 rows' or '10MB'"),
     ] = None
     quiet_hours: Annotated[
         str | None,
-        Field(description="Hours in which nothing is backfilled: '08:00-20:00 Europe/Berlin', in UTC without a zone"),
+        Field(description="Hours without backfills: '08:00-20:00 Europe/Berlin'; UTC if no zone is given"),
     ] = None
     max_replica_lag: Annotated[
-        float | None, Field(gt=0, description="Seconds that a replica may be behind; further, chunks wait")
+        float | None, Field(gt=0, description="Replica lag, in seconds, above which chunks wait")
     ] = None
 
     @field_validator("max_rate")

@@ -34,7 +34,7 @@ def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
 def warn_of_dropped(table: str, option: str, names: Iterable[str], columns: Collection[str]) -> None:
     """Warns of names in a table's option that no column has. ``misspelt`` ones are an error, and not looked for."""
     if gone := sorted(set(names).difference(columns)):
-        logger.warning("%s: %s names columns that are not there: %s", table, option, ", ".join(gone))
+        logger.warning("%s: %s names unknown columns: %s", table, option, ", ".join(gone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Unmet:
         if not self.source and not (self.tables and all(self.tables)):
             for failure in self.all:
                 extra = {"code": failure.code, "remedy": failure.remedy}
-                logger.warning("%s; the capture begins without that", failure.message, extra=extra)
+                logger.warning("%s; the capture starts without this table", failure.message, extra=extra)
             return
         failures = self.all
         if len(failures) == 1:

@@ -78,17 +78,17 @@ class BadValues(UnfitValues):
         self.key = key
         self.find = tuple(dict.fromkeys(find))
         listed = "; ".join(f"column {name}: {reason}" for name, reason in self.columns.items())
-        example = f" (for one, the row with key {_shown(key)})" if key else ""
+        example = f" (for example, the row with key {_shown(key)})" if key else ""
         super().__init__(CODE, f"{table}: {listed}{example}", remedy=self._remedy())
 
     def _remedy(self) -> str:
         choices = {name: _suggested(reason) for name, reason in self.columns.items()}
         entry = ", ".join(f"{_yaml(name)}: {policy}" for name, policy in choices.items())
         line = f"{{table: {_yaml(self.table)}, on_bad_value: {{{entry}}}}}"
-        found = f" These find such rows: {' '.join(self.find)}" if self.find else ""
+        found = f" To find such rows: {' '.join(self.find)}" if self.find else ""
         return (
             f"Add to the capture file's tables:  - {line}  (or choose clamp, null or quarantine, or leave a column "
-            "out by `exclude`). The table is then emptied and read again, since its log has moved on meanwhile." + found
+            "out by `exclude`). The table is then emptied and read again." + found
         )
 
     def joined(self, other: BadValues) -> BadValues:
@@ -104,7 +104,7 @@ class BadValues(UnfitValues):
 CODE = "TM-CAP-020"
 """Of ``BadValues``."""
 
-TOO_LARGE = f"a row comes to more than {MAX_LINE_BYTES >> 20} MB of JSON, most of it in this column"
+TOO_LARGE = f"a row takes more than {MAX_LINE_BYTES >> 20} MB as JSON, most of it in this column"
 
 
 def _suggested(reason: str) -> Policy:
@@ -173,7 +173,7 @@ LEAVES_OUT = ("null", "quarantine")
 BAD_SCHEMA = {
     "type": "object",
     "additionalProperties": {"type": "string"},
-    "description": "The event is to be kept apart for these values, by column, as the source writes them.",
+    "description": "The event must be kept apart because of these values, by column, in the source's form.",
 }
 """Of the member ``bad`` of ``_meta``."""
 
@@ -196,20 +196,22 @@ def policy_failures(
         temporal: Names of those that can be clamped.
     """
     if unknown := sorted(set(policies.columns) - set(columns)):
-        yield SourceError(code, f"{table}: on_bad_value names columns that are not there: {', '.join(unknown)}")
+        yield SourceError(code, f"{table}: on_bad_value names unknown columns: {', '.join(unknown)}")
     in_key = set(key)
     if changed := sorted(name for name, policy in policies.columns.items() if policy in _CHANGING and name in in_key):
         yield SourceError(
             code,
             f"{table}: on_bad_value of the key column {', '.join(changed)} cannot be clamp or null",
-            remedy="Rows are found by their key: two that differ in a bad value only would become one. Use text, or "
-            "quarantine.",
+            remedy=(
+                "The key identifies rows: two rows that differ only in a bad value would become one. Use text "
+                "or quarantine."
+            ),
         )
     unclamped = (name for name, policy in policies.columns.items() if policy == "clamp")
     if unfit := sorted(name for name in unclamped if name in columns and name not in temporal and name not in in_key):
         yield SourceError(
             code,
-            f"{table}: on_bad_value: clamp is for dates and timestamps, which {', '.join(unfit)} is not",
+            f"{table}: on_bad_value: clamp is only for dates and timestamps, not for {', '.join(unfit)}",
             remedy="Use text, null or quarantine.",
         )
 
@@ -229,8 +231,8 @@ def quarantine_failures(
     return [
         SourceError(
             code,
-            f"on_bad_value: quarantine needs a runtime that keeps marked events apart, as `tidemark capture` does; "
-            f"it is asked for by {', '.join(asking)}",
+            "on_bad_value: quarantine needs a runtime that keeps marked events apart, such as `tidemark capture`; it "
+            f"is set for {', '.join(asking)}",
             remedy="Use stop, text, clamp or null.",
         )
     ]

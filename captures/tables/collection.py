@@ -89,8 +89,8 @@ def check_keys(bindings: Iterable[Binding], fallback: Sequence[str]) -> None:
         if key != list(fallback) and any(part == place or part.startswith(f"{place}/") for part in key):
             raise ConnectorError(
                 "TM-CAP-012",
-                f"the collection {binding.collection.name} has the key {', '.join(key)}, which does not tell its "
-                f"documents apart; it is {', '.join(fallback)} now",
+                f"the collection {binding.collection.name} has the key {', '.join(key)}, which does not identify its "
+                f"documents; the key must be {', '.join(fallback)}",
             )
 
 
@@ -106,7 +106,7 @@ def check_state_keys(bindings: Iterable[Binding]) -> None:
     for state_key, sharing in tables.items():
         if len(sharing) > 1:
             raise ConnectorError(
-                "TM-CAP-013", f"{' and '.join(sharing)} are bound with the one state key {state_key!r}"
+                "TM-CAP-013", f"{' and '.join(sharing)} are bound with the same state key {state_key!r}"
             )
 
 

@@ -27,7 +27,9 @@ def no_salt(code: str, table: str) -> SourceError:
     """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
     return SourceError(
         code,
-        f"{table}: columns are to be hashed, and the configuration has no hash_salt",
-        remedy="Set `hash_salt` in the connector's config to a long random text, and keep it: with another one the "
-        "same values have other hashes.",
+        f"{table}: columns are to be hashed, but the configuration has no hash_salt",
+        remedy=(
+            "Set `hash_salt` in the connector's config to a long random text, and do not change it: another "
+            "salt gives other hashes for the same values."
+        ),
     )

@@ -14,8 +14,11 @@ from protocol.messages import RUNTIME, BackfillBegin, BackfillComplete
 TruncateOption = Annotated[
     Literal["auto", "emit", "ignore", "backfill"],
     Field(
-        description="What a TRUNCATE becomes: a document with op t, nothing, or the begin and the end of a backfill, "
-        "for runtimes that know them; auto is emit under tidemark's runtime and ignore under any other"
+        description=(
+            "What a TRUNCATE becomes: emit writes a document with op t, ignore nothing, backfill the begin and "
+            "end of a backfill, for runtimes that support them. auto is emit under tidemark's runtime, and "
+            "ignore under any other"
+        )
     ),
 ]
 """In a configuration."""
@@ -48,6 +51,6 @@ def emptied(binding: int) -> list[bytes]:
 def ignored(table: str) -> str:
     """The warning of ``Truncation.IGNORE``."""
     return (
-        f"{table} was truncated, which is ignored: its rows stay downstream. To have them removed, set truncate to "
-        "emit under tidemark's runtime, or to backfill under one that knows backfillBegin"
+        f"{table} was truncated, but `truncate` is ignore: its rows stay downstream. To remove them, set truncate to "
+        "emit under tidemark's runtime, or to backfill under a runtime that supports backfillBegin"
     )

@@ -348,7 +348,7 @@ def test_split_uses_the_bounds_that_there_is_room_for() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="hold a row"):
         Limits(rereads_per_chunk=0)
-    with pytest.raises(ValueError, match="by pages only"):
+    with pytest.raises(ValueError, match="only be scanned by pages"):
         TableRanges("t", keyless=True)
 
 

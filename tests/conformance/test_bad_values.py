@@ -180,8 +180,8 @@ def test_with_the_same_policy_it_stays_aside(engine: Engine) -> None:
     [
         ({"id": "null"}, "on_bad_value of the key column id cannot be clamp or null"),
         ({"id": "clamp"}, "on_bad_value of the key column id cannot be clamp or null"),
-        ({"note": "clamp"}, "clamp is for dates and timestamps, which note is not"),
-        ({"nothing": "text"}, "on_bad_value names columns that are not there: nothing"),
+        ({"note": "clamp"}, "clamp is only for dates and timestamps, not for note"),
+        ({"nothing": "text"}, "on_bad_value names unknown columns: nothing"),
         ("quarantine", "quarantine needs a runtime"),
         ({"d": "quarantine"}, "quarantine needs a runtime"),
     ],

@@ -146,7 +146,7 @@ def test_a_moment_away_is_nothing(engine: Engine) -> None:
         engine.execute("ALTER TABLE orders RENAME TO elsewhere")
         read = len(capture.documents)
         _others_go_on(engine, capture)
-        capture.until(lambda c: any("unless that is mended" in line["message"] for line in c.logs), SECONDS)
+        capture.until(lambda c: any("unless this is fixed" in line["message"] for line in c.logs), SECONDS)
         engine.execute("ALTER TABLE elsewhere RENAME TO orders")
         capture.until(lambda c: c.done() and c.rows(1) == engine.rows("orders"), SECONDS)
         assert aside(capture) is None and not _set_aside(capture)

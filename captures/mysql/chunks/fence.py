@@ -216,7 +216,7 @@ def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = 
         raise SourceError(
             "TM-MY-011",
             f"GTIDs are off at {config.where}, and no watermark_table is configured",
-            remedy="Switch GTIDs on (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table`.",
+            remedy="Enable GTIDs (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table`.",
         )
     return WatermarkFences(session, config.watermark_path)
 

@@ -65,7 +65,9 @@ class KeyRange:
     def _parts(self, key: Key) -> list[tuple[Column, str]]:
         texts = key_texts(key)
         if len(texts) > len(self._columns):
-            raise SourceError("TM-MY-024", f"{self._table}: a key of {len(texts)} texts, the table's has fewer columns")
+            raise SourceError(
+                "TM-MY-024", (f"{self._table}: the key has {len(texts)} values, the table's key has fewer columns")
+            )
         return list(zip(self._columns, texts, strict=False))
 
     def _compared(self, column: Column, operator: str, text: str) -> str:
@@ -127,7 +129,7 @@ class KeyRange:
 
     def _wrong(self, column: Column) -> SourceError:
         return SourceError(
-            "TM-MY-024", f"{self._table}: a key's text is not one of column {column.name}, {column.data_type}"
+            "TM-MY-024", f"{self._table}: a value of the key does not fit column {column.name}, {column.data_type}"
         )
 
 

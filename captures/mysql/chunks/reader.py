@@ -205,4 +205,4 @@ def check_shape(session: Session, target: ScanTarget) -> None:
     """
     found = read_tables(session, [target.table.path])
     if not found or not reads_as(found[0].columns, target.table.columns):
-        raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not shown it yet")
+        raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not reached that yet")

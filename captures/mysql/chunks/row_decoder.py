@@ -239,7 +239,7 @@ def _length(row: bytes, first: int, place: int) -> tuple[int, int]:
     """A length of more than one byte, whose first byte was read, and where the text begins."""
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
     if size is None:
-        raise ValueError("NULL where there can be none")
+        raise ValueError("NULL in a column that is NOT NULL")
     return int.from_bytes(row[place : place + size], "little"), place + size
 
 
@@ -248,7 +248,7 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
     if of is None:
         raise SourceError(
             "TM-MY-031",
-            f"{table}: column {column.name} is of type {column.data_type}, which is not known here",
+            f"{table}: column {column.name} has the unknown type {column.data_type}",
             remedy=f"Leave the column out with `exclude: [{column.name}]`.",
         )
     return of

@@ -122,8 +122,8 @@ class SnapshotScans:
         scan = self._scans.get(request.binding)
         if scan is None:
             logger.warning(
-                "%s has no key: it is read in one transaction that stays open until all of it is read. Meanwhile ALTER "
-                "TABLE waits for it, and the server keeps old versions of rows; after a break it begins anew",
+                "%s has no key: it is read in one transaction. Until the end, ALTER TABLE waits, and the server keeps "
+                "old row versions; if it breaks, it starts again",
                 name,
             )
             scan = self._scans[request.binding] = _Scan(self._open_process())

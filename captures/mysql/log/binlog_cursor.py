@@ -101,7 +101,7 @@ class LogPlace:
             raise self._another()
 
     def _another(self) -> LostPosition:
-        return LostPosition("TM-MY-016", f"the log at {self} is not the one that the capture has read: it was reset")
+        return LostPosition("TM-MY-016", f"the log at {self} is not the log that the capture has read: it was reset")
 
     def rotate(self, file: str, offset: int) -> None:
         """The log goes on in another file."""
@@ -125,4 +125,6 @@ class LogPlace:
         was_here, was_end = self._silence
         self._silence = here, end
         if end < here or was_here == here < was_end:
-            raise SourceError("TM-MY-020", f"the server sends nothing after {self}, which is not where its log ends")
+            raise SourceError(
+                "TM-MY-020", (f"the server sends nothing after {self}, although its log does not end there")
+            )

@@ -288,7 +288,7 @@ class BinlogConnection:
             return
         ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
         if self._socket not in ready and time.monotonic() - self._heard > SILENCE_SECONDS:
-            raise self._broken(f"nothing came from the server in {SILENCE_SECONDS} s, not even a heartbeat")
+            raise self._broken(f"the server sent nothing for {SILENCE_SECONDS} s, not even a heartbeat")
 
     def close(self) -> None:
         if self._watch is not None:
@@ -303,11 +303,11 @@ class BinlogConnection:
             (number,) = _ERROR_PACKET.unpack_from(packet, 1)
             # A marker and the SQLSTATE stand before the message.
             return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
-        return self._broken("the server ended it without a reason")
+        return self._broken("the server closed it without a reason")
 
 
 def _damaged() -> SourceError:
-    return SourceError("TM-MY-049", "an event of the binary log does not have the checksum that it says")
+    return SourceError("TM-MY-049", "an event of the binary log does not match its checksum")
 
 
 def server_name(session: Session) -> str:

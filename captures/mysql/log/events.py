@@ -270,7 +270,7 @@ def inflate(data: bytes) -> bytes:
     except zlib.error:
         raise ValueError("a compressed event does not decompress") from None
     if len(plain) != int.from_bytes(data[1:start], "big"):
-        raise ValueError("a compressed event has another length")
+        raise ValueError("a compressed event has a wrong length")
     return plain
 
 

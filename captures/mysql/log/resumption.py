@@ -63,9 +63,7 @@ def end_position(session: Session) -> LogPosition:
     # Where commits never pause: this reads the file from its beginning.
     at = _gtids_at(session, *end)
     if at is None:
-        raise SourceError(
-            "TM-MY-019", f"the GTIDs at {end[0]}:{end[1]} cannot be told while transactions are committed"
-        )
+        raise SourceError("TM-MY-019", f"the GTIDs at {end[0]}:{end[1]} cannot be determined while transactions commit")
     return LogPosition(*end, _canonical(at))
 
 
@@ -90,7 +88,7 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
         raise LostPosition(
             "TM-MY-016",
             f"{config.where} is not the server that the capture has read ({identity.get('server', 'unknown')}), and "
-            "without GTIDs a position is of one server only",
+            "without GTIDs a position is valid only on its own server",
         )
     if session.mariadb:
         _check_mariadb_history(session, config, stored)
@@ -110,7 +108,9 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
         if files and stored.order > LogPosition(files[-1].name, files[-1].size).order:
             raise LostPosition("TM-MY-016", f"the binary log of {config.where} was reset: it has no {stored.file} yet")
         if not by_gtids:
-            raise LostPosition("TM-MY-015", f"{config.where} has purged {stored.file}, at which the capture stands")
+            raise LostPosition(
+                "TM-MY-015", (f"{config.where} has purged {stored.file}, the file of the capture's position")
+            )
         # Perhaps nothing came after it in that file.
         (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
         return stored.elsewhere()
@@ -126,7 +126,7 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
             here = _of_domains(at, domains) == _canonical(stored.gtids)
     if not here:
         raise LostPosition(
-            "TM-MY-016", f"{stored.file} of {config.where} is not the one that the capture has read: the log was reset"
+            "TM-MY-016", f"{stored.file} of {config.where} is not the file that the capture has read: the log was reset"
         )
     if by_gtids and not session.mariadb:
         _check_mysql_history(session, config, stored)
@@ -156,7 +156,7 @@ def _check_mariadb_history(session: Session, config: EndpointConfig, stored: Log
     read = {domain: number for (domain, _), number in _last_numbers(stored.gtids).items()}
     for (domain, _), number in oldest.items():
         if number > read.get(domain, 0):
-            raise LostPosition("TM-MY-015", f"{config.where} has purged its binary logs beyond {stored.gtids}")
+            raise LostPosition("TM-MY-015", f"{config.where} has purged its binary logs past {stored.gtids}")
 
 
 def _check_mariadb_has_read(

@@ -233,8 +233,8 @@ class LoggedTables:
             left.clear()
         elif revalued:
             logger.warning(
-                "%s was altered at %s: the values that it has in %s since then are in no event of the log, and rows "
-                "captured before keep what they had until they change. To have the values, backfill the table again",
+                "%s was altered at %s: the log does not have the new values of %s. Rows captured earlier keep the old "
+                "ones until they change. To capture the new values, backfill the table again",
                 ".".join(change.name),
                 where.text,
                 ", ".join(revalued),

@@ -135,7 +135,7 @@ class BinlogLog:
         if self._connection.server != self._server:
             # Its files are others, so positions of before mean nothing: only a new session can go on there.
             self._failure = SourceError(
-                "TM-MY-054", f"the log was read from server {self._server}, now {self._connection.server} answers"
+                "TM-MY-054", f"the log was read from server {self._server}, but now {self._connection.server} answers"
             )
         # The transaction that broke off comes again: what was returned of it is not returned twice.
         written = self._broken.row_events if self._broken is not None else 0

@@ -44,7 +44,7 @@ class Recall:
     def begins(self, gtid: str) -> None:
         """A transaction begins. Raises LostPosition ``TM-MY-053``: it is the one that commits, so the other is gone."""
         if gtid and gtid == self.commit != self.place.gtid:
-            raise LostPosition("TM-MY-053", f"the log has the commit of {self.xid}, and not its rows")
+            raise LostPosition("TM-MY-053", f"the log has the commit of {self.xid}, but not its rows")
         self._passing = not self.place.file and gtid != self.place.gtid
 
     def passes_over(self, kind: int) -> bool:
@@ -54,7 +54,7 @@ class Recall:
     def check(self, xid: str) -> None:
         """A prepared transaction ends. Raises LostPosition ``TM-MY-053`` when it is another one."""
         if xid != self.xid:
-            raise LostPosition("TM-MY-053", f"the log does not have the rows of {self.xid} where it had them")
+            raise LostPosition("TM-MY-053", f"the log no longer has the rows of {self.xid} at their position")
 
 
 def not_recalled(error: SourceError) -> SourceError:

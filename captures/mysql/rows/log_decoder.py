@@ -154,7 +154,7 @@ class RowDecoder:
         """What writes events that begin with ``head``: the count of columns, and those of each image."""
         count, at = lenenc(head, 0)
         if count != len(self._table.logged):
-            raise SourceError("TM-MY-030", f"{self._name}: rows with another number of columns than their table")
+            raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
         bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
         images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
         # A deleted row needs no more than its key.
@@ -191,7 +191,7 @@ class RowDecoder:
         return BadValues(self._name, {column.name: unfit})
 
     def _unfitting(self) -> SourceError:
-        return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the columns that the table has")
+        return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")
 
     def lacks_key(self) -> LacksKey:
         """The error for a row image without the key."""

@@ -69,7 +69,7 @@ def _changed(tree: Tree, operation: int, path: list[str | int], value: Tree) -> 
     elif isinstance(parent, list) and isinstance(last, int):
         _change_element(parent, operation, last, value)
     else:
-        raise ValueError("a path that does not fit the value")
+        raise ValueError("a path that does not match the value")
     return tree
 
 
@@ -78,7 +78,7 @@ def _child(parent: Tree, leg: str | int) -> Tree:
         return parent[leg]
     if isinstance(parent, list) and isinstance(leg, int):
         return parent[leg]
-    raise ValueError("a path that does not fit the value")
+    raise ValueError("a path that does not match the value")
 
 
 def _change_member(parent: dict[str, Tree], operation: int, name: str, value: Tree) -> None:
@@ -86,7 +86,7 @@ def _change_member(parent: dict[str, Tree], operation: int, name: str, value: Tr
         del parent[name]
     elif operation == _REPLACE:
         if name not in parent:
-            raise ValueError("a member that is not there")
+            raise ValueError("a member that does not exist")
         parent[name] = value
     elif operation == _INSERT:
         parent[name] = value

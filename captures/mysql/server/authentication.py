@@ -30,18 +30,16 @@ _REFUSED = frozenset(
 ).union(_EXPIRED, _LOCKED, _BLOCKED, _METHOD)
 
 _METHOD_REMEDY = (
-    "Check that the account exists for the host that the connector comes from (MariaDB asks those that do not for "
-    "any method), and give it mysql_native_password, caching_sha2_password, sha256_password or ed25519. PAM and LDAP "
-    "work by mysql_clear_password (MariaDB: pam_use_cleartext_plugin = ON) over an encrypted connection: ssl_mode: "
-    "REQUIRED."
+    "Check that the account exists for the connector's host (MariaDB asks unknown accounts for any method), and give "
+    "it mysql_native_password, caching_sha2_password, sha256_password or ed25519. PAM and LDAP work by "
+    "mysql_clear_password (MariaDB: pam_use_cleartext_plugin = ON) over an encrypted connection: ssl_mode: REQUIRED."
 )
 _SOCKET_REMEDY = (
-    "Check that the account exists for the host that the connector comes from, and has a password: one of unix_socket "
-    "(auth_socket) lets the operating system's user of its name in, through the server's socket only."
+    "Check that the account exists for the connector's host, and has a password: unix_socket (auth_socket) accepts "
+    "only the operating system's user with the account's name, over the server's socket."
 )
 _ACCESS_REMEDY = (
-    "Check user and password, and that the account exists for the host that the connector comes from: SELECT user, "
-    "host FROM mysql.user; "
+    "Check user and password, and that the account exists for the connector's host: SELECT user, host FROM mysql.user; "
 )
 
 
@@ -57,7 +55,7 @@ class _ClearText:
             # Whoever sits between could ask for it, whatever method the account has.
             raise pymysql.OperationalError(
                 CR.CR_AUTH_PLUGIN_ERR,
-                "the server asks for the password in clear text, and the connection is not encrypted",
+                "the server asks for the password in clear text, but the connection is not encrypted",
             )
         connection.write_packet(connection.password + b"\0")
         answer = read_packet(connection)
@@ -73,7 +71,7 @@ class _Dialog:
 
     def authenticate(self, packet: Any) -> NoReturn:
         raise pymysql.OperationalError(
-            CR.CR_AUTH_PLUGIN_CANNOT_LOAD, "the account authenticates by a dialog, which nobody is here for"
+            CR.CR_AUTH_PLUGIN_CANNOT_LOAD, "the account authenticates by a dialog, which is unsupported"
         )
 
 
@@ -95,7 +93,9 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
     """
     if number == _SECURE_TRANSPORT_REQUIRED:
         return SourceError(
-            "TM-MY-003", f"{config.where} takes encrypted connections only: {reason}", remedy="Set ssl_mode: REQUIRED."
+            "TM-MY-003",
+            (f"{config.where} accepts only encrypted connections: {reason}"),
+            remedy="Set ssl_mode: REQUIRED.",
         )
     # Without a number: PyMySQL cannot follow what the server asks for, or lacks a package for it (RuntimeError).
     unfollowed = not number and isinstance(error, (pymysql.OperationalError, RuntimeError))
@@ -130,9 +130,12 @@ def _remedy(config: EndpointConfig, number: int) -> str | None:
         return _METHOD_REMEDY
     # For an account that wants TLS or a certificate the server says the same as for a wrong password.
     if config.ssl_mode in ("DISABLED", "PREFERRED"):
-        return f"{_ACCESS_REMEDY}If it or the server wants encrypted connections (REQUIRE SSL), set ssl_mode: REQUIRED."
+        return (
+            f"{_ACCESS_REMEDY}If the account or the server requires encrypted connections (REQUIRE SSL), set "
+            "ssl_mode: REQUIRED."
+        )
     if config.ssl_cert is None:
-        return f"{_ACCESS_REMEDY}If it wants a certificate of the client (REQUIRE X509), set ssl_cert and ssl_key."
+        return f"{_ACCESS_REMEDY}If the account requires a client certificate (REQUIRE X509), set ssl_cert and ssl_key."
     return None
 
 

@@ -70,13 +70,15 @@ def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[Sour
             yield SourceError(
                 "TM-MY-005",
                 f"{name} is {found[name]}",
-                remedy=f"Run: SET GLOBAL {name} = '{wanted}'; set it in the server's configuration (on RDS, Aurora, "
-                "Cloud SQL and Azure: among its parameters), and let the applications connect anew.",
+                remedy=(
+                    f"Run: SET GLOBAL {name} = '{wanted}'; set it in the server's configuration (on RDS, "
+                    "Aurora, Cloud SQL and Azure: its parameters), and let the applications reconnect."
+                ),
             )
     if found.get("binlog_row_metadata", "").upper() != "FULL":
         logger.warning(
-            "binlog_row_metadata is not FULL: columns are known by the statements that alter tables. Better, where the "
-            "server has it: SET GLOBAL binlog_row_metadata = 'FULL'"
+            "binlog_row_metadata is not FULL: the connector follows columns by the ALTER statements. If the server "
+            "has the setting, better use: SET GLOBAL binlog_row_metadata = 'FULL'"
         )
     yield from _filters(session, resources)
 
@@ -97,7 +99,7 @@ def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[
         yield SourceError(
             "TM-MY-011",
             f"the server leaves {', '.join(missing)} out of its binary log",
-            remedy="Take binlog_do_db and binlog_ignore_db out of the server's configuration, and restart it.",
+            remedy="Remove binlog_do_db and binlog_ignore_db from the server's configuration, and restart it.",
         )
 
 
@@ -108,7 +110,10 @@ def _retention(session: Session) -> Iterator[SourceError]:
     if hours < MINIMUM_RETENTION_HOURS:
         yield SourceError("TM-MY-012", f"the server keeps binary logs for {hours:g} hours")
     elif hours < RECOMMENDED_RETENTION_HOURS:
-        logger.warning("the server keeps binary logs for %g hours; a capture that stops for longer starts over", hours)
+        logger.warning(
+            ("the server keeps binary logs for %g hours; a capture that stops for longer has to read all tables again"),
+            hours,
+        )
 
 
 def _retention_hours(session: Session) -> float | None:
@@ -135,20 +140,20 @@ def _replication(
     if server_id == 0:
         yield SourceError(
             "TM-MY-011",
-            "the server's server_id is 0: it lets nobody replicate",
+            "the server's server_id is 0: it accepts no replicas",
             remedy="Run: SET GLOBAL server_id = 1;",
         )
     elif server_id == replica_id(config, resources):
         yield SourceError(
             "TM-MY-011",
-            f"the server has the server_id {server_id} that the capture was given",
+            f"the server itself has the capture's server_id {server_id}",
             remedy="Choose another server_id in the capture's configuration; it must be unique among all replicas.",
         )
     found = session.variables("log_slave_updates", "log_replica_updates", "binlog_order_commits")
     if "OFF" in (found.get("log_slave_updates"), found.get("log_replica_updates")) and _is_replica(session):
         yield SourceError(
             "TM-MY-011",
-            "the server is a replica, and does not log what it replicates",
+            "the server is a replica that does not log what it replicates",
             remedy="Set log_slave_updates=ON (log_replica_updates) in its configuration and restart it.",
         )
     if session.mariadb or has_gtids(session):
@@ -157,13 +162,15 @@ def _replication(
         yield SourceError(
             "TM-MY-011",
             "GTIDs are off, and no watermark_table is configured",
-            remedy="Switch GTIDs on (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table` to "
-            "the schema.table of one that the user may create and write to.",
+            remedy=(
+                "Enable GTIDs (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table` to a "
+                "schema.table that the user may create and write to."
+            ),
         )
     elif found.get("binlog_order_commits") == "OFF":
         yield SourceError(
             "TM-MY-011",
-            "GTIDs are off, and binlog_order_commits too: nothing says what a snapshot sees",
+            "GTIDs and binlog_order_commits are off: the log position of a snapshot is unknown",
             remedy="Run: SET GLOBAL binlog_order_commits = ON;",
         )
 
@@ -201,7 +208,7 @@ def _is_replica(session: Session) -> bool:
     except pymysql.Error as error:
         if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
             raise
-        logger.warning("whether the server is a replica, which must log what it replicates, is not shown to this user")
+        logger.warning("this user may not see whether the server is a replica; a replica must log what it replicates")
         return False
 
 
@@ -235,7 +242,7 @@ def definition_failures(
             yield SourceError(
                 "TM-MY-007",
                 f"{name} is system-versioned: the log has its history as rows",
-                remedy=f"Take it out of the capture, or run: ALTER TABLE {name} DROP SYSTEM VERSIONING;",
+                remedy=f"Leave it out, or run: ALTER TABLE {name} DROP SYSTEM VERSIONING;",
             )
             return
         yield SourceError(
@@ -246,7 +253,7 @@ def definition_failures(
     if "_meta" in columns.keys() - set(resource.exclude):
         yield SourceError("TM-MY-017", f"{name} has a column named _meta")
     if unknown := misspelt(resource.exclude, columns):
-        yield SourceError("TM-MY-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-MY-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
     captured = captured_columns(table.columns, resource.exclude)
     if not captured:
         yield SourceError("TM-MY-022", f"{name}: every column is excluded")
@@ -254,7 +261,7 @@ def definition_failures(
         if form(column) is None:
             yield SourceError(
                 "TM-MY-031",
-                f"{name}: column {column.name} is of type {column.data_type}, which is not known here",
+                f"{name}: column {column.name} has the unknown type {column.data_type}",
                 remedy=f"Leave the column out with `exclude: [{column.name}]`.",
             )
     yield from policy_failures(
@@ -276,8 +283,8 @@ def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
     definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
     if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
         logger.warning(
-            "%s: what its foreign keys %s delete or change (ON DELETE, ON UPDATE) is not in the binary log, and so is "
-            "missing from the capture: let the application or a trigger of the parent do it",
+            "%s: the binary log does not have what its foreign keys %s delete or change (ON DELETE, ON UPDATE), so "
+            "the capture misses it: let the application or a trigger on the parent table do it",
             name,
             ", ".join(cascades),
         )
@@ -286,12 +293,15 @@ def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
 def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
     columns = {column.name: column for column in table.columns}
     if unknown := misspelt(resource.hash, columns):
-        yield SourceError("TM-MY-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-MY-022", f"{name}: hash names unknown columns: {', '.join(unknown)}")
     if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
         yield SourceError(
             "TM-MY-022",
             f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
-            remedy=f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have changes instead of its value.",
+            remedy=(
+                f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have partial updates instead "
+                "of its value."
+            ),
         )
     if resource.hash and not config.hash_salt.get_secret_value():
         yield no_salt("TM-MY-023", table.name_in_full)
@@ -300,7 +310,7 @@ def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Tabl
         yield SourceError(
             "TM-MY-022",
             f"{name}: the key column {', '.join(hashed)} cannot be hashed",
-            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+            remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
         )
 
 
@@ -308,7 +318,7 @@ def _key_failures(config: EndpointConfig, resource: ResourceConfig, table: Table
     columns = {column.name: column for column in table.columns}
     key = resource.key if resource.key is not None else list(table.key)
     if unknown := sorted(set(key) - columns.keys()):
-        yield SourceError("TM-MY-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-MY-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
         return
     if excluded := sorted(set(key) & set(resource.exclude)):
         yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
@@ -326,15 +336,17 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
     if not table.transactional:
         yield SourceError(
             "TM-MY-022",
-            f"{name}: there is no snapshot of a table of engine {table.engine}",
-            remedy="Add a primary key, or follow only its log with `scan: none`.",
+            f"{name}: engine {table.engine} has no snapshots",
+            remedy="Add a primary key, or capture only its log with `scan: none`.",
         )
     if config.truncation is Truncation.IGNORE:
         yield SourceError(
             "TM-MY-022",
-            f"{name}: a scan in one snapshot begins with a TRUNCATE, and `truncate: {config.truncate}` leaves it out",
-            remedy="Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
-            "backfillBegin, add a primary key, or follow only the table's log with `scan: none`.",
+            f"{name}: a scan in one snapshot begins with a TRUNCATE, but `truncate: {config.truncate}` leaves it out",
+            remedy=(
+                "Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
+                "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
+            ),
         )
 
 

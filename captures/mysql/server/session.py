@@ -222,7 +222,7 @@ class Session:
         product, oldest = ("MariaDB", OLDEST_MARIADB) if self.mariadb else ("MySQL", OLDEST_MYSQL)
         if self.version < oldest:
             present, needed = (".".join(map(str, version[:2])) for version in (self.version, oldest))
-            raise SourceError("TM-MY-004", f"the server is {product} {present}, needed is {needed} or later")
+            raise SourceError("TM-MY-004", f"the server is {product} {present}; version {needed} or later is required")
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query; none for a statement that has no result. Raises PyMySQL's errors: see ``asking``."""

@@ -32,8 +32,8 @@ def prepared_transactions(session: Session) -> list[str]:
     found = _recoverable(session)
     if found is None:
         logger.warning(
-            "the user may not see XA transactions (GRANT XA_RECOVER_ADMIN): when one that is prepared now is committed "
-            "later, every table is read again"
+            "the user may not see XA transactions (GRANT XA_RECOVER_ADMIN): if one that is prepared now is committed "
+            "later, all tables are read again"
         )
         return []
     return [f"{XA}{form}:{len(first)}:{(first + second).hex()}" for first, second, form in found]

@@ -54,12 +54,12 @@ def document_schema(
 
 def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSchema:
     source = {
-        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970 UTC."},
-        "snapshot": {"type": "boolean", "description": "True for a row of a backfill."},
+        "ts_ms": {"type": "integer", "description": "When the source committed, in milliseconds since 1970 UTC."},
+        "snapshot": {"type": "boolean", "description": "True if a backfill read the row."},
         "schema": {"type": "string"},
         "table": {"type": "string"},
         "cursor": {"type": "string", "description": "Orders the events of one server: binlog file, position, row."},
-        "txid": {"type": "string", "description": "The source's transaction: its GTID."},
+        "txid": {"type": "string", "description": "The GTID of the transaction in the source."},
     }
     return {
         "type": "object",
@@ -79,12 +79,14 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
                 "type": "object",
                 "properties": members,
                 "additionalProperties": False,
-                "description": "What the log has of the old row.",
+                "description": "The part of the old row that the log has.",
             },
             "unchanged": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Columns that are absent because the log did not carry their value, which is as it was.",
+                "description": (
+                    "Columns that are absent because the log did not carry them: their values did not change."
+                ),
             },
         },
         "required": ["op", "source"],

@@ -70,7 +70,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
             return None
         logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
     except (ValueError, LookupError):
-        raise SourceError("TM-MY-044", "a TABLE_MAP event that is not as the format says") from None
+        raise SourceError("TM-MY-044", "a malformed TABLE_MAP event") from None
     identity = bound.identity
     origin = origin_members(*name).decode("latin-1")
     try:
@@ -157,7 +157,8 @@ def _check_texts(columns: Sequence[Column], bound: BoundTable, tables: Tables, t
             tables.recode(column.charset)
         except LookupError:
             reason = (
-                f"column {column.name} of {table} is in {column.charset} in the log, which the server does not know"
+                f"column {column.name} of {table} has the character set {column.charset} in the log, which the server "
+                "does not have"
             )
             raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(column.name))) from None
         if not named and column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels):

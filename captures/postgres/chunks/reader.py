@@ -105,7 +105,9 @@ class CopyChunkReader:
         with asking(f"looking at {table.name}"):
             record = read_records(self._session, "", [table.table.path]).get(table.table.path)
         if not table.fits(record):
-            raise TableAltered("TM-PG-030", f"{table.name} was altered or made again, and the log has not shown it yet")
+            raise TableAltered(
+                "TM-PG-030", (f"{table.name} was altered or created again, and the log has not reached that yet")
+            )
 
     # What is read in it.
 

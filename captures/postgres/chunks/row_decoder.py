@@ -139,7 +139,7 @@ class ChunkDecoder:
         except TypeError:
             raise ValueError("a key column without a value") from None
         if keys.count(KEY_MARK) != count - 1:
-            raise ValueError("a key holds a byte that UTF-8 has not")
+            raise ValueError("a key holds a byte that is invalid in UTF-8")
         return keys
 
     # What is not usual.
@@ -184,7 +184,7 @@ def _columns(lines: Sequence[bytes], width: int) -> tuple[list[Texts], bool]:
     """The lines' fields by column, and whether there may be NULLs. Raises ValueError when a line has not ``width``."""
     text = b"".join(lines).decode("latin-1")
     if _BETWEEN_TAILS in text:
-        raise ValueError("a text holds a NUL, as no text of PostgreSQL's does")
+        raise ValueError("a text holds a NUL, which PostgreSQL's text cannot")
     backslashes = "\\" in text  # Without one there is no NULL, and nothing is escaped.
     fields = text.replace("\n", "\n\t").split("\t")
     del text  # Rows may be large.

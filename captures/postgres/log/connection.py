@@ -198,7 +198,7 @@ class ReplicationConnection:
         try:
             while self._connection.flush() != 0:
                 if not select.select([], [self._connection.socket], [], ANSWER_SECONDS)[1]:
-                    raise SourceError("TM-PG-020", f"the server takes nothing on the stream of slot {self._slot}")
+                    raise SourceError("TM-PG-020", f"the server accepts nothing on the stream of slot {self._slot}")
         except psycopg.OperationalError as error:
             raise self.broken(error) from None
 

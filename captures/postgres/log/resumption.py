@@ -28,18 +28,18 @@ _SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)", re.MULTILINE)
 _CONFLICT = "rows_removed or wal_level_insufficient"
 
 _INVALIDATED = {
-    "wal_removed": "Raise max_slot_wal_keep_size, or give the capture less time to be away.",
+    "wal_removed": "Raise max_slot_wal_keep_size, or stop the capture for a shorter time.",
     "rows_removed": "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary.",
     "wal_level_insufficient": "Keep wal_level = logical at the primary.",
     _CONFLICT: "Set hot_standby_feedback = on at the standby, and give it a physical slot at the primary; there keep "
     "wal_level = logical.",
-    "idle_timeout": "Raise idle_replication_slot_timeout, or give the capture less time to be away.",
+    "idle_timeout": "Raise idle_replication_slot_timeout, or stop the capture for a shorter time.",
 }
 """What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
 
 _ANEW = (
-    "Set `on_lost_position: backfill`: all tables are read again, into the same change log. Or begin anew with another "
-    "`log`, and another `spark.warehouse` for what Spark keeps: then drop the slot first, if it is there."
+    "Set `on_lost_position: backfill` to read all tables again into the same change log. Or start over with another "
+    "`log` and another `spark.warehouse`; drop the slot first, if it exists."
 )
 
 
@@ -161,36 +161,38 @@ def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObjec
     if log.system != identity.get("system"):
         raise LostPosition(
             "TM-PG-016",
-            f"the capture read system {identity.get('system')}, this server is {log.system}",
+            f"the capture read system {identity.get('system')}, but this server is {log.system}",
             remedy=f"Point the capture at the server that it read before, or at a replica of it. Otherwise: {_ANEW}",
         )
     goes_on = slot is not None and not slot.synced and slot.confirmed <= known
     if log.standby and not identity.get("standby") and not goes_on:
         raise SourceError(
             "TM-PG-020",
-            "the capture read a primary, and this server is a standby of it, without a slot that goes on from there",
+            "the capture read a primary, and this server is its standby, without a slot for that position",
             remedy="Point the capture at the primary, or wait until this server is promoted. To capture from the "
             "standby instead, start a new change log.",
         )
     timeline = identity.get("timeline")
     if not isinstance(timeline, int) or timeline == log.timeline:
         return
-    stood = f"the capture stood at {format_lsn(known)} of timeline {timeline}"
+    stood = f"the capture was at {format_lsn(known)} of timeline {timeline}"
     left = log.left.get(timeline)
     if left is None:
         raise LostPosition(
             "TM-PG-016",
-            f"{stood}, this server is on timeline {log.timeline}, which does not come from that: it was restored to an "
-            "earlier time, or took over before",
+            f"{stood}, but this server is on timeline {log.timeline}, which does not descend from it: it was restored "
+            "to an earlier time, or was promoted before",
             remedy=_ANEW,
         )
     if known > left:
         raise LostPosition(
             "TM-PG-016",
-            f"{stood}, which this server left at {format_lsn(left)} for timeline {log.timeline}: it took over without "
-            "the last changes, or was restored to an earlier time",
-            remedy=f"{_ANEW} Name the replicas that may take over in synchronized_standby_slots (version 17), and the "
-            "log is not sent ahead of them.",
+            f"{stood}, which this server left at {format_lsn(left)} for timeline {log.timeline}: it was promoted "
+            "without the last changes, or restored to an earlier time",
+            remedy=(
+                f"{_ANEW} List the replicas that may take over in synchronized_standby_slots (version 17): the "
+                "log is then not sent ahead of them."
+            ),
         )
 
 
@@ -207,19 +209,21 @@ def check_slot(
     if slot is None:
         raise LostPosition(
             "TM-PG-015",
-            f"replication slot {config.slot} is gone; the capture stood at {format_lsn(position)}",
-            remedy=f"{_ANEW} If a replica has taken over: from version 17 on slots go along, when they were made with "
-            "`failover` and the replica has sync_replication_slots = on.",
+            f"replication slot {config.slot} no longer exists; the capture was at {format_lsn(position)}",
+            remedy=(
+                f"{_ANEW} If a replica has taken over: from version 17 on it has the slots too, if they were "
+                "created with `failover` and it has sync_replication_slots = on."
+            ),
         )
     check_usable(session, config, slot)
     if slot.confirmed > position:
         raise LostPosition(
             "TM-PG-015",
-            f"replication slot {config.slot} stands at {format_lsn(slot.confirmed)}, past the capture's "
-            f"{format_lsn(position)}: it was made anew, or something else reads it",
+            f"replication slot {config.slot} is at {format_lsn(slot.confirmed)}, past the capture's "
+            f"{format_lsn(position)}: it was created again, or something else reads it",
             remedy=f"Give this capture a slot that nothing else reads. {_ANEW}",
         )
-    with asking("asking the server where it is"):
+    with asking("asking the server for its position"):
         row = session.execute(
             "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
         ).fetchone()
@@ -229,12 +233,13 @@ def check_slot(
     if in_recovery(session):
         raise SourceError(
             "TM-PG-020",
-            f"the capture stood at {format_lsn(known)}, this standby has replayed the log up to {format_lsn(end)} only",
-            remedy="Wait until it has caught up with its primary.",
+            f"the capture was at {format_lsn(known)}, but this standby has replayed the log only up to "
+            f"{format_lsn(end)}",
+            remedy="Wait until the standby has caught up with its primary.",
         )
     raise LostPosition(
         "TM-PG-016",
-        f"the capture stood at {format_lsn(known)}, this server's log ends at {format_lsn(end)}: it was restored",
+        f"the capture was at {format_lsn(known)}, but this server's log ends at {format_lsn(end)}: it was restored",
         remedy=_ANEW,
     )
 
@@ -246,7 +251,7 @@ def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot
         by_hand = ""
         if not config.create:
             made = f"SELECT pg_drop_replication_slot('{config.slot}'); {slot_statement(session, config)};"
-            by_hand = f"As the connector is not to make the slot, run before that: {made}"
+            by_hand = f"Since `create` is false, first run: {made}"
         raise LostPosition(
             "TM-PG-015",
             f"the server has invalidated replication slot {config.slot}: {slot.invalidated}",

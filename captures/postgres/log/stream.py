@@ -404,7 +404,8 @@ class PgoutputLog:
     def _not_the_same(self) -> SourceError:
         return SourceError(
             "TM-PG-033",
-            f"transaction {self._begin.xid}, part of which was captured when the connection broke, is another one now",
+            f"transaction {self._begin.xid}, which was partly captured when the connection broke, is now another "
+            "transaction",
         )
 
     def _incomplete(self, binding: int, key: Key, batch: LogBatch) -> None:

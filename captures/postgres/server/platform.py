@@ -27,10 +27,10 @@ class Platform:
 
 
 _SETTING = "Raise max_replication_slots and max_wal_senders"
-_ADMIN_BYPASS = "Run, as the administrator that the provider made: ALTER ROLE {role} BYPASSRLS;"
+_ADMIN_BYPASS = "Run, as the provider's administrator: ALTER ROLE {role} BYPASSRLS;"
 
 SELF_MANAGED = Platform(
-    "a server of your own",
+    "self-managed server",
     "Run: ALTER SYSTEM SET wal_level = logical; and restart the server.",
     "Run, as a superuser: ALTER ROLE {role} REPLICATION;",
     f"{_SETTING} with ALTER SYSTEM SET, and restart the server.",
@@ -70,8 +70,8 @@ PLATFORMS = {
     "neon_superuser": Platform(
         "Neon",
         "Turn on logical replication in the project's settings; it cannot be turned off again.",
-        "Run, as a role that was made in the console: ALTER ROLE {role} REPLICATION; or capture as such a role, which "
-        "may replicate already.",
+        "Run, as a role created in the console: ALTER ROLE {role} REPLICATION; or capture as such a role, which may "
+        "already replicate.",
         "The number is fixed: drop slots that nothing reads, or ask Neon for more.",
         _ADMIN_BYPASS,
     ),

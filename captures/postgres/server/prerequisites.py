@@ -41,12 +41,12 @@ def server_failures(session: psycopg.Connection, config: EndpointConfig, platfor
     """Version, encoding, logical decoding, and whether the role may replicate. Raises psycopg.Error."""
     version = session.info.server_version
     if version < MINIMUM_VERSION:
-        yield SourceError("TM-PG-004", f"the server is version {version // 10000}, needed is 14 or later")
+        yield SourceError("TM-PG-004", f"the server has version {version // 10000}; version 14 or later is required")
     standby = in_recovery(session)
     if standby and version < STANDBY_VERSION:
         yield SourceError(
             "TM-PG-004",
-            f"the server is a standby of version {version // 10000}; a standby can be captured from 16 on",
+            f"the server is a standby of version {version // 10000}; a standby must have version 16 or later",
             remedy="Capture from the primary, or upgrade both to PostgreSQL 16 or later.",
         )
     if _setting(session, "server_encoding") == "SQL_ASCII":
@@ -94,10 +94,10 @@ def slot_failures(session: psycopg.Connection, config: EndpointConfig, platform:
         )
     elif slots <= 0:
         yield SourceError(
-            "TM-PG-025", "every replication slot that max_replication_slots allows is taken", remedy=platform.slots
+            "TM-PG-025", "all replication slots that max_replication_slots allows are in use", remedy=platform.slots
         )
     if senders <= 0 and (slot is None or slot.active_pid is None):
-        yield SourceError("TM-PG-025", "every walsender that max_wal_senders allows is taken", remedy=platform.slots)
+        yield SourceError("TM-PG-025", "all walsenders that max_wal_senders allows are in use", remedy=platform.slots)
 
 
 def _setting(session: psycopg.Connection, name: str) -> str:

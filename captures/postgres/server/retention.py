@@ -71,7 +71,7 @@ class Retention:
         Raises:
             SourceError: The server refuses or is gone.
         """
-        with asking("asking what the slot keeps"):
+        with asking("asking how much log the slot retains"):
             row = session.execute(_RETAINED, [self._config.slot]).fetchone()
         if row is None or row[0] is None:
             return None
@@ -83,7 +83,7 @@ class Retention:
             self._warned_at = time.monotonic()
             cause = self._cause(session, parse_lsn(now), parse_lsn(restart), parse_lsn(confirmed), position, reading)
             logger.warning(
-                "slot %s keeps %d MB of log, max_retained_wal is %d MB: %s",
+                "slot %s retains %d MB of log, max_retained_wal is %d MB: %s",
                 self._config.slot,
                 retained // _MB,
                 most // _MB,
@@ -103,19 +103,23 @@ class Retention:
         """The largest of the three parts of what is kept, and who is to blame for it."""
         unread, unacknowledged, held = now - position, position - confirmed, confirmed - restart
         if unread >= max(unacknowledged, held):
-            what = f", at present a transaction that changed {reading}" if reading else ""
+            what = f", now in a transaction that changed {reading}" if reading else ""
             return f"{unread // _MB} MB of it have not been read yet{what}"
         if unacknowledged >= held:
-            return f"{unacknowledged // _MB} MB of it were captured, and are not acknowledged as durable yet"
-        with asking("asking which transaction holds the log"):
+            return f"{unacknowledged // _MB} MB of it have been captured, but not acknowledged as durable yet"
+        with asking("asking which transaction holds back the log"):
             writer = session.execute(_WRITERS).fetchone()
         if writer is None:
-            unseen = f"ones that user {self._config.user} may not see (GRANT pg_read_all_stats)"
-            return f"{held // _MB} MB of it belong to transactions: prepared ones, {unseen}, or ones that just ended"
+            unseen = f"others that user {self._config.user} may not see (GRANT pg_read_all_stats)"
+            return (
+                f"{held // _MB} MB of it are held back by transactions: prepared ones, {unseen}, or ones that "
+                "just ended"
+            )
         pid, application, seconds, tables = writer
         wrote = f" and has written to {', '.join(tables)}" if tables else ""
         return (
-            f"process {pid} ({application}) holds {held // _MB} MB of it: its transaction runs for {seconds} s{wrote}"
+            f"process {pid} ({application}) holds back {held // _MB} MB of it: its transaction has been running for "
+            f"{seconds} s{wrote}"
         )
 
 
@@ -125,14 +129,14 @@ def replica_lag(session: psycopg.Connection, user: str) -> float | None:
     Raises:
         SourceError: ``TM-PG-008`` the role may not see it.
     """
-    with asking("asking how far replicas are"):
+    with asking("asking for the lag of replicas"):
         row = session.execute(_REPLICA_LAG).fetchone()
     assert row is not None
     seconds, hidden = row
     if hidden:
         raise SourceError(
             "TM-PG-008",
-            f"user {user} may not see how far replicas are",
+            f"user {user} may not see the lag of replicas",
             remedy=f'Run: GRANT pg_read_all_stats TO "{user}"; or leave max_replica_lag out.',
         )
     return float(seconds) if seconds is not None else None

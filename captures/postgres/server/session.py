@@ -230,8 +230,10 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
         return SourceError(
             "TM-PG-002",
             f"{where} does not let user {config.user} into database {config.database}: {reason}",
-            remedy="A line of the server's pg_hba.conf says reject for this user, database and address. Put a line "
-            "that lets them in above it, then run: SELECT pg_reload_conf();",
+            remedy=(
+                "A line of the server's pg_hba.conf rejects this user, database and address. Put a line above "
+                "it that accepts them, then run: SELECT pg_reload_conf();"
+            ),
         )
     if "permission denied for database" in reason:
         database = sql.Identifier(config.database).as_string(None)

@@ -105,11 +105,14 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
     publish = publication_statement(config.publication, tables, exists=False).as_string(None)
     return LostPosition(
         "TM-PG-011",
-        f"publication {config.publication} was dropped, or is younger than replication slot {config.slot}: what was "
-        "changed while it was not there is in no log",
-        remedy=f"Run, as the tables' owner, unless it is there again: {publish}; Drop the slot, which still has those "
-        f"changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: backfill`: all tables are read "
-        "again. Or begin anew with another `log`, and another `spark.warehouse` for what Spark keeps.",
+        f"publication {config.publication} was dropped, or is newer than replication slot {config.slot}: changes made "
+        "while it did not exist are in no log",
+        remedy=(
+            f"Unless the publication exists again, run, as the tables' owner: {publish}; Drop the slot, which "
+            f"still has those changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: "
+            "backfill` to read all tables again, or start over with another `log` and another "
+            "`spark.warehouse`."
+        ),
     )
 
 
@@ -198,7 +201,7 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
     if not config.create:
         raise SourceError(
             "TM-PG-012",
-            f"there is no replication slot {config.slot} and the configuration says not to make it",
+            f"there is no replication slot {config.slot}, and the configuration says not to create it",
             remedy=f"Run: {slot_statement(session, config)};",
         )
     # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
@@ -211,7 +214,7 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
     if result is None or result.status != pq.ExecStatus.TUPLES_OK:
         state, message = refusal(result)
         if state == _DUPLICATE_OBJECT:
-            raise SourceError("TM-PG-014", f"making {what}: another capture has made it just now")
+            raise SourceError("TM-PG-014", f"creating {what}: another capture has just created it")
         code = {"42501": "TM-PG-006", "53400": "TM-PG-025", "55000": "TM-PG-005"}.get(state, "TM-PG-019")
         raise SourceError(code, f"making {what}: {message}")
     return Made(f"created {what}", drop_slot(config))
@@ -230,8 +233,10 @@ def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | 
     if two_phase:
         raise SourceError(
             "TM-PG-013",
-            f"replication slot {config.slot} was made with two_phase: it gives transactions that are prepared and may "
-            "never be committed",
-            remedy="Configure another `slot`, which the connector makes; or, if nothing else needs this one, run: "
-            f"{drop_slot(config).as_string(None)}; and let the connector make it anew.",
+            f"replication slot {config.slot} was created with two_phase: it sends transactions that are prepared and "
+            "may never be committed",
+            remedy=(
+                "Configure another `slot`, which the connector creates. Or, if nothing else needs this one, "
+                f"run: {drop_slot(config).as_string(None)}; and let the connector create it again."
+            ),
         )

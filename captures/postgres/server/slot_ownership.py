@@ -78,26 +78,31 @@ def check_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owne
     found = owner_of(session, config)
     if found is None:
         if not begun and owner.log and config.create:
-            raise _of_before(config, owner, "it is not noted whose it is")
+            raise _of_before(config, owner, "its owner is not recorded")
         return
     if found.capture != owner.capture:
         raise SourceError(
             "TM-PG-040",
-            f"replication slot {config.slot} is that of capture {found.capture!r}, this is capture {owner.capture!r}",
-            remedy="Configure another `slot` for this capture, or none: by default it has the capture's name. If the "
-            f"other capture is given up for good, drop its slot: {drop_slot(config).as_string(None)};",
+            f"replication slot {config.slot} belongs to capture {found.capture!r}, this is capture {owner.capture!r}",
+            remedy=(
+                "Configure another `slot` for this capture, or none: by default it has the capture's name. If "
+                f"the other capture is no longer needed, drop its slot: {drop_slot(config).as_string(None)};"
+            ),
         )
     if owner.log and found.log and found.log != owner.log:
-        raise _of_before(config, owner, f"it was made for change log {found.log}")
+        raise _of_before(config, owner, f"it was created for change log {found.log}")
 
 
 def _of_before(config: EndpointConfig, owner: Owner, reason: str) -> SourceError:
     return SourceError(
         "TM-PG-041",
-        f"replication slot {config.slot} is there already, and change log {owner.log} of capture {owner.capture!r} has "
-        f"not begun with it: {reason}",
-        remedy="If the capture has run before, bring its change log back, or point `log` at it. To begin anew, drop "
-        f"the slot: {drop_slot(config).as_string(None)}; If it was made by hand for this capture, set `create: false`.",
+        f"replication slot {config.slot} already exists, and change log {owner.log} of capture {owner.capture!r} did "
+        f"not begin with it: {reason}",
+        remedy=(
+            "If the capture has run before, restore its change log, or point `log` at it. To start over, drop "
+            f"the slot: {drop_slot(config).as_string(None)}; If the slot was created by hand for this capture, "
+            "set `create: false`."
+        ),
     )
 
 

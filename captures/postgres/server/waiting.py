@@ -114,25 +114,25 @@ def _cancel(connection: pq.abc.PGconn) -> None:
     try:
         connection.get_cancel().cancel()
     except psycopg.Error as error:
-        logger.warning("what was begun at the server cannot be cancelled: %s", " ".join(str(error).split()))
+        logger.warning("the command on the server cannot be cancelled: %s", " ".join(str(error).split()))
 
 
 def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, standby: bool) -> None:
     if standby:
         logger.warning(
-            "%s will be there once the primary has written which transactions run there, which it does by itself only "
-            "while it is used; to have it at once, run there: SELECT pg_log_standby_snapshot();",
+            "%s waits until the primary logs its running transactions, which it does only while it is in use; to "
+            "continue at once, run on the primary: SELECT pg_log_standby_snapshot();",
             what,
         )
         return
     awaited = session.execute(_AWAITED, {"pid": pid}).fetchall()
-    said = [_in_words(*row) for row in awaited] or ["prepared transactions, or ones that have just ended"]
-    logger.warning("%s will be there once what holds it up has ended: %s", what, "; ".join(said))
+    said = [_in_words(*row) for row in awaited] or ["prepared transactions, or some that have just ended"]
+    logger.warning("%s waits for these transactions to end: %s", what, "; ".join(said))
 
 
 def _in_words(pid: str | None, user: str | None, seconds: int | None, text: str | None) -> str:
     who = f"process {pid} of user {user}" if pid else f"the prepared transaction {text} of user {user}"
     if seconds is None:
-        return f"{who} (more can be told with: GRANT pg_read_all_stats)"
+        return f"{who} (for details: GRANT pg_read_all_stats)"
     command = command_of(text) if pid else ""
-    return f"{who}, whose transaction is open for {seconds} s" + (f": {command} …" if command else "")
+    return f"{who}, whose transaction has been open for {seconds} s" + (f": {command} …" if command else "")

@@ -44,7 +44,7 @@ from protocol.messages import Binding, JsonObject
 logger = logging.getLogger(__name__)
 
 LOOKING_PART = 20
-"""One part of so many of the time, at most, goes into looking whether tables are what they were."""
+"""One part of so many of the time, at most, goes into comparing tables with their last known definitions."""
 
 
 class FollowedTables:
@@ -118,7 +118,7 @@ class FollowedTables:
 
     def _undecodable(self, resource: ResourceConfig, table: Table | None) -> SourceError | None:
         """Why the log of a table cannot be decoded, whoever publishes it."""
-        with asking(f"looking at {'.'.join(resource.path)}"):
+        with asking(f"reading the definition of {'.'.join(resource.path)}"):
             return next(log_failures(self.session, self._config, resource, table), None)
 
     def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -160,7 +160,7 @@ class FollowedTables:
 
     def published_anew(self) -> None:
         """All tables are read anew, or are captured from now on, as they are now."""
-        with asking("looking at the publication"):
+        with asking("reading the publication"):
             digests = self._digests([binding.table.path for binding in self.bindings])
             since = oldest_running(self.session)
             captured = self.captured
@@ -199,7 +199,7 @@ class FollowedTables:
         of the publication, and not one that took its place.
         """
         binding = self.bindings[index]
-        with asking(f"looking at {binding.name}"):
+        with asking(f"reading the definition of {binding.name}"):
             table = present(self.session, self._config, binding)
             if table is None or (table.oid == binding.table.oid and not asked):
                 return None
@@ -211,13 +211,13 @@ class FollowedTables:
     def unfit(self, index: int) -> SourceError | None:
         """Why a table cannot be captured as it is now; None where it can."""
         binding = self.bindings[index]
-        with asking(f"looking at {binding.name}"):
+        with asking(f"reading the definition of {binding.name}"):
             return why_unfit(self.session, self._config, binding, present(self.session, self._config, binding))
 
     def regain(self, index: int, position: int) -> Regained | SourceError | None:
         """See ``captures.contract.source.Source``."""
         binding = self.bindings[index]
-        with asking(f"looking at {binding.name}"):
+        with asking(f"reading the definition of {binding.name}"):
             # Looked at before the columns are read: what is altered in between is seen the next time.
             seen = self._digests([binding.table.path]).get(binding.table.path)
             since = oldest_running(self.session)
@@ -303,7 +303,7 @@ class FollowedTables:
                 return None
             for failure in log_failures(self.session, self._config, binding.resource, now):
                 raise away(failure)
-        logger.warning("%s was dropped and made again, or another table took its name", binding.name)
+        logger.warning("%s was dropped and created again, or another table took its name", binding.name)
         self._bind(binding, now)
         binding.noted = noted_of(binding, since)
         return binding
@@ -320,7 +320,7 @@ class FollowedTables:
                     raise away(failure)
                 self._bind(binding, fresh)
                 binding.noted = {**binding.noted, "key": list(binding.key)}
-        logger.warning("%s has another key; it is read anew", binding.name)
+        logger.warning("%s has another key: it is read again", binding.name)
         return not has_another_key(relation, binding)
 
     def _bind(self, binding: PostgresBinding, table: Table) -> None:
@@ -384,7 +384,7 @@ class FollowedTables:
         now = time.monotonic()
         if now < self._look_at:
             return
-        with asking("looking whether tables are what they were"):
+        with asking("comparing tables with their last known definitions"):
             captured = self.captured
             digests = self._digests([binding.table.path for binding in captured])
             others = []

@@ -68,7 +68,7 @@ def changes_of(
         return changed
     # The server does not let a table be unlogged that a publication names.
     if not str(binding.noted.get("entry", "")).startswith("table ") and not truncated:
-        with asking(f"looking whether {binding.name} was unlogged"):
+        with asking(f"checking whether {binding.name} was unlogged"):
             older = [holds_older_rows(session, store, binding.noted["since"]) for store in anew]
         if None in older:
             return None
@@ -106,7 +106,7 @@ def tell(binding: PostgresBinding, changed: Difference) -> None:
     if follows is Consequence.READ_AGAIN and not binding.key:
         follows = Consequence.EMPTIED
     logger.warning(
-        "%s was altered, of which the log does not tell all: %s; what follows: %s",
+        "%s was altered in a way that the log does not fully show: %s; consequence: %s",
         binding.name,
         ", ".join(what),
         follows.text,

@@ -49,8 +49,8 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
 
 def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSchema:
     source = {
-        "ts_ms": {"type": "integer", "description": "When the source committed, milliseconds since 1970 UTC."},
-        "snapshot": {"type": "boolean", "description": "True for a row of a backfill."},
+        "ts_ms": {"type": "integer", "description": "When the source committed, in milliseconds since 1970 UTC."},
+        "snapshot": {"type": "boolean", "description": "True if a backfill read the row."},
         "schema": {"type": "string"},
         "table": {"type": "string"},
         "loc": {
@@ -58,10 +58,12 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
             "prefixItems": [{"type": "integer"}] * LOC_PARTS,
             "minItems": LOC_PARTS,
             "maxItems": LOC_PARTS,
-            "description": "Orders all events: log position before the transaction, of the change, of the commit, and "
-            "the place among events of one log record.",
+            "description": (
+                "Orders all events: the log positions before the transaction, of the change and of the commit, "
+                "and the number of the event in its log record."
+            ),
         },
-        "txid": {"type": "integer", "description": "The source's transaction id."},
+        "txid": {"type": "integer", "description": "The transaction id in the source."},
     }
     return {
         "type": "object",
@@ -81,12 +83,14 @@ def _meta_schema(members: dict[str, JsonSchema], *, truncates: bool) -> JsonSche
                 "type": "object",
                 "properties": members,
                 "additionalProperties": False,
-                "description": "What the log has of the old row.",
+                "description": "The part of the old row that the log has.",
             },
             "unchanged": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Columns that are absent because the log did not carry their value, which is as it was.",
+                "description": (
+                    "Columns that are absent because the log did not carry them: their values did not change."
+                ),
             },
         },
         "required": ["op", "source"],

@@ -85,15 +85,15 @@ def log_failures(
     if not any(not column.generated and column.name not in resource.exclude for column in table.columns):
         yield SourceError(
             "TM-PG-035",
-            f"{name} has no columns that documents would have",
+            f"{name} has no columns left to capture",
             remedy="Leave the table out, or exclude fewer of its columns.",
         )
     if "_meta" in columns - set(resource.exclude):
         yield SourceError("TM-PG-017", f"{name} has a column named _meta")
     if unknown := sorted(set(resource.exclude) - columns):
-        yield SourceError("TM-PG-022", f"{name}: exclude names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-PG-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
     if unknown := sorted(set(resource.hash) - columns):
-        yield SourceError("TM-PG-022", f"{name}: hash names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-PG-022", f"{name}: hash names unknown columns: {', '.join(unknown)}")
     if resource.hash and not config.hash_salt.get_secret_value():
         yield no_salt("TM-PG-023", table.qualified_name)
     key = resource.key if resource.key is not None else list(table.key)
@@ -101,7 +101,7 @@ def log_failures(
         yield SourceError(
             "TM-PG-022",
             f"{name}: the key column {', '.join(hashed)} cannot be hashed",
-            remedy="Rows are found by their key. Hash other columns, or choose another `key` of unique columns.",
+            remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
         )
     yield from policy_failures(
         "TM-PG-022",
@@ -112,7 +112,7 @@ def log_failures(
         {column.name for column in table.columns if clampable(column)},
     )
     if unknown := sorted(set(key) - columns):
-        yield SourceError("TM-PG-022", f"{name}: key names columns that are not there: {', '.join(unknown)}")
+        yield SourceError("TM-PG-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
     if excluded := sorted(set(key) & set(resource.exclude)):
         yield SourceError("TM-PG-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
     if not key and resource.scan == "key":
@@ -222,11 +222,11 @@ def _refused_changes(
             else:
                 made = publication_statement(config.publication, tables, exists=False).as_string(session)
                 statement = f"{made.removesuffix(')')}, {setting})"
-            remedy = f"{remedy} Or publish the columns, which are left out all the same: {statement};"
+            remedy = f"{remedy} Or publish the columns, which are still left out: {statement};"
         failure = SourceError(
             "TM-PG-018",
-            f"{table.qualified_name} has REPLICA IDENTITY FULL and generated columns: while it is published without "
-            "them, the server refuses to update and delete its rows",
+            f"{table.qualified_name} has REPLICA IDENTITY FULL and generated columns: while the publication leaves "
+            "these out, the server refuses updates and deletes of its rows",
             remedy=remedy,
         )
         yield table.oid, failure
@@ -265,7 +265,8 @@ def _published_in_part(config: EndpointConfig, tables: Sequence[Table]) -> Itera
             identifier = table_identifier(table).as_string(None)
             failure = SourceError(
                 "TM-PG-011",
-                f"publication {config.publication} publishes only some rows or columns of {table.qualified_name}",
+                f"publication {config.publication} publishes only a part of the rows or columns of "
+                f"{table.qualified_name}",
                 remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
                 f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",
             )

@@ -59,7 +59,7 @@ def _failure(store: Store, key: Sequence[str]) -> SourceError | None:
         return SourceError("TM-PG-018", f"{name} has no primary key for its REPLICA IDENTITY", remedy=full)
     if not store.identified_by:
         return SourceError(
-            "TM-PG-018", f"{name} has REPLICA IDENTITY USING INDEX, and the index is not there", remedy=default
+            "TM-PG-018", f"{name} has REPLICA IDENTITY USING INDEX, but the index does not exist", remedy=default
         )
     missing = [column for column in key if column not in store.identified_by]
     if missing or not key:

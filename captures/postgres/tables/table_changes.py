@@ -13,73 +13,80 @@ _AROUND_CHUNK = f"a chunk before its first row and after its last; {_LOOKED_AT}"
 _LOG_TOO = f"the log with the next change of a row; {_BEFORE_CHUNK}"
 
 ABSENT = TableChange(
-    "absent", "It is dropped, or renamed, or moved to another schema", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-007"
+    "absent", "It is dropped, renamed, or moved to another schema", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-007"
 )
 MADE_AGAIN = TableChange(
-    "made_again", "Another table has its name: it was made again, or names were swapped", _LOG_TOO, Consequence.EMPTIED
+    "made_again",
+    ("Another table has its name: it was created again, or names were swapped"),
+    _LOG_TOO,
+    Consequence.EMPTIED,
 )
 STORAGE = TableChange(
     "storage", "It is a view, a foreign table, or `UNLOGGED`", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-035"
 )
 UNLOGGED_AND_BACK = TableChange(
     "unlogged_and_back",
-    "`SET UNLOGGED` and `SET LOGGED` again, which the server allows where all tables or a schema are published",
+    "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published",
     _LOOKED_AT,
     Consequence.EMPTIED,
 )
 REWRITTEN = TableChange(
     "rewritten",
-    "Its rows are stored anew, by `VACUUM FULL`, `CLUSTER` or an ALTER TABLE, while it is read by its pages",
+    "`VACUUM FULL`, `CLUSTER` or an ALTER TABLE rewrites it while it is read by pages",
     _BEFORE_CHUNK,
     Consequence.BEGUN_AGAIN,
 )
 IDENTITY = TableChange(
     "identity",
-    "The replica identity of the table, or of a partition, does not have the key: `NOTHING`, `DEFAULT` without a "
-    "primary key, an index of other columns or one that was dropped",
+    "The replica identity of the table or of a partition does not have the key: `NOTHING`, `DEFAULT` without a "
+    "primary key, an index of other columns or a dropped index",
     f"{_LOOKED_AT}; `check`",
     Consequence.SET_ASIDE,
     "TM-PG-018",
 )
 KEY = TableChange("key", "Another key", _LOG_TOO, Consequence.EMPTIED)
 UNPUBLISHED = TableChange(
-    "unpublished", "The publication has it no more", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-011"
+    "unpublished", "The publication no longer has it", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-011"
 )
 PUBLISHED_ANEW = TableChange(
     "published_anew",
-    "It was taken out of the publication and put back, or out of a published schema and back",
+    "It left the publication, or a published schema, and came back",
     _LOOKED_AT,
     Consequence.EMPTIED,
 )
 IN_PART = TableChange(
     "in_part",
-    "The publication has a row filter or a list of columns for it, not every kind of change, or publishes partitions "
-    "by their own names",
+    "The publication has a row filter or column list for it, lacks a kind of change, or publishes partitions by their "
+    "own names",
     f"{_LOOKED_AT}; `check`",
     Consequence.SET_ASIDE,
     "TM-PG-011",
 )
 OPTIONS = TableChange(
     "options",
-    "The publication's options were changed (`ALTER PUBLICATION … SET`), and it publishes all of the table again",
+    "The publication's options were changed (`ALTER PUBLICATION … SET`), and it publishes the whole table again",
     _LOOKED_AT,
     Consequence.EMPTIED,
 )
 PRIVILEGES = TableChange(
-    "privileges", "The user may not read it any more: its log goes on", _LOOKED_AT, Consequence.WARNED, "TM-PG-008"
+    "privileges",
+    ("The user may no longer read it; its changes are still captured"),
+    _LOOKED_AT,
+    Consequence.WARNED,
+    "TM-PG-008",
 )
 COLUMN_ADDED = TableChange(
-    "column_added", "A column is added, NULL in the rows that are there", _LOG_TOO, Consequence.NOTHING
+    "column_added", "A column is added that is NULL in existing rows", _LOG_TOO, Consequence.NOTHING
 )
 COLUMN_FILLED = TableChange(
     "column_filled",
-    "A column is added that has values in the rows that are there (`DEFAULT`, an identity)",
+    "A column is added that has values in existing rows (`DEFAULT`, an identity)",
     _LOG_TOO,
     Consequence.READ_AGAIN,
 )
 COLUMN_MADE_AGAIN = TableChange(
     "column_made_again",
-    "A column is dropped, and added again with the name of that one",
+    "A column is dropped, and another is added with its name",
     _BEFORE_CHUNK,
     Consequence.READ_AGAIN,
 )
@@ -90,13 +97,13 @@ COLUMN_RENAMED = TableChange(
 COLUMN_TYPE = TableChange("column_type", "A column has another type", _LOG_TOO, Consequence.READ_AGAIN)
 COLUMN_WRITTEN = TableChange(
     "column_written",
-    "A column is given other values by an ALTER with `USING`, and has the type that it had",
+    "An ALTER with `USING` changes a column's values, but not its type",
     _LOOKED_AT,
     Consequence.READ_AGAIN,
 )
 EXPRESSION_DROPPED = TableChange(
     "expression_dropped",
-    "A generated column, which is left out, becomes an ordinary one (`DROP EXPRESSION`)",
+    "A generated column, which is left out, becomes an ordinary column (`DROP EXPRESSION`)",
     _LOG_TOO,
     Consequence.READ_AGAIN,
 )
@@ -108,11 +115,11 @@ INCLUDED = TableChange(
 )
 KEY_VALUES = TableChange(
     "key_values",
-    "One of these happens to a column of the key: its rows are there under keys that nobody has any more",
+    "One of these happens to a column of the key: the rows have keys downstream that no longer exist",
     "as above",
     Consequence.EMPTIED,
 )
-LABELS_ADDED = TableChange("labels_added", "An enum has more labels", _AROUND_CHUNK, Consequence.NOTHING)
+LABELS_ADDED = TableChange("labels_added", "An enum gets more labels", _AROUND_CHUNK, Consequence.NOTHING)
 LABELS_RENAMED = TableChange("labels_renamed", "A label of an enum is renamed", _AROUND_CHUNK, Consequence.READ_AGAIN)
 ATTRIBUTES = TableChange(
     "attributes",
@@ -122,7 +129,7 @@ ATTRIBUTES = TableChange(
 )
 PUT_BACK = TableChange(
     "put_back",
-    "It was taken out of the capture file for a while",
+    "It was missing from the capture file for a while",
     "the capture, when it opens",
     Consequence.EMPTIED,
 )

@@ -46,19 +46,21 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
         identifier = sql.Identifier(*resource.path).as_string(session)
         return SourceError(
             "TM-PG-035",
-            f"{name} is an unlogged table, of which the server writes no log",
+            f"{name} is an unlogged table: the server does not log its changes",
             remedy=f"Leave the table out, or run: ALTER TABLE {identifier} SET LOGGED;",
         )
     if persistence == "t":
-        return SourceError("TM-PG-035", f"{name} is a temporary table", remedy="Leave it out: only its session has it.")
+        return SourceError(
+            "TM-PG-035", f"{name} is a temporary table", remedy="Leave it out: only its own session can read it."
+        )
     if kind in _KINDS:
         remedy = "Leave it out."
         if kind in "vm":
-            remedy = "Capture the tables that it reads, and make the view where they are captured to."
+            remedy = "Capture the tables that it reads, and create the view downstream."
         elif kind == "f":
             remedy = "Capture the table on the server that has it."
-        return SourceError("TM-PG-035", f"{name} is {_KINDS[kind]}: the log has rows of tables only", remedy=remedy)
-    return SourceError("TM-PG-035", f"{name} is a table of the system", remedy="Leave it out.")
+        return SourceError("TM-PG-035", f"{name} is {_KINDS[kind]}: the log has only rows of tables", remedy=remedy)
+    return SourceError("TM-PG-035", f"{name} is a system table", remedy="Leave it out.")
 
 
 def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
@@ -67,7 +69,7 @@ def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: Reso
         " WHERE (lower(n.nspname), lower(c.relname)) = (lower(%s), lower(%s)) AND c.relkind IN ('r', 'p') ORDER BY 1",
         resource.path,
     ).fetchall()
-    hint = f"; there is {', '.join(row[0] for row in alike)}" if alike else ""
+    hint = f"; did you mean {' or '.join(row[0] for row in alike)}?" if alike else ""
     name = f"{resource.schema_name}.{resource.table}"
     return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
 
@@ -107,9 +109,12 @@ def uncaptured_partitions(
         if (root := above.get(table.oid)) is not None:
             failure = SourceError(
                 "TM-PG-036",
-                f"{table.qualified_name} is a partition, and publication {publication} gives its rows as {root}'s",
-                remedy=f"Capture {root} and not its partitions; or use a publication of this capture's own "
-                "that has the partition and none of the tables that it is a part of.",
+                f"{table.qualified_name} is a partition, and publication {publication} publishes its rows as rows of "
+                f"{root}",
+                remedy=(
+                    f"Capture {root} instead of its partitions, or use a separate publication that has the "
+                    "partition and none of the tables it belongs to."
+                ),
             )
             yield table.oid, failure
 
@@ -132,9 +137,9 @@ def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Tab
     names = {table.oid: table.qualified_name for table in tables}
     for root, partitions in found:
         logger.warning(
-            "%s has partitions that are foreign tables: %s. Their rows are in no log of this server: a scan by key "
-            "reads them once, and their changes are not captured. Capture them on the server that has them; with scan: "
-            "physical they are left out here",
+            "%s has partitions that are foreign tables: %s. Their changes are not in this server's log and are not "
+            "captured; a scan by key reads their rows once, and scan: physical leaves them out. Capture them on their "
+            "own server",
             names[root],
             partitions,
         )

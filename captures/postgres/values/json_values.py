@@ -70,7 +70,7 @@ def finite(text: str) -> str:
         BadValue: It is NaN, which no decimal type has.
     """
     if text == "NaN":
-        raise BadValue("NaN, which decimals of the change log and of Spark do not have")
+        raise BadValue("NaN, which decimals in the change log and in Spark cannot hold")
     return f'"{text}"'
 
 
@@ -228,7 +228,7 @@ def array(element: Convert, delimiter: str, dimensions: int | None) -> Convert:
             text = text[text.index("=") + 1 :]
         if braces and text != "{}" and (not text.startswith(braces) or text[len(braces)] == "{"):
             raise BadValue(
-                f"an array has not as many dimensions as its column's type, {dimensions}",
+                f"an array does not have the {dimensions} dimensions of its column's type",
                 pattern=rf"^(\[[^=]*\]=)?(?!\{{\}}$)(?!\{{{{{dimensions}}}[^{{])\{{",
             )
         return token.sub(replace, text)
@@ -241,7 +241,7 @@ def with_first_bounds(convert: Convert) -> Convert:
 
     def checked(text: str) -> str:
         if text[0] == "[":
-            raise BadValue("an array in the key begins with another index than 1", pattern=r"^\[")
+            raise BadValue("an array in the key does not begin with index 1", pattern=r"^\[")
         return convert(text)
 
     return checked

@@ -187,14 +187,14 @@ def test_wrong_commands_are_refused_and_count_as_handled(database: Database) -> 
     wrong = [
         (control(3, "pause", "public.nowhere"), "public.nowhere"),
         (control(4, "resume", "public.users"), "neither paused nor failed"),
-        (control(5, "priority", "public.users"), "no priority"),
+        (control(5, "priority", "public.users"), "the priority is missing"),
         (control(6, "backfill", where="id > 5"), "one table"),
         (control(7, "backfill", "public.users", **{"from": ["1", "2"]}), "from takes"),
         (control(8, "backfill", "public.users", until=["1", "2"]), "until takes"),
-        (control(9, "backfill", "public.users", until=["1"], truncate=True), "as a whole"),
+        (control(9, "backfill", "public.users", until=["1"], truncate=True), "completely"),
         (control(10, "backfill", "public.others"), "scan: none"),
         (control(11, "pause", "public.users"), ""),
-        (control(12, "pause", "public.users"), "paused already"),
+        (control(12, "pause", "public.users"), "already paused"),
     ]
     with session(config, bound) as capture:
         capture.until(Session.done)

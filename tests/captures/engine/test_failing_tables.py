@@ -87,7 +87,7 @@ def test_a_locked_table_does_not_hold_up_the_log(database: Database, scan: str) 
         for number in range(40):
             prepare(database, f"UPDATE users SET name = 'new {number}' WHERE id = 1")
             capture.until(lambda c, name=f"new {number}": c.rows(0)[1,]["name"] == name, 10)  # type: ignore[misc]
-        assert not any("connecting anew" in line["message"] for line in capture.logs)
+        assert not any("reconnecting" in line["message"] for line in capture.logs)
         locker.rollback()
         capture.until(lambda c: c.done() and len(c.rows(1)) == 5000)
 

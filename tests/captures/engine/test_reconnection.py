@@ -112,8 +112,8 @@ def test_a_terminated_walsender_is_an_outage_and_no_end(database: Database) -> N
             capture.until(named(f"after {end}"))
         capture.until(lambda c: c.rows() == table_rows(database))
         assert unrepeated(capture)
-        assert any("connecting anew in" in line["message"] for line in capture.logs)
-        assert any("connected again" in line["message"] for line in capture.logs)
+        assert any("reconnecting in" in line["message"] for line in capture.logs)
+        assert any("reconnected" in line["message"] for line in capture.logs)
 
 
 def test_acknowledgements_of_before_an_outage_move_the_slot_after_it(database: Database) -> None:
@@ -315,7 +315,7 @@ def test_a_lost_position_where_nothing_can_be_emptied_is_warned_of(database: Dat
     with session(config, BOUND, capture.state, stop=True) as again:
         assert again.finish() == 0
         assert again.rows() == table_rows(database)
-        assert any("public.users is read anew, but not emptied" in line["message"] for line in again.logs)
+        assert any("public.users is read again without being emptied" in line["message"] for line in again.logs)
 
 
 def test_a_position_that_is_lost_while_capturing_ends_the_session_otherwise(database: Database) -> None:

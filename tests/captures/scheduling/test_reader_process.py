@@ -149,7 +149,7 @@ def test_a_reader_that_cannot_connect_says_why(database: Database, table: Table)
 def test_a_process_that_is_killed_is_an_error_that_passes(database: Database, table: Table) -> None:
     with closing(reader_of(database, table)) as reader:
         os.kill(reader.pid, signal.SIGKILL)
-        with pytest.raises(TidemarkError, match=r"TM-CAP-005: a reader process was ended by signal 9") as failure:
+        with pytest.raises(TidemarkError, match=r"TM-CAP-005: a reader process was killed by signal 9") as failure:
             reader.read(REQUEST)
         assert failure.value.entry.policy.value == "retry"
         reader.cancel()  # Of nobody: harmless.
@@ -274,7 +274,7 @@ def test_a_fork_server_that_was_killed_is_an_error_that_passes() -> None:
 
 
 def test_what_the_system_refuses_is_an_error_that_passes_and_ends_no_server() -> None:
-    with pytest.raises(TidemarkError, match="TM-CAP-005: no process can be started for a reader: No such file"):
+    with pytest.raises(TidemarkError, match="TM-CAP-005: a reader process cannot be started: No such file"):
         ForkServer.started(["/nowhere/python"])
     with closing(ForkServer.started([sys.executable, "-m", "captures.scheduling.reader_process"])) as server:
         for _ in range(2):

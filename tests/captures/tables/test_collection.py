@@ -110,7 +110,9 @@ def test_old_fallback_keys_are_refused(key: list[str], refused: bool) -> None:
 def test_bindings_have_states_of_their_own() -> None:
     one, other = (Binding(resource_path=["public", name], state_key=key) for name, key in (("a", "x"), ("b", "y")))
     check_state_keys([one, other])
-    with pytest.raises(ConnectorError, match=r"public\.a and public\.b are bound with the one state key 'x'") as raised:
+    with pytest.raises(
+        ConnectorError, match=r"public\.a and public\.b are bound with the same state key 'x'"
+    ) as raised:
         check_state_keys([one, other.model_copy(update={"state_key": "x"})])
     assert raised.value.code == "TM-CAP-013"
 

@@ -272,8 +272,8 @@ def test_refusals_have_codes_and_no_values(binlog_database: Database) -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("5.6.51-log", "the server is MySQL 5.6, needed is 5.7 or later"),
-        ("5.5.5-10.4.34-MariaDB", "the server is MariaDB 10.4, needed is 10.5 or later"),
+        ("5.6.51-log", "the server is MySQL 5.6; version 5.7 or later is required"),
+        ("5.5.5-10.4.34-MariaDB", "the server is MariaDB 10.4; version 10.5 or later is required"),
     ],
 )
 def test_a_server_that_is_too_old_is_told_so(version: str, said: str) -> None:

@@ -168,7 +168,7 @@ def test_a_row_that_no_line_can_hold(binlog_database: Database, policy: str) -> 
     )
     with table_chunks(binlog_database, "t", on_bad_value=policy) as chunks:
         if policy == "stop":
-            with pytest.raises(SourceError, match=r"TM-CAP-020: .*\.t: column most: a row comes to more"):
+            with pytest.raises(SourceError, match=r"TM-CAP-020: .*\.t: column most: a row takes more"):
                 chunks.read()
             return
         assert documents(chunks.read().rows) == [

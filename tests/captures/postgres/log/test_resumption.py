@@ -71,7 +71,7 @@ def test_a_slot_that_was_dropped(any_database: Database) -> None:
     prepare(any_database, USERS)
     cursor, identity = applied(any_database)
     prepare(any_database, f"SELECT pg_drop_replication_slot('{any_database.name[-60:]}')")
-    lost(any_database, any_database.name, cursor, identity, "TM-PG-015", "is gone; the capture stood at")
+    lost(any_database, any_database.name, cursor, identity, "TM-PG-015", "no longer exists; the capture was at")
     starts_over(any_database, any_database.name)
 
 
@@ -162,8 +162,8 @@ def test_timelines() -> None:
     for timeline, known, text in [
         (1, 0x1001, "which this server left at 0/1000 for timeline 4"),
         (2, 0x2001, "which this server left at 0/2000 for timeline 4"),
-        (3, 0x0001, "does not come from that"),
-        (5, 0x0001, "does not come from that"),
+        (3, 0x0001, "does not descend from it"),
+        (5, 0x0001, "does not descend from it"),
     ]:
         with pytest.raises(LostPosition, match=text) as raised:
             check_log(log, None, known, {"system": "s", "timeline": timeline})
@@ -261,7 +261,7 @@ def test_a_failover_that_leaves_the_slot_behind(primary: Postgres) -> None:
             assert primary.server is not None
             primary.server.stop("immediate")
             promote(standby)
-            error = lost(standby, "failover", cursor, identity, "TM-PG-015", "is gone")
+            error = lost(standby, "failover", cursor, identity, "TM-PG-015", "no longer exists")
             assert "sync_replication_slots" in error.remedy
             starts_over(standby, "failover")
             primary.server.start()
@@ -270,7 +270,7 @@ def test_a_failover_that_leaves_the_slot_behind(primary: Postgres) -> None:
 def not_yet(standby: Postgres, cursor: str, identity: JsonObject) -> None:
     """A name that leads to the standby for a moment, before it takes over, is no reason to empty tables."""
     with opened(standby, "failover", on_lost_position="backfill") as source:
-        with pytest.raises(SourceError, match=r"TM-PG-020.*is a standby of it") as raised:
+        with pytest.raises(SourceError, match=r"TM-PG-020.*is its standby") as raised:
             source.start_position(cursor, identity)
         assert not isinstance(raised.value, LostPosition)
         assert source.identity()["standby"] is True

@@ -127,7 +127,7 @@ def test_what_is_not_acknowledged_is_to_blame(database: Database, warned: Callab
         _fill(database)
         reader.all_there_is()
         reader.source.retained()
-        assert "are not acknowledged as durable yet" in warned()[0]
+        assert "but not acknowledged as durable yet" in warned()[0]
 
 
 def test_a_transaction_that_stays_open_is_to_blame_and_its_tables_are_named(

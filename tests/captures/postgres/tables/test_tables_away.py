@@ -94,7 +94,7 @@ def test_a_table_that_is_not_published(database: Database) -> None:
         capture.until(Session.done)
         prepare(database, "ALTER PUBLICATION tidemark DROP TABLE orders", "DELETE FROM orders WHERE id = 1")
         capture.until(_away, SECONDS)
-        (warning,) = [line for line in capture.logs if "is set aside: nothing" in line["message"]]
+        (warning,) = [line for line in capture.logs if "is set aside: its capture stops" in line["message"]]
         assert warning["fields"]["code"] == "TM-PG-011"
         remedy = warning["fields"]["remedy"]
         assert 'ADD TABLE ONLY "public"."orders"' in remedy
