@@ -68,7 +68,7 @@ bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 
-constraints: setup ## Upgrade everything and write constraints.txt anew
+constraints: setup ## Upgrade everything and rewrite constraints.txt
 	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,bench]'
 	@{ grep '^#' constraints.txt; $(RUN) pip freeze --exclude-editable; } >$(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt

@@ -268,7 +268,7 @@ class TableRanges:
         self._begin(self._whole())
 
     def retry(self) -> None:
-        """Tries again after a ``failure``, the cause of which may have been mended."""
+        """Retries after a ``failure``, whose cause may have been fixed."""
         self._overflows = 0
 
     def abandon(self) -> None:
@@ -298,7 +298,7 @@ class TableRanges:
             self.request_reread(key)
 
     def truncate(self) -> None:
-        """The log truncated the table, or nobody knows which rows it touched."""
+        """The log truncated the table, or it is unknown which rows it touched."""
         for scan in (*self._scans, self._rereader):
             scan.truncate()
 

@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("log", help="directory of the change log")
     parser.add_argument("table", help="schema.table")
-    parser.add_argument("--follow", action="store_true", help="go on with new changes until interrupted")
+    parser.add_argument("--follow", action="store_true", help="follow new changes until interrupted")
     arguments = parser.parse_args()
 
     spark = (

@@ -28,7 +28,7 @@ class TidemarkError(Exception):
     Args:
         code: A code of ``CODES``, such as ``TM-PG-004``.
         message: What happened and where, one sentence, without values of rows and without passwords.
-        remedy: The exact statement or setting that mends it here; by default the code's general remedy.
+        remedy: The exact statement or setting that fixes it; by default the code's general remedy.
     """
 
     exit_status = 1

@@ -23,10 +23,10 @@ STATUS = "connectorStatus"
 """``eventType`` of a status line."""
 
 CONTROL = "control"
-"""``eventType`` of the line by which a connector says, when it has opened, that it takes ``control`` requests."""
+"""``eventType`` of the line by which a connector says, once it has opened, that it accepts ``control`` requests."""
 
 LEFT_OUT = "leftOut"
-"""``eventType`` of the line by which a connector says why it discovers a table as disabled."""
+"""``eventType`` of the line by which a connector says why a discovered table is disabled."""
 
 _LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
@@ -34,19 +34,19 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 
 class TableProgress(BaseModel):
-    """How far one table's backfill is.
+    """The progress of one table's backfill.
 
     Attributes:
         rows_done: Rows read and emitted by the scan.
         rows_estimated: The server's estimate of all rows, or None when it has none.
-        done: The backfill is over; the table follows the log.
-        state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its log is followed),
+        done: The backfill is done; only the log is read.
+        state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its changes are captured),
             ``set_aside`` (nothing of it is captured; for both see ``error``), ``done``.
         bytes_done: Bytes of the documents that this process emitted of it.
         rows_per_second: At present, smoothed.
-        seconds_left: Until it is done at that rate, or None when nobody can say.
-        error: Code and text of why it is set aside, or of what its last chunk failed with; None when that was read.
-        bad_values: How many there were that had no place in a document, by the policy that was followed.
+        seconds_left: Until it is done at that rate, or None if unknown.
+        error: Code and text of why it is set aside, or of what its last chunk failed with; None if that was read.
+        bad_values: How many values a document could not represent, by the policy that was applied.
     """
 
     rows_done: int = 0
@@ -67,13 +67,13 @@ class Progress(BaseModel):
         tables: By resource path joined with a dot.
         position: The log position that has been emitted.
         lag_seconds: Age of the last transaction read from the log, 0 when it is read to its end, None when unknown.
-        retained_bytes: Log that the source keeps for this capture.
-        retained_limit: How much it keeps at most before it takes the position away; None when there is no limit.
-        retained_seconds_left: Until that at the present rate; None when it does not grow, or nobody can say.
+        retained_bytes: Log that the source retains for this capture.
+        retained_limit: The most it retains before it drops the position; None if there is no limit.
+        retained_seconds_left: Until that at the present rate; None if it does not grow, or is unknown.
         rows_per_second: Of all backfills together, smoothed.
-        seconds_left: Until all backfills are done at that rate, or None when nobody can say.
+        seconds_left: Until all backfills are done at that rate, or None if unknown.
         held: Why no chunk is started at present, such as ``quiet hours``; None when chunks are.
-        away_seconds: For how long the source has not been reached; None while it is.
+        away_seconds: How long the source has been unreachable; None while it is reachable.
         caught_up: Every backfill is done and the log is read to where the server was.
     """
 

@@ -36,22 +36,22 @@ STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """Environment variable: a connector ends once every backfill is done and the log is read to where the server was."""
 
 RUNTIME = "TIDEMARK_RUNTIME"
-"""Environment variable: set by our runtime, so that a connector knows that events which Flow has not are understood."""
+"""Environment variable: set by our runtime, so that a connector knows that events unknown to Flow are supported."""
 
 COMPLETE = "x-complete"
-"""In a ``sourcedSchema``, true: it says the whole of the table, and so takes the place of what was known before."""
+"""In a ``sourcedSchema``, true: it describes the whole table, and replaces all earlier schemas."""
 
 KEY_COLUMNS = "x-key"
-"""In a discovered schema: names of the columns that tell rows apart, where they cannot be a collection's key."""
+"""In a discovered schema: names of the columns that identify rows, if they cannot be a collection's key."""
 
 LOG_ID = "TIDEMARK_LOG"
 """Environment variable: the id of the change log that a capture goes into. Set by this project's runtime."""
 
 KNOWN_STATE = "TIDEMARK_STATE"
-"""Environment variable of ``validate``: where the capture stands, JSON of the small members of its state."""
+"""Environment variable of ``validate``: the capture's position, as JSON of the small members of its state."""
 
 CHECK = "TIDEMARK_CHECK"
-"""Environment variable: ``validate`` says what ``open`` would say, too. ``running``: while the capture runs."""
+"""Environment variable: ``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""
 
 Json = Any
 """Any JSON value, as Python objects."""
@@ -64,7 +64,7 @@ def _one(count: Json) -> Json:
 
 
 def _zero(empty: type) -> BeforeValidator:
-    """proto3 writers leave out zero values, and some write null for them: read both as the empty value."""
+    """proto3 writers omit zero values, and some write null for them: read both as the empty value."""
     return BeforeValidator(lambda value: empty() if value is None else value)
 
 
@@ -97,7 +97,7 @@ class Message(BaseModel):
 
 
 class Inference(Message):
-    """What a collection's schema says of one location."""
+    """The part of a collection's schema for one location."""
 
     types: Texts = []
 
@@ -217,7 +217,7 @@ class Discover(Message):
 
 
 class Validate(Message):
-    """Asks whether these bindings can be captured; every reason why not comes back at once."""
+    """Asks whether these bindings can be captured; the answer has all reasons why not."""
 
     kind: ClassVar[str] = "validate"
     name: Text = ""
@@ -229,7 +229,7 @@ class Validate(Message):
 
 
 class Apply(Message):
-    """Asks the connector to make what it needs at the source. Idempotent."""
+    """Asks the connector to create what it needs at the source. Idempotent."""
 
     kind: ClassVar[str] = "apply"
     capture: CaptureSpec
@@ -249,7 +249,7 @@ class Open(Message):
 
 
 class Acknowledge(Message):
-    """Says that the next ``checkpoints`` checkpoints, first in first out, are durable; one where nothing is said."""
+    """Says that the next ``checkpoints`` checkpoints, first in first out, are durable; one if absent."""
 
     kind: ClassVar[str] = "acknowledge"
     checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32), BeforeValidator(_one)] = 1
@@ -265,7 +265,7 @@ class Action(StrEnum):
 
 
 class Control(Message):
-    """Steers the backfills of a capture that runs, after ``open``. Each command is carried out once.
+    """A command to the backfills of a running capture, after ``open``. Each command is carried out once.
 
     The connector's state holds, as ``control``, the last sequence that was handled, carried out or refused; a command
     with that or a lower one was handled before.
@@ -273,7 +273,7 @@ class Control(Message):
     Attributes:
         sequence: Grows from one command to the next, over all sessions of a capture.
         tables: Resource paths joined with a dot; none means all tables.
-        priority: With ``priority``: tables of higher priority are read first.
+        priority: With ``priority``: tables with a higher priority are read first.
         where: With ``backfill``: only the rows that meet this SQL condition.
         from_: With ``backfill``: only rows from this key on. The texts of all its key columns.
         until: With ``backfill``: only rows up to this key, inclusive. With fewer texts than the key has columns it
@@ -321,7 +321,7 @@ class Validated(Message):
 
 
 class Applied(Message):
-    """What was made at the source, in words; nothing when there was nothing to do. ``state`` is kept, as a patch is."""
+    """What was created at the source, in words; empty if there was nothing to do. ``state`` is stored, like a patch."""
 
     kind: ClassVar[str] = "applied"
     action_description: Text = ""
@@ -338,7 +338,7 @@ class Opened(Message):
 class SourcedSchema(Message):
     """The closed schema of a binding's documents from here on. Pending until the next checkpoint.
 
-    It is added to what is known of the documents, unless it says that it is the whole of it (``COMPLETE``).
+    It is added to the earlier schemas of the documents, unless it is complete (``COMPLETE``).
     """
 
     kind: ClassVar[str] = "sourcedSchema"
@@ -360,14 +360,14 @@ class Checkpoint(Message):
 
 
 class BackfillBegin(Message):
-    """A binding is read anew from here on: what came of it before counts no more. Pending until the next checkpoint."""
+    """A binding is read again from here on: its earlier documents are void. Pending until the next checkpoint."""
 
     kind: ClassVar[str] = "backfillBegin"
     binding: Count = 0
 
 
 class BackfillComplete(Message):
-    """All of a binding has come since its last ``backfillBegin``. Pending until the next checkpoint."""
+    """All rows of a binding have come since its last ``backfillBegin``. Pending until the next checkpoint."""
 
     kind: ClassVar[str] = "backfillComplete"
     binding: Count = 0

@@ -1,7 +1,7 @@
 """What a connector would do, before it does anything: the answer to ``validate`` when it is asked for a plan.
 
 With ``TIDEMARK_PLAN=1`` in its environment a connector writes, besides its answer, one log line with ``eventType:
-backfillPlan`` whose fields are a ``Plan``. Nothing is made or written at the source for it.
+backfillPlan`` whose fields are a ``Plan``. Nothing is created or written at the source for it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 PLAN = "TIDEMARK_PLAN"
-"""Environment variable: ``validate`` is answered with a plan besides."""
+"""Environment variable: the answer to ``validate`` also has a plan."""
 
 BACKFILL_PLAN = "backfillPlan"
 """``eventType`` of a plan's log line."""
@@ -20,11 +20,11 @@ class TablePlan(BaseModel):
 
     Attributes:
         scan: ``key``, ``physical``, ``snapshot`` or ``none``.
-        key: The columns by which it is scanned, and by which its rows are told apart.
-        ranges: Into how many parts it can be cut for several readers; 1 when it cannot.
+        key: The columns by which it is scanned, and which identify its rows.
+        ranges: Into how many parts it can be split for several readers; 1 if it cannot.
         rows_estimated: The server's estimate, None when it has none.
         bytes_estimated: Its size on the server's disk, None when that is not known.
-        rows_per_second: How fast a first chunk of it was read just now, by one reader, None when none was read.
+        rows_per_second: How fast one reader has just read a first chunk of it; None if none was read.
     """
 
     scan: str
@@ -36,7 +36,7 @@ class TablePlan(BaseModel):
 
 
 class Plan(BaseModel):
-    """All tables of a capture, by resource path joined with a dot, in the order in which they would be begun."""
+    """All tables of a capture, by resource path joined with a dot, in the order in which they would be started."""
 
     readers: int = 1
     tables: dict[str, TablePlan] = {}

@@ -6,7 +6,7 @@ from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
 
 FAILED_FOR_NOW = 3
-"""Exit status: nobody has to do anything but try again."""
+"""Exit status: only a retry is needed."""
 
 
 def failure_of(error: Exception) -> TidemarkError:

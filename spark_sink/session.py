@@ -31,7 +31,7 @@ _AT_LAUNCH = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.dri
 """What a driver's JVM is started with: it cannot change afterwards."""
 
 _NAMED_BY_SPARK = ("pyspark-shell", "__main__.py")
-"""Names of applications that nobody chose."""
+"""Default names of applications."""
 
 _LOG4J = """\
 rootLogger.level = fatal

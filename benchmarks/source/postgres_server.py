@@ -67,7 +67,7 @@ def config(running: PostgresServer, **more: Any) -> dict[str, Any]:
 
 
 def capture(request: dict[str, Any], output: IO[bytes]) -> None:
-    """Runs the connector until it is caught up. Nobody acknowledges: stdin ends after the request."""
+    """Runs the connector until it is caught up. There are no acknowledgements: stdin ends after the request."""
     environment = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1", "LOG_LEVEL": "error"}
     line = json.dumps(request).encode() + b"\n"
     subprocess.run(CONNECTOR, input=line, stdout=output, env=environment, check=True)

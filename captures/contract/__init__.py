@@ -1,3 +1,3 @@
-"""What the engine asks of a database. The engine owns interleaving, windows, checkpoints, acknowledgement and
-resumption; a database owns SQL, wire formats and types.
+"""The contract between the engine and a database. The engine owns interleaving, windows, checkpoints, acknowledgement
+and resumption; a database owns SQL, wire formats and types.
 """

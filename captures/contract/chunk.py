@@ -17,10 +17,10 @@ Barrier = int | str
 """A moment of a source, as the state keeps it."""
 
 KEY_MARK = b"\xff"
-"""Stands between packed keys, which are UTF-8."""
+"""Separates packed keys, which are UTF-8."""
 
 TAIL_MARK = b"\x00"
-"""Stands between packed tails, which are JSON."""
+"""Separates packed tails, which are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,16 @@ class Chunk:
 
     Attributes:
         fence: What its snapshot sees.
-        rows: Those of the scan.
-        end: The scan found no more rows than these.
-        rereads: The rows found again by key.
-        seconds: How long it took.
-        cursor: Where the scan goes on; None for the key of the last row. A physical scan says its place here, and so
-            does a scan with a condition, which may pass many rows and find none.
-        scanned: Rows it looked at, about: more than it has where a condition left some out. Its time was spent on them.
-        rewritten: The table was written anew since the scan began, so places in it mean nothing any more: there are no
-            rows, and the table has to be scanned from the start; emptied first where it has no key.
-        bad: How many bad values its rows had, by the policy that was followed.
+        rows: The rows of the scan.
+        end: Whether the scan is at its end.
+        rereads: The rows that were read again by key.
+        seconds: How long the read took.
+        cursor: Where the scan resumes; None for the key of the last row. A physical scan gives its place here, and so
+            does a scan with a condition, which may examine many rows and find none.
+        scanned: Approximate rows examined, filtered ones included.
+        rewritten: The table was rewritten since the scan began, so places in it are invalid: the chunk has no rows, and
+            the table must be scanned from the start, emptied first if it has no key.
+        bad: How many bad values its rows had, by the policy that was applied.
     """
 
     request: ChunkRequest
@@ -108,17 +108,18 @@ class Chunk:
 
 
 class ChunkReader(Protocol):
-    """Reads chunks on a connection of its own. Used by one thread, not the log's."""
+    """Reads chunks on its own connection. Used by one thread, which is not the log's."""
 
     def read(self, request: ChunkRequest) -> Chunk:
-        """Reads a chunk in one snapshot that is open no longer than this call.
+        """Reads a chunk in one snapshot, which closes before this call returns.
 
         Raises:
-            SourceError: It is held against the table: after several in a row, or at once when trying again cannot help,
-                the table is left alone. What making a reader raises is held against the server instead.
+            SourceError: It counts as a failure of the table: after several in a row, or at once if a retry cannot help,
+                the table's backfill is suspended. An error from creating a reader counts as a failure of the server
+                instead.
         """
 
     def cancel(self) -> None:
-        """Ends a read that is under way, from another thread."""
+        """Cancels a running read, from another thread."""
 
     def close(self) -> None: ...

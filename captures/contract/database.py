@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Database(Protocol):
-    """One kind of database, as a connector hands it to ``captures.process.connector``.
+    """One kind of database, as a connector passes it to ``captures.process.connector``.
 
     Attributes:
-        documentation_url: Below ``captures.process.connector.DOCUMENTATION``.
-        fallback_key: Pointers to what tells documents apart whose table has no key.
+        documentation_url: Relative to ``captures.process.connector.DOCUMENTATION``.
+        fallback_key: Pointers to the members that identify documents of a table without a key.
     """
 
     documentation_url: str
@@ -27,20 +27,20 @@ class Database(Protocol):
     resource_config: type[BaseModel]
 
     def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-        """The configuration with what it does not say and what depends on the capture. Comes before any other call.
+        """The configuration completed with the defaults that depend on the capture. Called before any other method.
 
         Args:
-            capture: Its name; empty where the runtime gives none.
+            capture: Its name; empty if the runtime gives none.
             state: As far as it is known.
         """
 
     def discover(self, config: JsonObject) -> list[DiscoveredBinding]: ...
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
-        """The resource path of each binding. What keeps some of the tables from being captured is warned of.
+        """The resource path of each binding. Warns of tables that cannot be captured.
 
         Raises:
-            SourceError: None of them can be captured; with every unmet prerequisite.
+            SourceError: No table can be captured; with all unmet prerequisites.
         """
 
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:

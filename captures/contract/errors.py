@@ -1,4 +1,4 @@
-"""Errors by which a database tells the engine what became of a table, or of the log."""
+"""Errors by which a database tells the engine the fate of a table, or of the log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from protocol.errors import SourceError
 
 
 class LostPosition(SourceError):
-    """The log can no longer be gone on with from where the capture stands, however often it is tried.
+    """The log cannot be resumed from the capture's position, and a retry cannot help.
 
-    It is gone (a slot dropped or invalidated, a binlog purged), or it is another one (another server, a restore, a
-    failover that lost it). With ``on_lost_position: backfill`` the engine starts over instead of ending with it.
+    It was removed (a slot dropped or invalidated, a binlog purged), or it is another log (another server, a restore, a
+    failover that lost it). With ``on_lost_position: backfill`` the engine starts over instead of failing.
     """
 
 
 class TableAway(SourceError):
-    """A table is not there, or not as it can be captured. It has a moment to come back, then it is set aside."""
+    """A table is missing, or cannot be captured as it is. If it does not return within a moment, it is set aside."""
 
 
 class TableAltered(SourceError):
@@ -28,10 +28,10 @@ class TableAltered(SourceError):
 class UnfitValues(SourceError):
     """A table has values that cannot be captured as it is configured: it is set aside at once.
 
-    To look at the table does not tell whether it can be captured again: another ``OpenedTable.policy`` does, or a
-    command. It is emptied and read again then.
+    The table itself does not show whether it can be captured again. It is emptied and read again after a change of
+    ``OpenedTable.policy``, or on a command.
     """
 
 
 class SessionEnded(Exception):
-    """What a source waited for is wanted no more, because the session is over."""
+    """The session ended while a source was waiting."""

@@ -18,13 +18,14 @@ from protocol.errors import SourceError
 
 @dataclass(slots=True)
 class Transaction:
-    """One source transaction that changed captured tables, after all its documents were written out.
+    """One source transaction that changed captured tables, after all its documents were written.
 
     Attributes:
-        txn: The source's id of it, as fences know it.
+        txn: Its id in the source, as fences use it.
         tracked: The bindings whose touched keys were recorded.
         touched: Keys touched per binding, only for bindings in ``tracked``.
-        incomplete: Rows, by binding and key, of bindings not in ``tracked``, that came to a key without all columns.
+        incomplete: Rows, by binding and key, of bindings not in ``tracked``, that got a key by an event without all
+            columns.
     """
 
     txn: TransactionId
@@ -35,26 +36,27 @@ class Transaction:
 
 @dataclass(slots=True)
 class LogBatch:
-    """What one call of ``LogStream.read`` brought.
+    """The result of one call of ``LogStream.read``.
 
     Attributes:
         lines: Whole protocol lines, in log order: captured documents and sourced schemas.
         size: Bytes in ``lines``.
-        transactions: Those that ended in this batch and changed captured tables.
-        drained: Nothing more was waiting to be read.
-        changed: Bindings whose columns changed; chunks that were read with the old ones are of no use.
-        bad: How many bad values there were, by binding and by the policy that was followed.
-        restarted: Bindings whose rows the log can no longer tell of (another table took the name, rows that match no
-            known columns): each is emptied downstream and backfilled anew, after this batch and the transaction that it
-            ends in. ``Source.changed_tables`` hands them over as they are now.
-        read_again: Bindings some of whose values the log does not tell of: all their rows are read again, as they are
-            then, over what there is downstream. A table without a key is emptied first.
-        stored_anew: Bindings whose rows are stored in other places: a scan that goes by places begins again.
-        noted: What ``Source.identity`` says is another.
-        undecided: Tables were altered, and it is not yet known what follows.
-        away: Tables that cannot be captured as they are now, and why. Their log is followed all the same.
-        set_aside: Tables of which the log can tell no more, and why. The stream has left them out already.
-        passed: Bindings that are left out, of which there were changes.
+        transactions: Transactions that ended in this batch and changed captured tables.
+        drained: Nothing was left to read.
+        changed: Bindings whose columns changed; chunks that were read with the old columns are useless.
+        bad: How many bad values there were, by binding and by the policy that was applied.
+        restarted: Bindings whose rows the log no longer describes (another table took the name, or rows match no known
+            columns): each is emptied downstream and backfilled again, after this batch and the transaction that it ends
+            in. ``Source.changed_tables`` hands them over as they are now.
+        read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
+            rows downstream. A table without a key is emptied first.
+        stored_anew: Bindings whose rows moved in storage: a scan by pages starts again.
+        noted: ``Source.identity`` has changed.
+        undecided: Tables were altered, and the consequence is not yet known.
+        away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.
+        set_aside: Tables whose changes the log no longer describes, with the reason. The stream already leaves them
+            out.
+        passed: Bindings that are left out, and had changes.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -74,12 +76,13 @@ class LogBatch:
 
     @property
     def says_something(self) -> bool:
-        """What it has counts as returned, so it must be, also when the read failed after it."""
+        """Its content counts as returned, so it must be returned even if the read failed after it."""
         altered = self.changed or self.restarted or self.read_again or self.stored_anew or self.noted
         return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
 
     def follow(self, binding: int, consequence: Consequence) -> None:
-        """Has the engine do what follows from a change of a table. Warnings and errors are the source's own."""
+        """Makes the engine carry out the consequence of a table's change. The source itself logs warnings and
+        errors."""
         follows = {
             Consequence.BEGUN_AGAIN: self.stored_anew,
             Consequence.READ_AGAIN: self.read_again,
@@ -92,9 +95,9 @@ class LogBatch:
 class LogStream(Protocol):
     """The database's log from a position on. Used by one thread.
 
-    ``position`` is how far the log was read; ``between_transactions`` says whether everything up to there, and nothing
-    after it, has been returned: only then may chunks and checkpoints be written. ``committed_at`` is when the source
-    committed the last transaction that was read, in seconds since the epoch, None before the first.
+    ``position`` is how far the log was read. ``between_transactions`` is whether everything up to it, and nothing after
+    it, has been returned: only then may chunks and checkpoints be written. ``committed_at`` is when the source
+    committed the last transaction read, in seconds since the epoch; None before the first.
     """
 
     position: int
@@ -104,29 +107,29 @@ class LogStream(Protocol):
     def between_transactions(self) -> bool: ...
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
-        """Reads what is there, about ``limit`` bytes at most, and returns at the end of a transaction if one is near.
+        """Reads the available log, about ``limit`` bytes at most, and returns at the end of a transaction if one is
+        near.
 
-        Waits up to ``wait`` seconds when nothing is there, and returns at once when the descriptor ``wakeup`` becomes
-        readable. Raises a retryable SourceError when the connection is lost.
+        If nothing is available, waits up to ``wait`` seconds, but returns at once when the descriptor ``wakeup``
+        becomes readable. Raises a retryable SourceError when the connection is lost.
         """
 
     def track(self, bindings: frozenset[int]) -> None:
         """Records touched keys for these bindings, from the next transaction on."""
 
     def acknowledge(self, position: int) -> None:
-        """Everything up to ``position`` is durable downstream: the source may let go of it."""
+        """Everything up to ``position`` is durable downstream: the source may discard it."""
 
     def request_progress(self) -> None:
-        """Asks the server to say where it is, so that ``position`` moves although nothing is written."""
+        """Asks the server for its position, so that ``position`` advances although nothing is written."""
 
     def reconnect(self) -> None:
-        """Opens the connection anew after a retryable error, and goes on where the log was left.
+        """Reconnects after a retryable error, and resumes the log where it was.
 
-        Lines that were returned before are not returned again, also not those of a transaction that broke off in its
-        middle. Called after ``close``, and again after it failed, also when the connection was sound and another one
-        broke. What was acknowledged stays so. Raises SourceError, retryable while the server is away, LostPosition when
-        the log cannot be gone on with.
+        Never returns a line twice, even if the connection broke inside a transaction. Called after ``close``, and again
+        after a failure, also if this connection was sound and another one broke. Acknowledgements remain valid. Raises
+        SourceError, retryable while the server is unreachable; LostPosition if the log cannot be resumed.
         """
 
     def close(self) -> None:
-        """Ends the connection, of which the source learns at once. Does nothing the second time."""
+        """Closes the connection, and the source notices at once. Does nothing the second time."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # A reader's process imports this module, and is to start soo
 
 
 def never() -> bool:
-    """The session goes on, whatever a source waits for."""
+    """The session continues while a source waits."""
     return False
 
 
@@ -28,15 +28,15 @@ class BackfillOptions:
     """How tables are read; made from the configuration by ``captures.server.backfill_config``.
 
     Attributes:
-        readers: Chunks read at the same time.
-        chunk_seconds: How long a chunk should take.
+        readers: Number of chunks read at the same time.
+        chunk_seconds: Target time for a chunk.
         chunk_rows: Rows of every chunk, instead of adapting to ``chunk_seconds``.
-        on_lost_position: What follows on ``LostPosition``.
-        announced: The begin and the end of each backfill are said, and so a table is emptied.
-        max_rows_per_second: Of all tables together.
-        max_bytes_per_second: Of the documents of all tables together.
+        on_lost_position: The reaction to ``LostPosition``.
+        announced: The begin and the end of each backfill are written, so that a table is emptied.
+        max_rows_per_second: For all tables together.
+        max_bytes_per_second: For the documents of all tables together.
         quiet_hours: No chunk is started in them.
-        max_replica_lag: In seconds; no chunk is started while a replica is further behind.
+        max_replica_lag: In seconds; no chunk is started while a replica lags by more.
     """
 
     readers: int = 1
@@ -59,16 +59,16 @@ class OpenedTable:
         name: For people, ``schema.table``.
         state_key: Its identity in the state.
         document_schema: The closed JSON Schema of its documents.
-        identity: Changes when the table was dropped and made again, and with its key.
-        formerly: The same as earlier versions wrote it into the state; None where they wrote what is written now.
-        key: Names of the key columns; empty when rows cannot be told apart.
-        priority: Tables of higher priority are read first.
-        estimated_rows: What the server believes, None when it does not know.
-        estimated_bytes: What the table takes on the server's disk, None when it does not know.
-        unfit: Why it cannot be captured. Then the rest says what the configuration does, and nothing of the table.
-        captured_otherwise: Its documents have columns that those of the last session had not, or not so: all its rows
-            are read again, over what there is. Known once ``Source.start_position`` was asked.
-        policy: What the configuration says of values that cannot be captured: another text with another policy.
+        identity: Changes when the table is dropped and created again, and with its key.
+        formerly: The identity in the form of earlier versions' states; None if the form is the same.
+        key: Names of the key columns; empty if nothing identifies rows.
+        priority: Tables with a higher priority are read first.
+        estimated_rows: The server's estimate, None if it has none.
+        estimated_bytes: The table's size on the server's disk, None if unknown.
+        unfit: Why it cannot be captured. The other attributes then come from the configuration alone.
+        captured_otherwise: Its documents have columns that the last session's did not have, or had otherwise: all its
+            rows are read again, and replace the rows downstream. Known after ``Source.start_position``.
+        policy: The configured policy for values that cannot be captured, as text that changes with it.
     """
 
     binding: int
@@ -97,7 +97,7 @@ class Regained:
 
     Attributes:
         table: As it is now.
-        same: It is the table that it was, and whatever changed in it meanwhile was in the log.
+        same: It is the same table, and all changes since then were in the log.
     """
 
     table: OpenedTable
@@ -143,13 +143,13 @@ class Source(Protocol):
     # Tables that are set aside: see captures.engine.set_aside.
 
     def leave_out(self, binding: int, identity: str) -> None:
-        """Captures nothing more of a table, until it is regained: its log is passed over, and nothing is made for it.
+        """Stops capturing a table until it is regained: its changes are skipped, and nothing is created for it.
 
         Called before ``start_position`` for a table that was left out in an earlier session, or that is ``unfit``, and
         at any time when the log is open. Does nothing the second time.
 
         Args:
-            identity: ``OpenedTable.identity`` as it was; empty for a table that never was captured.
+            identity: ``OpenedTable.identity`` as it was; empty for a table that was never captured.
         """
 
     def found_altered(self, binding: int) -> None:
@@ -159,59 +159,59 @@ class Source(Protocol):
         """
 
     def unfit(self, binding: int) -> SourceError | None:
-        """Why a table cannot be captured as it is now; None where it can."""
+        """Why a table cannot be captured as it is now; None if it can."""
 
     def regain(self, binding: int, position: int, *, asked: bool) -> Regained | SourceError | None:
         """Captures a table again that was left out, from the log's next transaction on.
 
-        Called between transactions, with the log read to ``position``, now and then.
+        Called from time to time between transactions, with the log read to ``position``.
 
         Args:
-            asked: Somebody wants it, so what the configuration lets be made for it is made.
+            asked: A command asked for it, so what it needs is created, if the configuration allows.
 
         Returns:
-            Why it cannot be captured; or None, as long as the log was not read to where the table is what it is now.
+            Why it cannot be captured; or None, until the log is read to where the table is as it is now.
         """
 
     def identity(self) -> JsonObject:
-        """What tells this server and its log from any other; kept in the state.
+        """What identifies this server and its log; stored in the state.
 
-        Asked for after ``start_position``, and again when tables are read anew.
+        Called after ``start_position``, and again when tables are read again.
         """
 
     def start_position(self, cursor: str | None, identity: JsonObject | None, ended: Callable[[], bool] = never) -> int:
-        """Where the log is read from.
+        """The position to read the log from.
 
-        Compares the position with the server first, then makes what is missing there, as far as the configuration lets
-        it. What it made is taken away again by ``close``, unless the log was opened in between.
+        First compares the position with the server, then creates what is missing there, if the configuration allows.
+        ``close`` removes what was created, unless the log was opened in between.
 
         Args:
             cursor: The state's cursor, None for a new capture.
             identity: The state's ``identity()``.
-            ended: Whether the session is over: it may have to wait for others' transactions, for hours.
+            ended: Whether the session is over: the call may wait for other transactions, for hours.
 
         Raises:
             LostPosition: The log no longer holds everything after ``cursor``.
-            SessionEnded: ``ended`` said so while it waited.
+            SessionEnded: ``ended`` was true while it waited.
             SourceError: Anything else.
         """
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
-        """Makes what a new capture starts from, where the configuration lets it, and returns its position.
+        """Creates what a new capture starts from, if the configuration allows, and returns its position.
 
-        Called after ``LostPosition``, with the log closed or never opened. Everything that changes in the tables after
-        this call is in the log from that position on, and ``identity()`` is the new one. Tables are not asked for anew:
-        the engine empties each downstream, sets it a ``barrier`` and backfills it. Raises as ``start_position``.
+        Called after ``LostPosition``, with the log closed or never opened. All changes of the tables after this call
+        are in the log from that position on, and ``identity()`` is the new one. Tables are not looked up again: the
+        engine empties each downstream, sets a ``barrier`` for it and backfills it. Raises like ``start_position``.
         """
 
     def reconnect(self) -> None:
-        """Opens the connection for questions anew, after a retryable error from one or from the log.
+        """Reopens the connection for queries, after a retryable error from a query or from the log.
 
         The log's connection is another one: see ``LogStream.reconnect``. Raises SourceError, retryable while the server
-        is away.
+        is unreachable.
 
-        This and what follows it, up to the next ``read`` of a log, may come from another thread than the rest; nothing
-        else is asked meanwhile. A session that ends meanwhile does not wait for it before ``close``.
+        This call and the following ones, up to the next ``read`` of a log, may come from another thread; no other calls
+        run meanwhile. A session that ends meanwhile does not wait for them before ``close``.
         """
 
     def format_position(self, position: int) -> str:
@@ -225,10 +225,10 @@ class Source(Protocol):
         """What a snapshot opened now would see. Used by the engine's thread."""
 
     def barrier(self) -> Barrier:
-        """Now, as ``passed`` understands it: kept in the state of a table that is captured from now on."""
+        """Now, in the form that ``passed`` takes: stored in the state of a table that is captured from now on."""
 
     def passed(self, barrier: Barrier) -> bool:
-        """Whether every transaction that had begun at ``barrier`` is over, and visible to snapshots opened now."""
+        """Whether every transaction that had begun at ``barrier`` has ended, and is visible to snapshots opened now."""
 
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         """Keys, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
@@ -244,12 +244,12 @@ class Source(Protocol):
         """The log that the server keeps for this capture."""
 
     def replica_lag(self) -> float | None:
-        """How far behind the slowest replica is, in seconds; None without replicas. Asked only when configured."""
+        """The lag of the slowest replica, in seconds; None without replicas. Called only if configured."""
 
     def chunk_head(self, binding: int, position: int) -> bytes:
-        """What stands before a chunk row's tail in its captured line, for rows emitted at ``position``."""
+        """The part of a chunk row's captured line before its tail, for rows emitted at ``position``."""
 
     def truncation(self, binding: int, position: int) -> bytes:
-        """A captured line that empties the table downstream; nothing where the configuration wants none."""
+        """A captured line that empties the table downstream; empty if the configuration wants none."""
 
     def close(self) -> None: ...

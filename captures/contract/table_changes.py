@@ -1,7 +1,7 @@
-"""What follows when a captured table is not what it was: the words for it that all databases share.
+"""The consequences of a change of a captured table, in words that all databases share.
 
-Each kind of database has one list of ``TableChange`` (what may change of a table, and what follows). Its page in
-``docs/`` shows that list, and a test exists for every row of it.
+Each kind of database has one list of ``TableChange`` (what may change, and its consequence). Its page in ``docs/``
+shows the list, and every row has a test.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from enum import IntEnum
 
 
 class Consequence(IntEnum):
-    """What follows, the least first: of several changes at once, the greatest is what follows."""
+    """The consequence of a change, the least first: of several changes at once, the greatest counts."""
 
     NOTHING = 0
-    """Documents have what the table has; at most a new schema is announced."""
+    """Documents have all values; at most a new schema is sent."""
     WARNED = 1
-    """A warning says what documents do not have."""
+    """A warning names the values that documents lack."""
     BEGUN_AGAIN = 2
-    """A backfill that goes by where rows are stored begins again, if it is not done: the rows are stored anew."""
+    """A backfill by pages starts again, if it is not done: the rows were rewritten."""
     READ_AGAIN = 3
-    """All rows are read again, over what there is: values changed that the log does not tell of. One without a key is
-    emptied first, as its rows would be added to those that are there."""
+    """All rows are read again and replace the rows downstream: values changed that are not in the log. A table without
+    a key is emptied first, since its rows would be added to the existing ones."""
     EMPTIED = 4
-    """It is emptied downstream and read again: rows are gone of which the log does not tell."""
+    """It is emptied downstream and read again: rows may have been deleted without events in the log."""
     SET_ASIDE = 5
     """It cannot be captured as it is: see ``captures.engine.set_aside``. It may be emptied and read again later."""
 
     @property
     def text(self) -> str:
-        """For people, in the tables of ``docs/``."""
+        """The text in the tables of ``docs/``."""
         return _TEXTS[self]
 
 
@@ -49,11 +49,11 @@ class TableChange:
     """A row of a database's list.
 
     Attributes:
-        name: Tells it from the others; what the state and log lines call it.
-        what: What changes, for people, in Markdown.
-        noticed: What notices it, and by when at the latest, for people.
-        consequence: What follows.
-        code: Of the error or warning, where there is one.
+        name: Its unique name, which the state and log lines use.
+        what: What changes, in Markdown.
+        noticed: What detects it, and when at the latest.
+        consequence: The consequence.
+        code: The code of the error or warning, if there is one.
     """
 
     name: str

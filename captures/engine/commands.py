@@ -43,7 +43,7 @@ class Steering:
         before = self.handled
         for command in commands:
             if command.sequence <= self.handled:
-                continue  # It was sent again because nobody knew whether it had arrived.
+                continue  # It was sent again because it was unknown whether it had arrived.
             self.handled = command.sequence
             try:
                 self._actions[command.action](command, self._tables(command))

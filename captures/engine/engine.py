@@ -262,7 +262,7 @@ class Capture:
             self._checkpoints.changed = True
 
     def _empty_tables(self) -> None:
-        """Empties tables downstream whose backfills begin anew, and begins them."""
+        """Empties tables downstream whose backfills start again, and starts them."""
         self._backfills.emptied -= self._asides.withheld(self._backfills.emptied)
         emptied = self._backfills.emptied
         if not emptied:
@@ -315,7 +315,7 @@ class Capture:
 
     def _reconnect(self, error: SourceError) -> bool:
         """Waits for the source, answering stdin meanwhile; False when the session is over."""
-        # Nobody reads it until it is connected anew, and a server that shuts down would wait for whoever should.
+        # It is not read until the reconnect, and a server that shuts down would wait for its reader.
         self._log.close()
         while True:
             if isinstance(error, LostPosition) and self._lost is None:
@@ -347,7 +347,7 @@ class Capture:
             return True
 
     def _connect(self) -> JsonObject:
-        """Connects to the source anew, and asks who it is. The engine's own thread only answers stdin meanwhile."""
+        """Reconnects to the source, and asks for its identity. Meanwhile the engine's own thread only answers stdin."""
         self._source.reconnect()
         if self._lost is None:
             self._log.reconnect()
@@ -449,7 +449,7 @@ class Capture:
         return self._ended()
 
     def _ended(self) -> bool:
-        """Nobody acknowledges any more, so nothing of what would follow could ever be let go of at the source."""
+        """No more acknowledgements come, so the source could never discard what would follow."""
         return self._requests.closed and not self._stop_when_caught_up
 
     def _caught_up(self) -> bool:

@@ -40,10 +40,10 @@ class Outages:
         self._since: float | None = None
 
     def failed(self, error: SourceError) -> float:
-        """Tells of the error; how many seconds to wait before connecting anew.
+        """Logs the error; returns how many seconds to wait before reconnecting.
 
         Raises:
-            SourceError: ``error``, when connecting anew cannot help.
+            SourceError: ``error``, if reconnecting cannot help.
         """
         if isinstance(error, LostPosition) or error.entry.policy is not Policy.RETRY:
             raise error
@@ -83,9 +83,9 @@ class Outages:
 
 
 class Attempt(Generic[T]):
-    """Connecting anew, in a thread: how long that takes is for the network to say, and stdin is answered meanwhile.
+    """Reconnects in a thread: this may take long, and stdin is answered meanwhile.
 
-    An attempt that nobody waits for any more does not keep the process from ending.
+    An attempt that is no longer needed does not keep the process from ending.
 
     Args:
         connect: Makes the connections.

@@ -9,19 +9,14 @@
      "control": 7,                             the last command that was handled
      "taken_out": ["public%2Fold"],            tables that are bound no more: one that is again is emptied first
      "bindings": {"public%2Fusers": {          by stateKey
-         "identity": "16402 id",               the table and its key: with others it is read anew
-         "barrier": 751,                       no chunk before all transactions below this are over
-         "base": 751,                          without a key: what was written since comes from the log
-         "log_only": true,                     it is not scanned
-         "begun": true,                        the begin of its backfill was announced, and the end was not
-         "paused": true,                       by command
-         "priority": [5, 0],                   by command, and the configured one that it takes the place of
-         "failed": {"code": "TM-…", "text": …}, why the table was left alone
-         "bad": {"null": 3},                   bad values so far, by the policy that was followed
-         "aside": {"code": "TM-…", "text": …,  why nothing of it is captured; the rest is as it was then
-                   "since": "0/1950A28",       from there on
-                   "passed": true,             changes of it were passed over: it is to be read again
-                   "policy": "…"},             of its values, where it is they that could not be captured
+         "identity": "16402 id", the table and its key: with others it is read again "barrier": 751, no chunk before all
+         transactions below this are over "base": 751, without a key: what was written since comes from the log
+         "log_only": true, it is not scanned "begun": true, the begin of its backfill was announced, and the end was not
+         "paused": true, by command "priority": [5, 0], by command, and the configured one that it takes the place of
+         "failed": {"code": "TM-…", "text": …}, why the table was left alone "bad": {"null": 3}, bad values so far, by
+         the policy that was followed "aside": {"code": "TM-…", "text": …, why nothing of it is captured; the rest is as
+         it was then "since": "0/1950A28", from there on "passed": true, changes of it were passed over: it is to be
+         read again "policy": "…"}, of its values, where it is they that could not be captured
          "layout": "…",                        what its rows look like from here on, where the log does not say it
          "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
 """
@@ -163,7 +158,7 @@ class CaptureState:
 
     def _changed(self, bindings: dict[str, JsonObject]) -> JsonObject:
         stored: JsonObject = self._stored.get("bindings") or {}
-        # A table that is bound again later starts anew, because its log was not read in between: it is forgotten.
+        # A table that is bound again later starts over, because its log was not read in between: it is forgotten.
         changed: JsonObject = {state_key: None for state_key in stored if state_key not in bindings}
         for state_key, state in bindings.items():
             # Most tables are as they were, and there may be many.

@@ -212,7 +212,7 @@ class PostgresSource(SplitsPages):
         self._check_published()
 
     def _publish_some(self, tables: Sequence[Table], refused: Unpublished, ended: Callable[[], bool]) -> Made | None:
-        """After it was refused for all: the user's own tables, for which nobody else has to be asked."""
+        """After it was refused for all: the user's own tables, which need no other role."""
         missing = unpublished(self._session, self._config.publication, tables)
         lacks = tables if missing is None else missing
         published = [table for table in tables if table not in lacks]
@@ -296,7 +296,7 @@ class PostgresSource(SplitsPages):
         return regained
 
     def _publish_again(self, binding: int, asked: bool) -> bool:
-        """Publishes a table, where nobody has to be waited for: the log is not read meanwhile. Whether it did."""
+        """Publishes a table if that needs no waiting: the log is not read meanwhile. Whether it did."""
         if not self._config.create or (table := self.followed.to_publish(binding, asked=asked)) is None:
             return False
         deadline = time.monotonic() + PUBLISH_SECONDS
@@ -353,7 +353,7 @@ class PostgresSource(SplitsPages):
         return slot
 
     def _check(self, position: int, known: int, identity: JsonObject) -> None:
-        """Raises unless the server's log, read up to ``known`` under ``identity``, can be gone on with."""
+        """Raises unless the server's log, read up to ``known`` under ``identity``, can be resumed."""
         log = read_server_log(self._config)
         slot = read_slot(self._session, self._config.slot)
         # What another log is, says more than what its slots are; a state without identity is one of earlier versions.
@@ -471,9 +471,9 @@ class PostgresSource(SplitsPages):
         return replica_lag(self._session, self._config.user)
 
     def _follow_promotion(self) -> None:
-        """A standby that is promoted goes on with its own log, and the stream with it, on another timeline.
+        """A promoted standby continues its own log on another timeline, and the stream continues with it.
 
-        Raises a SourceError that passes: the state must have the new timeline, and it takes that when connected anew.
+        Raises a SourceError that passes: the state must have the new timeline, which it gets at the reconnect.
         """
         if self._standby and not in_recovery(self._session):
             self._log = read_server_log(self._config)

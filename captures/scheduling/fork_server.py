@@ -8,7 +8,7 @@ any, or is an interpreter of its own. It is spoken to over a pair of sockets, in
 
 What the system refuses is answered with minus its errno.
 
-The end of the socket, however it comes about, ends the server, and with it nobody else.
+The end of the socket, whatever its cause, ends the server and no other process.
 
 Why not the ``forkserver`` of the standard library's ``multiprocessing``: that one is an interpreter of its own, which
 imports everything a second time, and has a resource tracker beside it. Measured with the PostgreSQL connector and four

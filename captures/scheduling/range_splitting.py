@@ -50,8 +50,8 @@ class Balance:
             for left in [self._left(backfill, scan)]
             if _worth(backfill, scan, left)
         ]
-        # While a chunk is being read nobody knows how far it will reach: a cut might fall into it, and the rows behind
-        # the cut would be read twice.
+        # While a chunk is being read, it is unknown how far it will reach: a cut might fall into it, and the rows
+        # behind the cut would be read twice.
         found = [each for each in worth if each[-1].splittable]
         if not worth or found:
             self._look_at = now + LOOK_SECONDS
@@ -71,7 +71,7 @@ class Balance:
         return bool(cut)
 
     def _left(self, backfill: TableBackfill, scan: RangeScan) -> float | None:
-        """Rows that are left of a scan, None when nobody can say."""
+        """Rows that are left of a scan; None if unknown."""
         if scan not in self._shares:
             rows = backfill.table.estimated_rows
             unfinished = sum(not each.finished for each in backfill.ranges.scans)

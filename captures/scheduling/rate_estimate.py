@@ -26,7 +26,7 @@ class Speed:
         self._measured = self._mean = self._weight = 0.0
 
     def note(self, now: float, count: int) -> None:
-        """The count at a time in seconds that only goes forward. A smaller count than before starts anew."""
+        """The count at a time in seconds that never decreases. A smaller count than before starts again."""
         if self._last is None or count < self._last[1]:
             self._begin((now, count))
             return

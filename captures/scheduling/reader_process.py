@@ -52,7 +52,7 @@ class ReaderProcess:
     """A chunk reader whose work is done by another process. See ``captures.contract.chunk.ChunkReader``.
 
     Args:
-        open_reader: Makes the reader, there. Pickled; passwords in it pass through a pipe, and nobody else sees them.
+        open_reader: Makes the reader, there. Pickled; passwords in it pass only through a pipe.
         table: What the reader has to know of a binding's table now; pickled with every request.
 
     Raises:
@@ -109,7 +109,7 @@ class ReaderProcess:
             self._own_server = None
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether the process ends: until then it holds the other end of its answers, of which nobody wants more."""
+        """Whether the process ends: until then it holds the other end of its answers, which are no longer read."""
         deadline = time.monotonic() + seconds
         while select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
             if not os.read(self._answers.fileno(), PIPE_BYTES):

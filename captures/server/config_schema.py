@@ -7,4 +7,4 @@ from typing import Annotated
 from pydantic import SecretStr, WithJsonSchema
 
 Secret = Annotated[SecretStr, WithJsonSchema({"type": "string", "secret": True})]
-"""What is kept from logs and shown to nobody. The format ``password``, which pydantic would give it, is not known."""
+"""What is kept out of logs and never shown. The format ``password``, which pydantic would give it, is not known."""

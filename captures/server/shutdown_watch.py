@@ -1,9 +1,9 @@
-"""Breaks a stream off when the server ends another connection, also while nobody reads either of them.
+"""Closes a stream when the server ends another connection, even while neither of them is read.
 
 A server that shuts down ends its sessions first, and then waits for the streams of its log: PostgreSQL until the reader
 has acknowledged all of it, or ``wal_sender_timeout`` is over; MariaDB until what it has begun to write is taken, or
 ``net_write_timeout`` is over. Both are minutes for us, because whoever reads the stream may have other things to do for
-that long: a runtime that takes nothing from stdout holds it up, and so does a wait before connecting anew.
+that long: a runtime that takes nothing from stdout holds it up, and so does a wait before reconnecting.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HangUpWatch:
 
 
 def _reset(stream: socket.socket) -> None:
-    """Ends a connection although others have it open, and although the server may be writing what nobody takes.
+    """Ends a connection although others have it open, and although the server's output may be blocked.
 
     It must not be closed under those who may read it, and to shut it down would not end the server's writing.
     """

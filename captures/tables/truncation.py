@@ -1,4 +1,4 @@
-"""What becomes of a TRUNCATE, and of what a table had downstream when it is read anew."""
+"""What becomes of a TRUNCATE, and of a table's rows downstream when it is read again."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class TableSchema(Model):
 
 
 QUARANTINE = "_quarantine"
-"""The collection of events that cannot be with the others of their own."""
+"""The collection of events that are kept apart from their own collection."""
 
 QUARANTINE_SCHEMA = TableSchema(
     collection=QUARANTINE,

@@ -13,7 +13,7 @@ class Policy(StrEnum):
     """Start again with exponential backoff: the cause passes by itself."""
 
     MANUAL = "manual"
-    """Stop and say so: a person must change something first."""
+    """Stop with the error: a person must change something first."""
 
 
 @dataclass(frozen=True, slots=True)

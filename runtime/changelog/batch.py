@@ -145,7 +145,7 @@ class Batch:
         after a block was decoded, or, as back-pressure, when the disk has caught up.
 
         Args:
-            collection: What the events belong to. One that was bound anew has its new schema from here on.
+            collection: What the events belong to. One that was bound again has its new schema from here on.
             documents: JSON objects, as ``protocol.codec.split_captured`` cuts them out.
 
         Raises:

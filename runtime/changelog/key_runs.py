@@ -43,7 +43,7 @@ class KeyRuns:
         if not self._key or any(rows.column(name).null_count for name in self._key):
             self._give_up()
             return []
-        # Behind the newest row, the first of these is like any other: it goes on with a run or begins one.
+        # Behind the newest row, the first of these is like any other: it continues a run or begins one.
         joined = rows if self._newest is None else pa.concat_tables([self._newest, rows])
         begun = self._rows - (joined.num_rows - rows.num_rows)
         if self._newest is None:

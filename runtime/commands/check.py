@@ -197,7 +197,7 @@ def discover(file: CaptureFileArgument, json: JsonOption = False) -> None:
     try:
         chosen = {table.name for table in preparation.select(spec, discovered).tables}
     except TidemarkError as error:
-        mistake = error  # The list is what helps to mend it: print it first.
+        mistake = error  # The list helps to fix it: print it first.
     rows: list[dict[str, Any]] = [
         {
             "table": ".".join(resource_path(spec, binding)),

@@ -262,7 +262,7 @@ class _RunningContainer(RunningConnector):
 
 
 def _remove_orphans(client: docker.DockerClient, session: str) -> None:
-    """Removes containers of this session that a killed runtime left: its log is ours now, so nobody listens to them."""
+    """Removes containers of this session that a killed runtime left: its log is ours now, so no process reads them."""
     for container in client.containers.list(all=True, filters={"label": f"{SESSION_LABEL}={session}"}):
         try:
             container.remove(force=True)

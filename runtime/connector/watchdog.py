@@ -10,7 +10,7 @@ from protocol.errors import ConnectorError
 from protocol.logs import STATUS, LogLine
 
 STEP_SECONDS = 2.0
-"""At most so much of the time between two looks counts: more passes only while nobody listened to the connector."""
+"""At most this much of the time between two looks counts: more passes only while the connector was not read."""
 
 
 class Watchdog:

@@ -25,7 +25,7 @@ class Rate:
         self._samples: deque[tuple[float, int]] = deque()
 
     def note(self, count: int) -> None:
-        """The count at this moment. A smaller one than before starts anew."""
+        """The count at this moment. A smaller one than before starts again."""
         if self._samples and count < self._samples[-1][1]:
             self._samples.clear()
         self._samples.append((self._now(), count))
@@ -57,7 +57,7 @@ class TableFigures:
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the backfill at the present rate; None when nobody can say."""
+        """Of the backfill at the present rate; None if unknown."""
         if self.progress is None or self.progress.done:
             return None
         if "seconds_left" in self.progress.model_fields_set:

@@ -115,7 +115,7 @@ class LineDisplay:
             line["eventType"] = event_type
         if fields:
             line["fields"] = fields
-        with suppress(BrokenPipeError):  # Nobody watches any more. The capture goes on.
+        with suppress(BrokenPipeError):  # No reader is left. The capture continues.
             text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
             self._stream.write(visible_json(text) + "\n")
             self._stream.flush()

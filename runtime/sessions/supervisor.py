@@ -98,7 +98,7 @@ class Supervisor:
             self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
 
     def _open_once(self) -> bool:
-        """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts anew."""
+        """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts again."""
         if self._watch is not None and (edition := self._watch.take()) is not None:
             self._prepared, self._due = edition.prepared, edition.due
             self._watchdog = _watchdog(edition.prepared)

@@ -1,4 +1,4 @@
-"""Notices that the capture file was edited, and prepares what it says now while the capture goes on with the old."""
+"""Detects edits of the capture file, and prepares the new version while the capture continues with the old one."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def merge(
         columns: Of the table, ``_offset`` among them.
         reader: Of the sources.
         writer: Of the table's new files.
-        small: Bytes below which a group of files is written anew with what comes beside it.
+        small: Bytes below which a group of files is rewritten with its neighbour.
         low: Where the range begins.
         high: Where it ends, exclusive; None for the range that has no end.
 
     Returns:
-        Paths of the table's files whose rows were written anew.
+        Paths of the table's files whose rows were rewritten.
 
     Raises:
         ChangeLogError, SparkError: As ``SourceReader``.

@@ -1,8 +1,8 @@
 """How large a table's files should be: few enough to plan and to read, and small where rows change.
 
 A changed row rewrites the file it is in. So a table with a key is loaded into files of a bounded size; where its rows
-change, what is written anew comes in smaller ones, down to 16 MB. What stays as it was loaded stays in large ones.
-Files of a table of all events are never written anew, and may be larger.
+change, rewritten files are smaller, down to 16 MB. What stays as it was loaded stays in large ones. Files of a history
+table are never rewritten, and may be larger.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def loaded_bytes(table: int, *, keyed: bool) -> int:
 
 
 def changing_bytes(table: int) -> int:
-    """Bytes of a file that is written anew since rows in it changed; of a table with a key."""
+    """Bytes of a file that is rewritten because rows in it changed; of a table with a key."""
     return min(max(table // _CHANGING_FILES, _SMALLEST), _LARGEST)
 
 

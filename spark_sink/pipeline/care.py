@@ -188,7 +188,7 @@ class Care:
 
 
 def _move_away(path: Path) -> None:
-    """Moves a table's directory aside, so that it is built anew. Nothing is deleted: it may be somebody's own."""
+    """Moves a table's directory away, so that the table is rebuilt. Nothing is deleted: it may belong to the user."""
     if not path.exists():
         return
     aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S')}")

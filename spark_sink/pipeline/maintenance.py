@@ -1,6 +1,6 @@
 """Keeps tables in shape: joins small files, deletes what no reader needs any more, shortens Delta's own log.
 
-It is part of the loop, after a table's commit, so that a table has one writer and nobody has to think of it.
+It is part of the loop, after a table's commit, so that a table has one writer and needs no other upkeep.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Maintenance:
         assert ward.keeper is not None
         keeper, table = ward.keeper, ward.keeper.table
         # Those of a table with a key that are small are so because its rows change: joined into large ones, they would
-        # soon be written anew as a whole.
+        # soon be rewritten as a whole.
         target = changing_bytes(table.size) if keeper.key else loaded_bytes(table.size, keyed=False)
         ordered, groups = keeper.files_in_order()
         joined = small_files(ordered, target)

@@ -61,7 +61,7 @@ class Pending:
         return listed[first:last]
 
     def drop(self, collection: str, below: int) -> None:
-        """Forgets segments that nobody needs any more."""
+        """Forgets segments that are no longer needed."""
         listed = self._segments.get(collection)
         if listed:
             del listed[: bisect_left(listed, below, key=lambda found: found.segment.last_offset)]

@@ -119,7 +119,7 @@ class StreamReader(LogStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         assert self.collection is not None
         first, last = self._position(start), self._position(end)
-        # Not of a batch cut here: of one that the checkpoint has, or that PySpark before 4.2 let nobody cut.
+        # Not of a batch cut here: of one that the checkpoint has, or that PySpark before 4.2 could not cut.
         if departure := self._departure(first, last):
             raise departure.error()
         return plan(self.log, self.collection, self.columns, first, last, self.options.partitions)

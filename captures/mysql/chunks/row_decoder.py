@@ -304,7 +304,7 @@ class RepairedRows:
 
     @staticmethod
     def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
-        """What takes the place of ``check`` where nobody wants them."""
+        """What replaces ``check`` if they are not needed."""
         return tails
 
     def check(self, rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:

@@ -122,7 +122,7 @@ class SnapshotScan:
         self._tails = iter(())
         self._fence = None
         if self._session is not None:
-            break_off(self._session.connection)  # There may be rows that nobody takes.
+            break_off(self._session.connection)  # There may be unread rows.
             self._session = None
 
 

@@ -79,7 +79,7 @@ class SnapshotScans:
         transactions are over that had written to the table before the log was read, and were to be waited for.
         """
         scan = self._scans.get(binding)
-        # A chunk may still be read that nobody waits for any more.
+        # A chunk that is no longer needed may still be read.
         if scan is None or not position.order or not scan.lock.acquire(blocking=False):
             return
         try:
@@ -155,7 +155,7 @@ class SnapshotScans:
 
 
 def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> bool | None:
-    """Whether a snapshot shows a transaction; None when nobody can say.
+    """Whether a snapshot shows a transaction; None if unknown.
 
     Args:
         gtid: The transaction's, empty without.

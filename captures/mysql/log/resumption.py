@@ -71,7 +71,7 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
     """The stored position as one of this server.
 
     Args:
-        identity: Of the server that it was a position of; empty when nobody knows.
+        identity: Of the server that it was a position of; empty if unknown.
 
     Raises:
         LostPosition: ``TM-MY-015`` this server has no longer all that comes after it, ``TM-MY-016`` this server, or its

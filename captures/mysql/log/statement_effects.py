@@ -147,7 +147,7 @@ class LoggedTables:
         return emptied
 
     def sessions_ended(self) -> None:
-        """The server was started anew: its sessions' temporary tables are gone."""
+        """The server was restarted: its sessions' temporary tables no longer exist."""
         self._temporary.forget()
 
     def _unread(self, names: Sequence[Name], where: StatementPlace, batch: LogBatch) -> None:
@@ -327,6 +327,6 @@ class LoggedTables:
                 self._replaced(bound, batch)
 
     def forget(self) -> None:
-        """What tables are is asked for anew."""
+        """Table definitions are read again."""
         self._known.clear()
         self._left_out.clear()

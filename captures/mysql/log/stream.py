@@ -46,7 +46,7 @@ class BinlogLog:
         truncation: What a TRUNCATE becomes.
         on_statement: What is done where the log has a statement instead of rows.
         mariadb: The server is MariaDB: its GTIDs are others.
-        beside: The descriptor of a session with the server, asked for anew each time: see ``BinlogConnection``.
+        beside: The descriptor of a session with the server, asked for each time: see ``BinlogConnection``.
 
     Raises:
         SourceError: As ``BinlogConnection``.
@@ -248,7 +248,7 @@ class BinlogLog:
         """Events that are rare."""
         if kind == events.ROTATE:
             self._place.rotate(*events.read_rotate(body))
-            self._maps.clear()  # A transaction maps its tables anew, by numbers that are others after each ALTER.
+            self._maps.clear()  # A transaction maps its tables again, by numbers that change with each ALTER.
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
             if self._open is not None and self._recalled is None:

@@ -22,7 +22,7 @@ class Recall:
         xid: Of the transaction.
         place: Where it begins.
         commit: The GTID under which it is committed, in one phase that of the begin; empty without GTIDs.
-        after: Where the log is gone on with.
+        after: Where reading the log resumes.
     """
 
     xid: str

@@ -131,7 +131,7 @@ class PartialRows:
         if sink.touched is not None:
             sink.touched.add(key, partial, inserted)
         elif partial and inserted:
-            # Nobody downstream has the missing columns of this row: it must be read again.
+            # The missing columns of this row are unknown downstream: it must be read again.
             sink.incomplete.append(key)
 
     def _missing(self, members: Members) -> str:

@@ -97,7 +97,7 @@ def _rename(statement: Tokens) -> list[Change]:
 
 
 def _repair(statement: Tokens) -> list[Change]:
-    """REPAIR TABLE: rows that cannot be mended are gone."""
+    """REPAIR TABLE: rows that cannot be repaired are lost."""
     statement.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not statement.accept("TABLE", "TABLES"):
         return []

@@ -27,7 +27,7 @@ class TemporaryTables:
         self._of: dict[SessionId, set[Hashable]] = {}
 
     def forget(self) -> None:
-        """The server was started anew: all of them are gone."""
+        """The server was restarted: none of them exists any more."""
         self._of.clear()
 
     def without(self, changes: Iterable[Change], session: SessionId, *, uses_some: bool) -> list[Change]:

@@ -205,7 +205,7 @@ class MysqlBinding:
         return without_columns(self._head("t", cursor) + b'"}') if self.emit_truncate else b""
 
     def chunk_head(self, cursor: str) -> bytes:
-        """What stands before a chunk row's tail, which goes on with the number of the row.
+        """What precedes a chunk row's tail, which continues with the number of the row.
 
         Args:
             cursor: The document's, ``file:position:row``, up to that number or the digits in front of it.

@@ -16,7 +16,7 @@ def converted(names: Iterable[str], before: Sequence[Column], now: BoundTable) -
     """Those of the columns that documents have and whose values may be others than before.
 
     Args:
-        names: Columns that a statement added with values, or defined anew.
+        names: Columns that a statement added with values, or redefined.
         before: The table's columns before it.
     """
     known = {column.name: column for column in before}

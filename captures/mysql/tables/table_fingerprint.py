@@ -51,7 +51,7 @@ class NotedTables:
         return found
 
     def start_over(self) -> None:
-        """All tables are read anew."""
+        """All tables are read again."""
         for left in self.left.values():
             left.clear()
 

@@ -1,7 +1,7 @@
 """Tables that a session with ``sql_log_bin = 0`` alters, where the log does not say of its rows what their columns are.
 
-The log names a table by another number from then on, as it does whenever the server opens the table anew. So the
-catalog is asked at each new number; what differs there, and is not in the log up to where it ended then, nobody logged.
+The log names a table by another number from then on, as it does whenever the server opens the table again. So the
+catalog is asked at each new number: a difference that is not in the log up to its end at that moment was not logged.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class CopyConnection:
         return lines if self._texts is None else list(map(self._texts.utf8, lines))
 
     def rollback(self) -> None:
-        """Ends the transaction; with its connection, where a statement is still under way that nobody waits for."""
+        """Ends the transaction; with its connection, if a statement that is no longer needed still runs."""
         if self._connection.status != pq.ConnStatus.OK:
             return
         if self._connection.transaction_status == pq.TransactionStatus.ACTIVE:

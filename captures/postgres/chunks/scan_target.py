@@ -49,7 +49,7 @@ class ScanTarget:
         definitions = record.definitions()
         if any(definitions.get(column.name) != column.definition for column in self.columns):
             return False
-        # Once they were written anew, rows that were there at the base cannot be told from later ones.
+        # Once rows are rewritten, those that existed at the base cannot be told from later ones.
         return bool(self.key) or not record.written_anew(self.files)
 
     def lock(self) -> sql.Composable:

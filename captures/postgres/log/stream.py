@@ -409,13 +409,13 @@ class PgoutputLog:
         )
 
     def _incomplete(self, binding: int, key: Key, batch: LogBatch) -> None:
-        """Nobody downstream has the missing columns under this key: the row must be read again."""
+        """The missing columns under this key are unknown downstream: the row must be read again."""
         incomplete = self._current.incomplete
         if binding in self._given_up:
             return
         incomplete.append((binding, key))
         if len(incomplete) > WINDOW_LIMIT:
-            # More than can be remembered: to read the tables anew costs less.
+            # More than can be remembered: it costs less to read the tables again.
             batch.restarted.update(binding for binding, _ in incomplete)
             self._given_up.update(binding for binding, _ in incomplete)
             incomplete.clear()

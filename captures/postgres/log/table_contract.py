@@ -21,7 +21,7 @@ class Tables(Protocol):
         """The binding and decoder of a relation's rows.
 
         None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
-        they are passed over, and the table is read anew.
+        they are skipped, and the table is read again.
         """
 
     def leave_out(self, binding: int) -> None:

@@ -82,7 +82,7 @@ def slot_failures(session: psycopg.Connection, config: EndpointConfig, platform:
         try:
             check_usable(session, config, slot)
         except LostPosition as error:
-            if config.on_lost_position == "fail":  # Otherwise it is made anew when the capture opens.
+            if config.on_lost_position == "fail":  # Otherwise it is created again when the capture opens.
                 yield error
         except SourceError as error:
             yield error

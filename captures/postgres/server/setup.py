@@ -135,7 +135,7 @@ def ensure_publication(
     """Makes the publication or adds to it what is missing; what it did.
 
     Args:
-        ended: Nobody wants it any more.
+        ended: Whether it is no longer wanted.
 
     Raises:
         Unpublished: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
@@ -174,7 +174,7 @@ def slot_statement(session: psycopg.Connection, config: EndpointConfig) -> str:
 
 
 def _takes_failover(session: psycopg.Connection) -> bool:
-    """Whether a slot can be one that replicas keep a copy of, if they are set to, and go on with when they take over.
+    """Whether replicas can keep a copy of a slot, if they are configured to, and resume with it when they take over.
 
     From version 17 on, on a primary. It costs nothing where no replica does: the server only waits for those that
     synchronized_standby_slots names.
@@ -186,7 +186,7 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
     """Makes the slot when it is not there; what it did.
 
     Args:
-        ended: Nobody wants it any more.
+        ended: Whether it is no longer wanted.
 
     Raises:
         SourceError: ``TM-PG-012`` absent and not to be made, ``TM-PG-013`` there for something else.

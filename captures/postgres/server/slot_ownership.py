@@ -1,7 +1,7 @@
 """Whose a replication slot is: a note at the server, in the comment of the publication that is read through the slot.
 
 A slot itself takes no note, and where it stands does not tell who moved it there. Each slot has a line of the comment;
-what else stands there stays. Where the publication is not ours to comment on, nobody can be told apart.
+other text there stays. If the connector may not write the comment, owners cannot be told apart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NOBODY = Owner()
 
 
 def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | None:
-    """Who reads the slot, None when nobody noted that. Raises psycopg.Error."""
+    """Who reads the slot; None if that is not recorded. Raises psycopg.Error."""
     for line in _lines(session, config):
         match = _LINE.fullmatch(line)
         if match is not None and match[1] == config.slot:

@@ -79,7 +79,7 @@ def run_patiently(
         session: By which it is asked for whom the server waits.
         what: What will be there when the waiting is over, for people.
         replication: The statement is a command of the replication protocol.
-        ended: Nobody wants it any more. The statement is then cancelled, so that nothing comes of it.
+        ended: Whether it is no longer wanted. The statement is then cancelled, so that it has no effect.
 
     Raises:
         SessionEnded: ``ended`` said so.
@@ -110,7 +110,7 @@ def run_patiently(
 
 
 def _cancel(connection: pq.abc.PGconn) -> None:
-    """The server does not notice that we are gone: it would wait, and finish what nobody wants."""
+    """The server does not notice that the client has gone: it would wait, and finish a statement no longer wanted."""
     try:
         connection.get_cancel().cancel()
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""The captured tables as the log and the catalogs show them, while they are altered, made again and published anew."""
+"""The captured tables as the log and the catalogs show them, while they are altered, recreated and republished."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class FollowedTables:
                 self.found.add(binding.index)
 
     def published_anew(self) -> None:
-        """All tables are read anew, or are captured from now on, as they are now."""
+        """All tables are read again, or are captured from now on, as they are now."""
         with asking("reading the publication"):
             digests = self._digests([binding.table.path for binding in self.bindings])
             since = oldest_running(self.session)
@@ -366,7 +366,7 @@ class FollowedTables:
         return found
 
     def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
-        """Goes on with the table as it is now; the log was read to where it became so. None where it cannot be told."""
+        """Continues with the table as it is now; the log was read to where it became so. None if unknown."""
         known = binding.opened()
         changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
         if changed is None:
@@ -401,7 +401,7 @@ class FollowedTables:
                     self._found_away(binding, failure)
                 else:
                     self.found.add(binding.index)
-        # The log is not read meanwhile: of thousands of tables, nobody asks all the time.
+        # The log is not read meanwhile: thousands of tables are not asked about all the time.
         took = time.monotonic() - now
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 

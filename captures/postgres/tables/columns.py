@@ -89,7 +89,7 @@ class Table:
         description: The comment on it.
         estimated_rows: The planner's count, None while the table was never analyzed.
         size_bytes: On disk, with TOAST, without indexes.
-        record: What it was read with; None where nobody is to follow the table.
+        record: What it was read with; None if the table is not followed.
     """
 
     oid: int

@@ -159,7 +159,7 @@ def _unpublished(
     missing = unpublished(session, config.publication, tables) if tables else []
     if missing == []:
         return
-    # Where tables may be read anew, slot and publication are made anew when the capture opens.
+    # If tables may be read again, slot and publication are created again when the capture opens.
     if missing is None and config.on_lost_position == "fail" and read_slot(session, config.slot) is not None:
         yield None, publication_lost(config, tables)
         return
@@ -198,7 +198,7 @@ def _unpublished(
 def _refused_changes(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
 ) -> Iterator[tuple[int, SourceError]]:
-    """Tables whose rows the server, from version 18 on, lets nobody update or delete any more once they are published.
+    """Tables whose rows the server, from version 18 on, refuses to update or delete once they are published.
 
     Those with REPLICA IDENTITY FULL of which the publication leaves out generated columns; virtual ones it always does.
     """

@@ -21,10 +21,11 @@ _FOREIGN = "f"
 
 
 def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]:
-    """What holds the table's rows and whose old rows do not have the key: one error, of the first, that mends all.
+    """What holds the table's rows and whose old rows do not have the key: one error, of the first, whose remedy fixes
+    all.
 
     Once such a table is published, the server refuses to update and delete rows where there is no identity at all, or
-    the log has changes of which nobody can tell the row.
+    the log has changes that do not identify their row.
 
     Args:
         key: By which rows are told apart downstream; empty where by their place in the log.

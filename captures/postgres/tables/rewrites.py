@@ -1,4 +1,4 @@
-"""Whether a table's rows were written anew by an ALTER TABLE, or only stored anew, as VACUUM FULL does."""
+"""Whether an ALTER TABLE rewrote a table's rows, or only their storage changed, as by VACUUM FULL."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOCK_MILLISECONDS = 100
 def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> bool | None:
     """Whether some of the first rows were written before the transaction ``since``; None while somebody locks them.
 
-    An ALTER TABLE that writes a table anew, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL
-    and CLUSTER keep the transaction of each. So one older row proves that it was none of the first kind since then.
+    An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL and
+    CLUSTER keep the transaction of each. So one older row proves that it was none of the first kind since then.
 
     False, too, where the user may not read them.
 

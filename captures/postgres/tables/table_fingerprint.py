@@ -23,7 +23,7 @@ from captures.postgres.tables.table_record import ColumnRecord, Store, TableReco
 from protocol.messages import JsonObject
 
 _TEXTS = frozenset((25, 1043))
-"""text and varchar: one becomes the other without a change of any value, where the rows are not written anew."""
+"""text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
 
 
 class Found(NamedTuple):
@@ -124,7 +124,7 @@ def _of_columns(
 def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableChange:
     if again:
         return changes.COLUMN_MADE_AGAIN
-    # Where rows were written anew, they have the column's values in them, and the catalog does not tell any more.
+    # Rewritten rows have the column's values in them, and the catalog no longer shows them.
     return changes.COLUMN_FILLED if column.filled or written_anew else changes.COLUMN_ADDED
 
 

@@ -21,7 +21,7 @@ SCHEMAS_VERSION = 150000
 
 # What publishes a table: an entry of the publication, which is made and dropped and never changed, so as long as it is
 # there its table was always published. One of a schema says so of a table that has not left the schema: a table's row
-# type is written anew when the table is renamed or moved, and by hardly anything else.
+# type is rewritten when the table is renamed or moved, and by hardly anything else.
 _ENTRY = """
     SELECT 'table ' || r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = w.oid"""
 _ALL_TABLES = """
@@ -148,7 +148,7 @@ class Store(NamedTuple):
     Attributes:
         kind: pg_class.relkind.
         persistence: pg_class.relpersistence.
-        file: Its relfilenode: another one once all its rows were written anew.
+        file: Its relfilenode: another one once all its rows were rewritten.
         identity: pg_class.relreplident.
         identified_by: The columns by which the log tells its rows apart: those of its primary key or index; empty under
             ``FULL``, with all of them, and where there is none.

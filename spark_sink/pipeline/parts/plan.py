@@ -20,7 +20,7 @@ TASK_BYTES = 32 * 1024 * 1024
 """Events, uncompressed, that one task takes into memory and applies in a second or so."""
 
 TASK_FILES = 64 * 1024 * 1024
-"""Bytes of the table's files that one task writes anew at most, unless they are two at most."""
+"""The most bytes of the table's files that one task rewrites, unless there are at most two files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _way(
     size: int,
     forced: Way | None,
 ) -> tuple[Way, str, int]:
-    """The way, why, and how many files it may write anew."""
+    """The way, why, and how many files it may rewrite."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
     hit = possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)
