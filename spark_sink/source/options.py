@@ -122,7 +122,7 @@ def resolve_range(log: FollowedLog, **named: str) -> tuple[int, int]:
     (starting, first), (ending, last) = named.items()
     start, end = resolve_offset(starting, first, log), resolve_offset(ending, last, log)
     if start > end:
-        raise SparkError("TM-SPK-003", f"{starting} is {start}, which is after {ending}, {end}")
+        raise SparkError("TM-SPK-003", f"{starting} is {start}, after {ending}, which is {end}")
     return start, end
 
 
@@ -181,7 +181,7 @@ def _not_json(option: str, value: str) -> None:
     if value.startswith("{"):
         raise SparkError(
             "TM-SPK-003",
-            (f"option {option} is JSON with an offset for each partition, as for Kafka: a change log has one offset"),
+            f"option {option} is JSON, with an offset for each partition, as for Kafka: a change log has one offset",
         )
 
 

@@ -80,7 +80,7 @@ def _read(
         if parquet.metadata.num_rows != file.rows:
             raise ChangeLogError(
                 "TM-LOG-009",
-                (f"{path} is damaged: it has {parquet.metadata.num_rows} rows, but the log says {file.rows}"),
+                f"{path} is damaged: it has {parquet.metadata.num_rows} rows, but the log says {file.rows}",
             )
         stored = set(parquet.schema_arrow.names)
         if lost := META_COLUMNS.keys() - stored:
