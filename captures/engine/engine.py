@@ -381,7 +381,7 @@ class Capture:
             return False
         raise ConnectorError(
             "TM-CAP-006",
-            (f"stdin ended while the source was unreachable, with output that is not in a checkpoint yet: {error}"),
+            f"stdin ended while the source was unreachable, with output that is not in a checkpoint yet: {error}",
         )
 
     # Checkpoints and acknowledgements.

@@ -94,7 +94,7 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
     if number == _SECURE_TRANSPORT_REQUIRED:
         return SourceError(
             "TM-MY-003",
-            (f"{config.where} accepts only encrypted connections: {reason}"),
+            f"{config.where} accepts only encrypted connections: {reason}",
             remedy="Set ssl_mode: REQUIRED.",
         )
     # Without a number: PyMySQL cannot follow what the server asks for, or lacks a package for it (RuntimeError).

@@ -111,7 +111,7 @@ def _retention(session: Session) -> Iterator[SourceError]:
         yield SourceError("TM-MY-012", f"the server keeps binary logs for {hours:g} hours")
     elif hours < RECOMMENDED_RETENTION_HOURS:
         logger.warning(
-            ("the server keeps binary logs for %g hours; a capture that stops for longer has to read all tables again"),
+            "the server keeps binary logs for %g hours; a capture that stops for longer has to read all tables again",
             hours,
         )
 

@@ -265,7 +265,7 @@ def _published_in_part(config: EndpointConfig, tables: Sequence[Table]) -> Itera
             identifier = table_identifier(table).as_string(None)
             failure = SourceError(
                 "TM-PG-011",
-                f"publication {config.publication} publishes only a part of the rows or columns of "
+                f"publication {config.publication} publishes only some rows or columns of "
                 f"{table.qualified_name}",
                 remedy=f"Run: ALTER PUBLICATION {name} DROP TABLE {identifier}; "
                 f"ALTER PUBLICATION {name} ADD TABLE {identifier}; leave columns out with `exclude` instead.",

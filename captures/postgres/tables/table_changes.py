@@ -17,7 +17,7 @@ ABSENT = TableChange(
 )
 MADE_AGAIN = TableChange(
     "made_again",
-    ("Another table has its name: it was created again, or names were swapped"),
+    "Another table has its name: it was created again, or names were swapped",
     _LOG_TOO,
     Consequence.EMPTIED,
 )
@@ -70,7 +70,7 @@ OPTIONS = TableChange(
 )
 PRIVILEGES = TableChange(
     "privileges",
-    ("The user may no longer read it; its changes are still captured"),
+    "The user may no longer read it; its changes are still captured",
     _LOOKED_AT,
     Consequence.WARNED,
     "TM-PG-008",

@@ -153,8 +153,8 @@ def test_a_role_without_privileges_gets_the_statements_it_needs(database: Databa
     [
         ("FOR TABLE users WITH (publish = 'insert, update')", "every kind of change"),
         ("FOR TABLE users WITH (publish = 'insert, update, delete')", "every kind of change"),
-        ("FOR TABLE users (id)", "only a part of the rows or columns of public.users"),
-        ("FOR TABLE users WHERE (id > 5)", "only a part of the rows or columns of public.users"),
+        ("FOR TABLE users (id)", "only some rows or columns of public.users"),
+        ("FOR TABLE users WHERE (id > 5)", "only some rows or columns of public.users"),
         ("FOR TABLE parts", "not as public.parts"),
     ],
 )
