@@ -1,1 +1,1 @@
-"""Runs any capture connector, writes the change log, supervises, shows. The ``tidemark`` command."""
+"""Runs and supervises any capture connector, writes the change log and shows progress: the ``tidemark`` command."""

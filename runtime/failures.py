@@ -1,4 +1,4 @@
-"""Any exception as an error with a code: what a command says of it, and how it ends."""
+"""Turns any exception into an error with a code, and gives a command's exit status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FAILED_FOR_NOW = 3
 
 
 def failure_of(error: Exception) -> TidemarkError:
-    """The error that an exception at a command's edge is told as."""
+    """The error with a code for an exception that ends a command."""
     if isinstance(error, TidemarkError):
         return error
     if isinstance(error, OSError):
@@ -20,5 +20,5 @@ def failure_of(error: Exception) -> TidemarkError:
 
 
 def status_of(error: TidemarkError) -> int:
-    """The exit status of a command that failed with this: 3 where the same may succeed when it is run again."""
+    """The exit status of a command that failed with this: 3 if a retry may succeed."""
     return FAILED_FOR_NOW if error.entry.policy is Policy.RETRY else error.exit_status

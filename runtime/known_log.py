@@ -1,4 +1,4 @@
-"""Remembers, beside a capture file, which change log its capture has: not in the log's folder, which may go away."""
+"""Records the id of a capture's change log beside its capture file: not in the log's folder, which may disappear."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KnownLog:
         try:
             known = orjson.loads(self.path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
-            return ""  # A hint: without it, a log that is gone is taken for one that never was.
+            return ""  # A hint: without it, a log that disappeared looks like one that never existed.
         if not isinstance(known, dict) or known.get("log") != str(root.absolute()):
             return ""
         return str(known.get("log_id") or "")

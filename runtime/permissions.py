@@ -1,4 +1,4 @@
-"""Who may read what this process writes."""
+"""Who may read the files that this process writes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _MASKS = {"owner": 0o077, "group": 0o027, "all": 0o022}
 
 
 def write_for(readers: Literal["owner", "group", "all"]) -> None:
-    """From now on, what is made can be read by these, or by fewer where the user's own mask says so."""
+    """From now on, these users can read new files, or fewer if the user's own mask is stricter."""
     before = os.umask(0o777)
     os.umask((before if readers != "all" else 0) | _MASKS[readers])

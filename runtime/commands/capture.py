@@ -42,7 +42,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     of FILE take effect while it runs: an added table is backfilled, the others continue. Progress is a live table on a
     terminal, and JSON lines on stderr elsewhere (or with --json). Ctrl-C stops it cleanly.
     """
-    # Here and not above: what writes Parquet takes long to load, and the other commands do without it.
+    # Imported here: the Parquet writer takes long to load, and the other commands do not need it.
     from runtime.sessions.owned_log import OwnedLog
     from runtime.sessions.supervisor import Supervisor
 
@@ -81,7 +81,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
 
 
 def _prepare(settings: CaptureFile, display: Display, log: OwnedLog, *, until_caught_up: bool) -> PreparedCapture:
-    """Everything between the capture file and ``open``: discover, choose, validate, apply."""
+    """Everything between the capture file and ``open``: discover, select, validate, apply."""
     log_id, state = log.known()
     preparation = Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)
     spec, discovered = preparation.discover()

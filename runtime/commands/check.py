@@ -1,4 +1,4 @@
-"""``tidemark check`` and ``tidemark discover``: what can be known before anything is captured."""
+"""``tidemark check`` and ``tidemark discover``: checks before anything is captured."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ LEAST_FREE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``code`` and ``remedy`` belong to one that is not as it must be.
+    """The result of one check. ``code`` and ``remedy`` belong to a check that failed.
 
     Attributes:
-        level: ``ok``, ``warning`` of what a person should know, ``failure`` of what keeps the capture from running.
+        level: ``ok``; ``warning`` for what a person should know; ``failure`` for what prevents the capture.
     """
 
     ok: bool
@@ -73,7 +73,7 @@ def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
 
 
 class Checker:
-    """Goes as far as it can, and notes every failure on the way."""
+    """Checks as much as it can, and records every failure."""
 
     def __init__(self, file: CaptureFile, known: KnownLog) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""``tidemark demo``: everything at work, with a database of its own."""
+"""``tidemark demo``: runs everything, with its own database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidemark log``: what stands in a change log."""
+"""``tidemark log``: the content of a change log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tidemark plan``: what a capture would read, how, and for how long, before anything runs."""
+"""``tidemark plan``: what a capture would read, how, and how long it would take."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _take(line: LogLine, found: list[LogLine]) -> None:
 
 
 def table_seconds(table: TablePlan) -> float | None:
-    """What one reader takes for a table; None when size or speed are not known."""
+    """The time one reader takes for a table; None if size or speed is unknown."""
     if table.scan == "none":
         return 0.0
     if table.rows_estimated is None or not table.rows_per_second:
@@ -59,9 +59,9 @@ def table_seconds(table: TablePlan) -> float | None:
 
 
 def seconds(answer: Plan) -> float | None:
-    """What all readers together take, None when that of some table is not known.
+    """The time all readers together take; None if that of a table is unknown.
 
-    No less than the work over the readers, and no less than the longest table over the readers that can share it.
+    At least the work divided by the readers, and at least the longest table divided by the readers that can share it.
     """
     each = {name: table_seconds(table) for name, table in answer.tables.items()}
     known = [time for time in each.values() if time is not None]

@@ -1,4 +1,4 @@
-"""What commands print: lines, tables, JSON. Whole where no terminal limits them, and nothing that controls one."""
+"""The output of commands: lines, tables, JSON. Not truncated without a terminal, and without control characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol.errors import TidemarkError
 from protocol.visible import visible, visible_json
 
 ANY_WIDTH = 100_000
-"""Of an output that is no terminal: whoever reads it there wants whole names."""
+"""The width of output without a terminal: it shows whole names."""
 
 
 def say(text: str) -> None:
@@ -37,7 +37,7 @@ def print_table(left: Sequence[str], right: Sequence[str], rows: Sequence[Sequen
     """Prints a table.
 
     Args:
-        left: Headings of columns of words, which fold between words and, where they must, inside one.
+        left: Headings of text columns, which wrap between words and, if necessary, inside words.
         right: Headings of columns of numbers.
         rows: Cells, in the order of the headings.
         last: Heading of one more column of words.
@@ -58,7 +58,7 @@ def print_table(left: Sequence[str], right: Sequence[str], rows: Sequence[Sequen
 
 
 def tell_failure(failure: TidemarkError, exit_status: int, *, json: bool) -> None:
-    """Says on stderr what a command failed with: lines for people, or a JSON line such as those of progress."""
+    """Writes the error of a command to stderr: as text, or as a JSON line like those of progress."""
     if not json:
         say_aside(failure.explanation)
         return

@@ -1,4 +1,4 @@
-"""``tidemark status``: whether a capture runs, how it is, and what stands in its change log."""
+"""``tidemark status``: whether a capture runs, its state, and the content of its change log."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _print_tables(report: dict[str, Any]) -> None:
 
 
 def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Rows read, rows in all, time left, and the state of one table's backfill, for people."""
+    """Rows read, estimated rows, time left, and the state of one table's backfill, as text."""
     if "rows_done" not in figures:
         return "", "", "", ""
     estimated = figures.get("rows_estimated")

@@ -1,1 +1,1 @@
-"""Connectors as processes: a local command or a container, started, spoken to, and ended in every case."""
+"""Connectors as processes: a local command or a container, started, used, and stopped in every case."""

@@ -35,10 +35,10 @@ from runtime.connector.secrets import Redactor
 READ_BYTES = 1024 * 1024
 
 KILLED = "TM-RUN-003"
-"""The error of a connector that something ended from outside."""
+"""The error of a connector that was killed from outside."""
 
 MOST_KILLS = 5
-"""A call that kills its connector as often as this (by its need of memory, say) is given up."""
+"""A call is given up after its connector was killed this often (for example for lack of memory)."""
 
 AGAIN_SECONDS = 0.5
 
@@ -56,8 +56,8 @@ class Caller:
         seconds: How long a call may take.
 
     Every call raises ConnectorError: the connector's own error when it gave one; ``TM-RUN-002`` to ``TM-RUN-005`` and
-    ``TM-RUN-011`` for one that fails without a word, breaks the protocol or does not answer; a ``TM-PRO`` code for
-    output that is no message; and what ``Connector.start`` raises.
+    ``TM-RUN-011`` if it fails without an error, breaks the protocol or does not answer; a ``TM-PRO`` code for output
+    that is not a message; and what ``Connector.start`` raises.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class Caller:
         return response
 
     def apply(self, capture: CaptureSpec, version: str) -> Applied:
-        """Makes what the connector needs at the source; can be repeated."""
+        """Creates what the connector needs at the source; can be repeated."""
         return self._call(Apply(capture=capture, version=version), Applied)
 
     def _call(self, request: Request, answer: type[M]) -> M:
-        """Makes the call again when the connector is killed over it: every one of the four can be repeated."""
+        """Repeats the call if the connector is killed during it: all four can be repeated."""
         attempts = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, ConnectorError) and error.code == KILLED),
             stop=stop_after_attempt(MOST_KILLS),
@@ -151,7 +151,7 @@ class Caller:
                 if size > MAX_LINE_BYTES:
                     raise ConnectorError(
                         "TM-PRO-005",
-                        (f"{self._connector.name}: its answer to {what} is longer than {MAX_LINE_BYTES} bytes"),
+                        f"{self._connector.name}: its answer to {what} is longer than {MAX_LINE_BYTES} bytes",
                     )
 
     def _decode(self, output: bytes, what: str, answer: type[M]) -> M:

@@ -1,4 +1,4 @@
-"""A talk with one running connector: requests in, log lines out, and what to say when it ends.
+"""A conversation with one running connector: requests in, log lines out, and the error when it ends.
 
 Stdin and stderr have a thread each, so that whoever reads stdout never waits for the connector to read, and the
 connector never waits for its log lines to be read. A connector that does not read its stdin therefore only delays its
@@ -64,7 +64,7 @@ class Conversation:
         self._requests.finish()
 
     def end(self) -> Exit:
-        """How it ended, after the end of its stdout. One that goes on running all the same is killed."""
+        """How it ended, after the end of its stdout. If it is still running, it is killed."""
         ended = self._running.wait(GRACE_SECONDS) or self._running.stop()
         self._stderr.join()
         return ended
@@ -73,7 +73,7 @@ class Conversation:
         """The error of a connector that did not end cleanly: its own, with its own code and remedy, if it gave one."""
         line = self._last_error or self._last
         if line is self._held:
-            self._held = None  # The error that comes of it says it: once is enough.
+            self._held = None  # The resulting error says the same: once is enough.
         if ended.signal is not None:
             words = f"; its last log line: {line.message}" if line else ""
             return ConnectorError("TM-RUN-003", f"{self._name} {ended}{words}")
@@ -102,7 +102,7 @@ class Conversation:
             self._requests.join()
             self._stderr.join()
             self._running.release()
-            # What it only said because it was asked to end is no failure to whoever asked.
+            # An error caused only by the request to end is not a failure.
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
             if self._held is not None and not (interrupted and self._held is not held):
                 self._log(self._held)

@@ -1,4 +1,4 @@
-"""What the runtime needs of a connector, whatever runs it."""
+"""What the runtime needs of a connector, however it runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LogSink = Callable[[LogLine], None]
 """Takes each line of a connector's stderr, secrets already blanked. Called from the thread that reads stderr."""
 
 GRACE_SECONDS = 4.0
-"""How long a connector that was asked to end may take before it is killed. Twice as much, after the end of its stdout,
-is less than the ten seconds that those who run containers give a command which they ask to end."""
+"""How long a connector that was asked to end may take before it is killed. Twice this time, after the end of its
+stdout, is less than the ten seconds that container engines give a command to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Exit:
 
 
 class RunningConnector(ABC):
-    """One process that speaks the protocol. Whoever starts it ends it with ``stop`` and gives it back with ``release``.
+    """One process that speaks the protocol. Its owner ends it with ``stop`` and frees it with ``release``.
 
     Attributes:
         stdout: Descriptor to read the protocol from.
@@ -77,7 +77,7 @@ class RunningConnector(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Gives back descriptors and, for a container, the container. It has ended by then."""
+        """Frees descriptors and, for a container, the container. The process has ended before."""
 
     def stop(self) -> Exit:
         """Ends it: SIGTERM, and after ``GRACE_SECONDS`` SIGKILL. Does nothing when it has ended."""
@@ -91,7 +91,7 @@ class RunningConnector(ABC):
 
 
 class Connector(Protocol):
-    """A way to start a connector, over and over: every request of the protocol gets a process of its own."""
+    """A way to start a connector: every request of the protocol gets its own process."""
 
     @property
     def name(self) -> str:

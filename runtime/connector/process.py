@@ -29,14 +29,14 @@ INHERITED = frozenset(
         *("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV", "JAVA_HOME"),
     }
 )
-"""Of the runtime's own variables those that a connector gets: where things are, and in which language to speak."""
+"""The runtime's variables that a connector gets: paths, locale and time zone."""
 
 
 class ProcessConnector:
     """Runs ``command`` in ``directory``, with the variables of ``INHERITED`` and those it is started with.
 
-    The folder of the Python that runs tidemark stands first on the command's PATH, so ``python`` in a capture file is
-    this Python, with the connectors installed in it, whether or not its virtual environment is active.
+    The folder of the Python that runs tidemark is first on the command's PATH, so ``python`` in a capture file is this
+    Python, with the connectors installed in it, whether or not its virtual environment is active.
     """
 
     kind = "LOCAL"
@@ -77,7 +77,7 @@ class ProcessConnector:
 
 
 def _inherited() -> dict[str, str]:
-    """What every program needs of the runtime's environment: not the rest, which holds keys of clouds, say."""
+    """The variables of the runtime's environment that every program needs: not the rest, which may hold secrets."""
     return {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
 
 

@@ -11,8 +11,8 @@ from protocol.logs import LogLine
 BLANK = "***"
 
 SHORTEST = 8
-"""Characters of a secret that is blanked. A shorter one is a part of other words: messages would become unreadable, and
-show by their gaps what it is."""
+"""Characters of a secret that is blanked. A shorter one is part of other words: messages would become unreadable, and
+their gaps would reveal it."""
 
 
 class Redactor:

@@ -1,4 +1,4 @@
-"""Notices a connector that hangs: one that has been saying how it is, and says nothing any more."""
+"""Detects a connector that hangs: one that has sent status lines, and then sends nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STEP_SECONDS = 2.0
 class Watchdog:
     """Over all sessions of one connector. ``heard`` is called from the thread that reads stderr.
 
-    A connector that never wrote a status line is never taken for one that hangs: it may have nothing to say.
+    A connector that never wrote a status line is never considered hanging: it may have nothing to send.
 
     Args:
         name: What messages call the connector.
-        seconds: How long it may say nothing at all once it is opened; 0 for as long as it likes.
-        answer_seconds: How long it may say nothing before that, while it looks at the source.
+        seconds: How long it may send nothing once it is opened; 0 for no limit.
+        answer_seconds: How long it may send nothing before that, while it queries the source.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Watchdog:
         self._looked_at = self._clock()
 
     def opened(self) -> None:
-        """The connector has said that it is opened."""
+        """The connector has sent ``opened``."""
         self._limit = self._seconds
 
     def heard(self, line: LogLine) -> None:
@@ -58,7 +58,7 @@ class Watchdog:
         self._said_something.set()
 
     def look(self) -> None:
-        """To be called now and then, only right after looking whether stdout has something.
+        """Call it from time to time, only right after checking whether stdout has output.
 
         Raises:
             ConnectorError: ``TM-RUN-019`` it hangs.

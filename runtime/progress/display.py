@@ -1,4 +1,4 @@
-"""What the runtime tells whoever watches a capture."""
+"""What the runtime shows of a running capture."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Display(Protocol):
         """A log line of the connector, secrets blanked; a status line becomes figures."""
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
-        """Something the runtime has to say, such as a restart."""
+        """A message of the runtime, such as a restart."""
 
     def expect(self, tables: Iterable[str]) -> None:
-        """These tables are going to be captured."""
+        """These tables will be captured."""
 
     def committed(self, commit: Commit) -> None:
         """A commit is durable."""

@@ -14,11 +14,11 @@ from protocol.changelog import Commit
 from protocol.logs import STATUS, LogLine, Progress, TableProgress
 
 RATE_SECONDS = 10.0
-"""Rates are averages over about this long."""
+"""Rates are averages over about this time."""
 
 
 class Rate:
-    """How fast a growing count grows, per second."""
+    """The growth of a count, per second."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -42,7 +42,7 @@ class Rate:
 
 @dataclass(slots=True)
 class TableFigures:
-    """One table: its backfill, as the connector says, and its events in the log since this process started."""
+    """One table: its backfill, from the connector's status, and its events in the log since this process started."""
 
     progress: TableProgress | None = None
     rate: Rate = field(default_factory=Rate)
@@ -50,7 +50,7 @@ class TableFigures:
 
     @property
     def rows_per_second(self) -> float:
-        """Of the backfill: what the connector says, or what its counts say where it says nothing."""
+        """The state of the backfill: the connector's, or else derived from its counts."""
         if self.progress is not None and "rows_per_second" in self.progress.model_fields_set:
             return self.progress.rows_per_second
         return self.rate.per_second
@@ -69,7 +69,7 @@ class TableFigures:
 
 
 class Figures:
-    """All figures of a capture. Not safe for threads: whoever shows them holds a lock."""
+    """All figures of a capture. Not thread-safe: the display holds a lock."""
 
     def __init__(self) -> None:
         self.tables: dict[str, TableFigures] = {}
@@ -79,10 +79,10 @@ class Figures:
         self.commits = 0
         self.commit = -1
         self.doing = "starting"
-        """What goes on at this moment, in words."""
+        """The current activity, in words."""
 
     def expect(self, tables: Iterable[str]) -> None:
-        """Shows these tables from now on, although nothing came of them yet, and none that is not captured any more."""
+        """Shows these tables from now on, even without events, and no table that is no longer captured."""
         names = set(tables)
         self.tables = {name: figures for name, figures in self.tables.items() if name in names}
         for name in sorted(names):
@@ -90,7 +90,7 @@ class Figures:
         self.doing = "capturing"
 
     def status(self, line: LogLine) -> bool:
-        """Takes a status line of the connector. False when it has no figures to take: then it is words to be shown."""
+        """Reads a status line of the connector. False if it has no figures: then its message is shown."""
         if line.event_type != STATUS:
             return False
         try:
@@ -117,7 +117,7 @@ class Figures:
             self.tables.setdefault(segment.collection.replace("/", "."), TableFigures()).events += segment.rows
 
     def as_fields(self) -> dict[str, Any]:
-        """The figures as a progress line has them."""
+        """The figures in the form of a progress line."""
         return {
             "tables": {
                 name: {

@@ -1,4 +1,4 @@
-"""How a running capture is: since when its source is away, its last error, and how it ended."""
+"""The health of a running capture: since when its source is unreachable, its last error, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def now_utc() -> datetime:
 
 
 class Health:
-    """Follows what is said of a capture. Not safe for threads.
+    """Follows a capture's log lines and commits. Not thread-safe.
 
     Args:
         clock: The time, in UTC.
@@ -46,12 +46,12 @@ class Health:
             self._away_since = self._away_since or since
             return
         self._away_since = None
-        # That the connector is well says nothing of a log that could not be written.
+        # A healthy connector says nothing about a log that could not be written.
         if self._error is not None and not self._error["code"].startswith("TM-LOG-"):
             self._passed()
 
     def failed(self, code: str, message: str, remedy: str) -> None:
-        """Something failed; ``since`` is when it did first, where it fails again and again."""
+        """Something failed; ``since`` is the first time, if it fails repeatedly."""
         now = self._clock().isoformat()
         before = self._error
         goes_on = before is not None and before["code"] == code and before["passed"] is None
@@ -65,7 +65,7 @@ class Health:
         }
 
     def committed(self) -> None:
-        """A commit is durable: whatever was in the way of it is not any more."""
+        """A commit is durable: errors that prevented it are resolved."""
         self._passed()
 
     def ended(self, outcome: str, error: TidemarkError | None = None) -> None:

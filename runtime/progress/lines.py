@@ -1,8 +1,8 @@
 """Progress as JSON lines on stderr, between the log lines of the connector and of the runtime.
 
-A progress line has ``"eventType": "captureProgress"`` and its figures in ``fields`` (see ``Figures.as_fields``): of
-tables those that changed since the last line, and no more than a few of them; ``tables_left_out`` counts the others. It
-comes every ten seconds while something changes, and once a minute while nothing does.
+A progress line has ``"eventType": "captureProgress"`` and its figures in ``fields`` (see ``Figures.as_fields``): it has
+a few of the tables that changed since the last line; ``tables_left_out`` counts the others. A line is written every ten
+seconds while something changes, and once a minute otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVERY_SECONDS = 10.0
 QUIET_SECONDS = 60.0
 
 MOST_TABLES = 20
-"""In one line: those of which the most events came."""
+"""In one line: those with the most events."""
 
 
 _FLEETING = frozenset(
@@ -38,7 +38,7 @@ _FLEETING = frozenset(
 
 
 class LineDisplay:
-    """Writes one JSON object a line."""
+    """Writes one JSON object per line."""
 
     def __init__(self, figures: Figures, level: str, stream: TextIO | None = None) -> None:
         self._figures = figures
@@ -100,7 +100,7 @@ class LineDisplay:
         return {name: one for name, one in tables.items() if one != self._shown_tables.get(name)}
 
     def _news(self) -> bool:
-        """Whether something happened since the last line, but for figures that go on changing while nothing does."""
+        """Whether something happened since the last line, except for figures that always change."""
         fields = self._figures.as_fields()
         lasting = any(fields[name] != self._shown.get(name) for name in fields if name not in _FLEETING)
         return lasting or bool(self._changed_tables())

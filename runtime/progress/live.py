@@ -22,7 +22,7 @@ from runtime.progress.figures import Figures, TableFigures
 STYLES = {"error": "bold red", "fatal": "bold red", "warning": "yellow", "warn": "yellow", "debug": "dim"}
 
 MOST_ROWS = 20
-"""More tables than these are summed up in one row: a live table must fit the screen."""
+"""Further tables are summed up in one row: a live table must fit the screen."""
 
 
 class LiveDisplay:
@@ -78,7 +78,7 @@ def draw(figures: Figures) -> RenderableType:
     table.add_column("table")
     for column in ("rows", "of about", "rows/s", "left", "events"):
         table.add_column(column, justify="right")
-    # The tables that move come first.
+    # Active tables come first.
     ordered = sorted(figures.tables.items(), key=lambda item: (_rank(item[1]), item[0]))
     for name, one in ordered[:MOST_ROWS]:
         table.add_row(escape(visible(name)), *_cells(one))
@@ -99,7 +99,7 @@ def draw(figures: Figures) -> RenderableType:
 
 
 def _forecast(connector: Progress) -> str:
-    """When the source will take the position away, if it goes on like this."""
+    """When the source will drop the position at the present rate."""
     if connector.retained_limit is None or connector.retained_seconds_left is None:
         return ""
     return f", its limit of {size(connector.retained_limit)} in {duration(connector.retained_seconds_left)}"
@@ -124,7 +124,7 @@ def _cells(table: TableFigures) -> list[str]:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration for people: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash when unknown."""
+    """A duration as text: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash if unknown."""
     if seconds is None:
         return "–"
     if seconds < 1:
@@ -138,7 +138,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes for people, in powers of 1000."""
+    """A number of bytes as text, in powers of 1000."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

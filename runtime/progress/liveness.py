@@ -1,4 +1,4 @@
-"""Whether a capture runs, from the status file that it left: on this machine or on another that shares the log."""
+"""Whether a capture runs, from its status file: on this machine or on another that shares the log."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 FRESH_SECONDS = 20.0
-"""A capture that runs writes its status file several times in this long."""
+"""A running capture writes its status file several times in this time."""
 
 SILENT_SECONDS = 30.0
-"""A connector that says how it is says so several times in this long."""
+"""A connector with status lines sends several in this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """What can be known of a capture's processes.
+    """What is known of a capture's processes.
 
     Attributes:
-        state: ``running``; ``waiting for the source``; ``connector silent``; ``not answering``, a process that is there
-            and says nothing; ``stopped``, ``caught up``, ``failed`` and ``killed`` of one that is over; ``unknown``.
-        running: It runs, whatever its source or its connector does.
-        since: When that began, as far as it is known.
-        pid: Of the process, 0 when unknown.
+        state: ``running``; ``waiting for the source``; ``connector silent``; ``not answering``, for a process that
+            exists but does not write its status; ``stopped``, ``caught up``, ``failed`` and ``killed`` after the end;
+            ``unknown``.
+        running: It runs, whatever the state of its source or connector.
+        since: When the state began, as far as known.
+        pid: Id of the process, 0 if unknown.
     """
 
     state: str
@@ -34,7 +35,7 @@ class Liveness:
 
 
 def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Liveness:
-    """Of the capture that wrote this status; None for a log without one."""
+    """The liveness of the capture that wrote this status; None for a log without one."""
     if status is None:
         return Liveness("unknown", False)
     moment = now or datetime.now(UTC)
@@ -59,7 +60,7 @@ def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Live
 
 
 def time_of(text: object) -> datetime | None:
-    """A time as the file has it; None for anything else."""
+    """A time in the file's form; None for anything else."""
     if not isinstance(text, str):
         return None
     try:

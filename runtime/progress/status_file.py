@@ -1,8 +1,8 @@
-"""How a running capture is and how far, in a file of the change log's folder, for commands that run beside it.
+"""The state and progress of a running capture, in a file of the change log's folder, for other commands.
 
 ``LOG/status.json`` holds ``{"pid": …, "host": …, "time": "…Z", …}`` with the members of ``Health.as_fields`` and of
-``Figures.as_fields``. It is replaced once a second while there is news, and every few seconds while there is none: one
-that grows old belongs to a capture that hangs or was killed. A capture that is over leaves its last one behind.
+``Figures.as_fields``. It is replaced once a second while something changes, and every few seconds otherwise: an old
+file belongs to a capture that hangs or was killed. A capture that has ended leaves its last file.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ BEAT_SECONDS = 5.0
 """The file is written at least this often while the capture runs."""
 
 BLOCK = 4096
-"""The file's size is a multiple of this, with as much to spare again: what is in it can be replaced on a full disk."""
+"""The file's size is a multiple of this, with the same amount spare: its content can be replaced on a full disk."""
 
 
 class StatusFile:
-    """A display that writes the file, and hands everything on to another display."""
+    """A display that writes the file, and passes everything to another display."""
 
     def __init__(self, root: Path, display: Display, beat_seconds: float = BEAT_SECONDS) -> None:
         self._path = root / STATUS_FILE
@@ -54,7 +54,7 @@ class StatusFile:
         self._told = False
 
     def begin(self) -> None:
-        """Writes the file from now on: the log is this process's. Until then it belongs to another, or to none."""
+        """Writes the file from now on: the log belongs to this process. Before, it belongs to another, or to none."""
         with self._lock:
             self._beating = threading.Thread(target=self._beat, name="status-file", daemon=True)
             self._beating.start()
@@ -131,13 +131,13 @@ class StatusFile:
             **self._health.as_fields(),
         }
         try:
-            # A log that is gone is not to come back as a folder with nothing but this file.
+            # A log that disappeared must not return as a folder with only this file.
             (self._path.parent / HEADER).stat()
             _replace(self._path, _bytes({**essential, **self._figures.as_fields()}))
         except OSError as error:
             if _overwrite(self._path, _bytes(essential)):
                 return
-            # The capture does not need it; what it needs to write says so itself.
+            # The capture does not need this file; a failure of a necessary write is reported by itself.
             if not self._told:
                 self._told = True
                 self._display.notice("warning", f"{self._path} cannot be written: {error.strerror}", code="TM-LOG-008")
@@ -164,7 +164,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _overwrite(path: Path, data: bytes) -> bool:
-    """Writes where the file is, which needs no space: a full disk is what people ask the status for."""
+    """Writes in place, which needs no space: people also ask for the status when the disk is full."""
     try:
         with path.open("r+b", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
@@ -177,7 +177,7 @@ def _overwrite(path: Path, data: bytes) -> bool:
 
 
 def read_status(root: Path) -> dict[str, Any] | None:
-    """What the file says; None when there is none, or none that can be read."""
+    """The file's content; None if there is no file, or it cannot be read."""
     try:
         content = orjson.loads((root / STATUS_FILE).read_bytes())
     except (OSError, orjson.JSONDecodeError):

@@ -1,1 +1,1 @@
-"""Steering a capture while it runs: orders that wait in the log's folder, and the session that passes them on."""
+"""Controls a running capture: commands that wait in the log's folder, and the session that sends them."""

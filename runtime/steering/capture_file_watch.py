@@ -18,20 +18,20 @@ from runtime.preparation.prepared_capture import PreparedCapture
 from runtime.progress.display import Display
 
 LOOK_SECONDS = 0.5
-"""How often the file's time is looked at."""
+"""How often the file's time is checked."""
 
 LEAVE_SECONDS = 1.0
-"""How long what is being prepared may go on when the capture ends."""
+"""How long a running preparation may continue when the capture ends."""
 
 AGAIN_SECONDS = 5.0
-"""How often a file is tried again that could not be used for a reason that passes, such as a source that is away."""
+"""How often a file is retried that could not be used for a temporary reason, such as an unreachable source."""
 
 Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """What a capture file says at one time, ready to be opened."""
+    """One version of a capture file, ready to be opened."""
 
     file: CaptureFile
     prepared: PreparedCapture
@@ -42,14 +42,14 @@ class Edition:
 
 
 class CaptureFileWatch:
-    """Watches one capture file. A file with a mistake, or that the source does not meet, changes nothing but is told.
-    While the source cannot be asked, it is tried again until it can.
+    """Watches one capture file. A file with a mistake, or whose prerequisites are not met, is reported and changes
+    nothing. While the source is unreachable, the file is retried.
 
     Args:
         path: The capture file.
-        file: What it said when it was read last.
+        file: Its last version.
         stamp: The file's ``stamp`` from before it was read.
-        prepare: Makes the calls that come before ``open``. Runs in a thread of its own.
+        prepare: Makes the calls that come before ``open``. Runs in its own thread.
 
     Attributes:
         descriptor: Becomes readable when there is an edition to ``take``.
@@ -69,7 +69,7 @@ class CaptureFileWatch:
         self._prepare = prepare
         self._display = display
         self._edition: Edition | None = None
-        self._lock = threading.Lock()  # Of the edition, and of the byte in the pipe that says that there is one.
+        self._lock = threading.Lock()  # Of the edition, and of the byte in the pipe that announces it.
         self._thread: threading.Thread | None = None
         self._looked_at = 0.0
         self._again_at: float | None = None
@@ -77,7 +77,7 @@ class CaptureFileWatch:
         self.descriptor, self._write = os.pipe()
 
     def look(self) -> None:
-        """Looks whether the file was edited, if it is time to; then begins to prepare what it says."""
+        """If it is time, checks whether the file was edited, and then starts to prepare the new version."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS or (self._thread is not None and self._thread.is_alive()):
             return
@@ -92,7 +92,7 @@ class CaptureFileWatch:
         self._thread.start()
 
     def take(self) -> Edition | None:
-        """The newest edition, if there is one that was not taken."""
+        """The newest edition, if it was not taken yet."""
         with self._lock:
             if self._edition is None:
                 return None
@@ -107,7 +107,7 @@ class CaptureFileWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._thread is not None:
-            # A connector that hangs over its question does not keep the capture from ending: it ends with this process.
+            # A connector that hangs over a call does not keep the capture from ending: it ends with this process.
             self._thread.join(LEAVE_SECONDS)
             if self._thread.is_alive():
                 return
@@ -151,7 +151,7 @@ class CaptureFileWatch:
 
 
 def stamp(path: Path) -> Stamp | None:
-    """What changes when a file is written or replaced; None when there is none."""
+    """A value that changes when a file is written or replaced; None if there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,11 +1,11 @@
-"""Orders for a capture: each a file in the change log's folder until the connector's committed state says it is done.
+"""Commands to a capture: each is a file in the change log's folder until the connector's committed state has it.
 
 ::
 
-    LOG/control/00000000000000000007.json    one order; its number is the ``sequence`` the connector is told
+    LOG/control/00000000000000000007.json one command; its number is its ``sequence``
 
-An order is carried out once: the connector writes the last sequence it has handled into its state, as the member
-``control``, in the same checkpoint as what the order changed, so that both are committed together or not at all.
+A command is carried out once: the connector writes the last sequence it has handled into its state, as the member
+``control``, in the same checkpoint as the command's effects, so that both are committed together or not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = "control"
 _NAME = re.compile(r"(\d{20})\.json")
 
 _NO_EPOCH = 0
-"""Who gives an order is no writer of the log, and claims no epoch."""
+"""The sender of a command is not a writer of the log, and claims no epoch."""
 
 
 def handled(state: JsonObject) -> int:
@@ -36,7 +36,7 @@ def handled(state: JsonObject) -> int:
 
 
 class Orders:
-    """The orders of one change log.
+    """The commands of one change log.
 
     Args:
         root: The change log's folder.
@@ -47,7 +47,7 @@ class Orders:
         self._folder = root / FOLDER
 
     def give(self, order: Control) -> int:
-        """Adds an order, durably, under the next free sequence, which it returns; that of ``order`` is not looked at.
+        """Adds a command durably under the next free sequence, and returns that; the sequence of ``order`` is ignored.
 
         Raises:
             ChangeLogError: There is no change log, or it cannot be written (``TM-LOG-008``).
@@ -55,7 +55,7 @@ class Orders:
         log = ChangeLog(self._root)
         storage.make_folder(self._folder)
         while True:
-            # In this order: a file that is gone from the list was handled by a state that is read after it.
+            # In this order: a file that has left the list was handled by a state that is read after it.
             waiting = self._numbers()
             number = max([handled(log.summary().state), *waiting]) + 1
             numbered = order.model_copy(update={"sequence": number})
@@ -67,15 +67,15 @@ class Orders:
             return number
 
     def waiting(self, after: int) -> list[Control]:
-        """The orders with a sequence above ``after``, in turn.
+        """The commands with a sequence above ``after``, in order.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` a file is not an order.
+            ChangeLogError: ``TM-LOG-002`` a file is not a command.
         """
         return [self._read(number) for number in sorted(self._numbers()) if number > after]
 
     def forget(self, handled: int) -> None:
-        """Removes the orders up to ``handled``: a committed state says that they are carried out."""
+        """Removes the commands up to ``handled``: a committed state says that they are carried out."""
         for number in self._numbers():
             if number <= handled:
                 storage.remove(self._folder / f"{number:020d}.json")

@@ -1,4 +1,4 @@
-"""Passes orders on to a connector that takes them, and forgets those that its committed state has."""
+"""Sends commands to a connector that accepts them, and removes those that its committed state has."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from runtime.progress.display import Display
 from runtime.steering.orders import Orders, handled
 
 LOOK_SECONDS = 0.25
-"""How often the folder is looked into."""
+"""How often the folder is checked."""
 
 ANNOUNCE_SECONDS = 5.0
-"""A connector that takes orders says so on stderr when it opens. After this long without that, it does not."""
+"""A connector that accepts commands says so on stderr when it opens. After this time without it, it accepts none."""
 
 
 class Steering:
-    """One session's orders. ``heard`` is called from the thread that reads stderr, everything else from the session's.
+    """One session's commands. ``heard`` is called from the thread that reads stderr, everything else from the
+    session's.
 
     Args:
         root: The change log's folder.
@@ -36,12 +37,12 @@ class Steering:
         self._orders.forget(self._sent)
 
     def heard(self, line: LogLine) -> None:
-        """Takes note of the line by which a connector announces that it takes orders."""
+        """Reads the line by which a connector announces that it accepts commands."""
         if line.event_type == CONTROL:
             self._takes_orders.set()
 
     def due(self) -> list[Control]:
-        """The orders to send now: those that have come since the last time, if it is time to look again."""
+        """The commands to send now: the new ones since the last check, if it is time to check again."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return []
@@ -55,7 +56,7 @@ class Steering:
         return waiting
 
     def committed(self, state: JsonObject) -> None:
-        """The connector's state is durable: what it has handled need not be kept."""
+        """The connector's state is durable: the commands that it has handled are removed."""
         self._orders.forget(handled(state))
 
     def _tell(self, count: int, now: float) -> None:
