@@ -11,7 +11,7 @@ from typing import Protocol
 from backfill.fence import Fence
 from backfill.keys import Key
 from backfill.range_scan import ChunkPlan
-from captures.tables.joined_rows import Packed, packed
+from captures.tables.joined_rows import JoinedRows, joined_rows
 
 Barrier = int | str
 """A moment of a source, as the state keeps it."""
@@ -54,12 +54,12 @@ class Rows:
     """
 
     keys: Sequence[Key]
-    tails: Packed
+    tails: JoinedRows
 
     @classmethod
     def of(cls, keys: Sequence[Key] = (), tails: Iterable[bytes] = ()) -> Rows:
         """Rows from lists, none without."""
-        return cls(keys, packed(TAIL_MARK, tails))
+        return cls(keys, joined_rows(TAIL_MARK, tails))
 
     def __len__(self) -> int:
         return len(self.tails)
@@ -74,7 +74,7 @@ class Rows:
         if keep is None:
             return self.tails.spliced(head)
         tails = list(self.tails)
-        return packed(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
+        return joined_rows(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from protocol.messages import Action, Control
 logger = logging.getLogger(__name__)
 
 
-class Steering:
+class Commands:
     """Carries out commands, each once.
 
     Args:

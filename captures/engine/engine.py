@@ -15,10 +15,10 @@ from captures.contract.log import LogBatch, LogStream
 from captures.contract.source import Source
 from captures.engine.announcements import Announcements
 from captures.engine.checkpoints import Checkpoints
-from captures.engine.commands import Steering
+from captures.engine.commands import Commands
 from captures.engine.reconnection import Attempt, Outages, tell_lost
 from captures.engine.session_state import SessionState
-from captures.engine.set_aside import Asides, leave_out
+from captures.engine.set_aside import SetAsideTables, leave_out
 from captures.engine.state import CaptureState
 from captures.process.output import Output
 from captures.process.requests import SessionRequests
@@ -108,10 +108,10 @@ class Capture:
         readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
         try:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
-            self._asides = Asides(self._source, self._backfills.tables, self._clock)
+            self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
             self._session_state = SessionState(self._source, self._backfills, self._state)
-            self._steering = Steering(self._backfills, self._state.control)
+            self._commands = Commands(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if self._lost is not None:
                 self._read_all_anew()
@@ -146,7 +146,7 @@ class Capture:
         self._wakeup.clear()
         self._observe(batch)
         self._acknowledge()
-        if self._steering.take(self._requests.commands()):
+        if self._commands.take(self._requests.commands()):
             self._checkpoints.changed = True
         self._backfills.collect()
         if log.between_transactions:
@@ -309,7 +309,7 @@ class Capture:
             self._wakeup.clear()
             durable = self._checkpoints.durable()
             self._durable = self._durable if durable is None else durable
-            if self._steering.take(self._requests.commands()):
+            if self._commands.take(self._requests.commands()):
                 self._checkpoints.changed = True
             if self._ended():
                 return False
@@ -331,7 +331,7 @@ class Capture:
 
     def _checkpoint(self) -> None:
         """Everything written so far, and the state after it. Only between transactions."""
-        change = self._session_state.advance(self._position, self._identity, self._steering.handled)
+        change = self._session_state.advance(self._position, self._identity, self._commands.handled)
         self._checkpoints.end(change, self._position)
 
     def _acknowledge(self) -> None:

@@ -41,7 +41,7 @@ def leave_out(source: Source, state: CaptureState) -> None:
             source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
 
-class Asides:
+class SetAsideTables:
     """Sets tables aside, and takes them back.
 
     Args:

@@ -27,7 +27,7 @@ from captures.postgres.server.retention import Retention, replica_lag
 from captures.postgres.server.session import asking, connect, in_recovery
 from captures.postgres.server.setup import MadeForCapture, Unpublished
 from captures.postgres.server.slot_ownership import NOBODY, Owner
-from captures.postgres.tables.captured_tables import FollowedTables
+from captures.postgres.tables.captured_tables import CapturedTables
 from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
@@ -55,7 +55,7 @@ class PostgresSource(SplitsPages):
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
         try:
-            self.followed = FollowedTables(config, bindings, resources, self._session, self.end_of_log)
+            self.followed = CapturedTables(config, bindings, resources, self._session, self.end_of_log)
         except BaseException:
             self._session.close()
             raise

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from captures.contract.log import LogStream
 from captures.contract.source import RetainedLog, Source
 from captures.scheduling.backfills import Backfills
-from captures.scheduling.rate_estimate import Speed
+from captures.scheduling.rate_estimate import RateEstimate
 from captures.scheduling.table_backfill import TableBackfill
 from protocol.logs import STATUS, Progress, TableProgress
 
@@ -34,9 +34,9 @@ class StatusReports:
         self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.heartbeat_seconds))
         self._reported_at = clock() - STATUS_SECONDS
         self._last = Progress()
-        self._speeds = [Speed() for _ in backfills.tables]
-        self._all = Speed()
-        self._retained = Speed()
+        self._speeds = [RateEstimate() for _ in backfills.tables]
+        self._all = RateEstimate()
+        self._retained = RateEstimate()
 
     def report(self, position: int, log: LogStream, *, drained: bool) -> None:
         """Writes a line if one is due. Raises SourceError when the source cannot be asked."""
@@ -87,7 +87,7 @@ class StatusReports:
             lag_seconds=lag,
             rows_per_second=round(self._all.per_second, 1) if unfinished else 0.0,
             seconds_left=None if left is None else _rounded(self._all.seconds_for(left)),
-            held=self._backfills.holding.reason or None if unfinished else None,
+            held=self._backfills.throttle.reason or None if unfinished else None,
             retained_bytes=retained.size,
             retained_limit=retained.limit,
             retained_seconds_left=self._retained_left(now, retained),
@@ -101,7 +101,7 @@ class StatusReports:
         return None if retained.limit is None else _rounded(self._retained.seconds_for(retained.limit - retained.size))
 
 
-def _table(backfill: TableBackfill, speed: Speed, now: float) -> TableProgress:
+def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TableProgress:
     rows, estimated = backfill.ranges.rows, backfill.table.estimated_rows
     speed.note(now, rows)
     done = backfill.done and not backfill.left_out

@@ -15,10 +15,10 @@ from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable, Source
 from captures.engine.state import CaptureState
 from captures.scheduling.chunk_failures import Failures, leave_alone
-from captures.scheduling.range_splitting import Balance
+from captures.scheduling.range_splitting import RangeSplitter
 from captures.scheduling.readers import ChunkFailure, ReaderPool
 from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
-from captures.scheduling.throttle import Holding
+from captures.scheduling.throttle import Throttle
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -55,9 +55,9 @@ class Backfills:
         self._clock = clock
         self._served = 0
         self._names = _TableNames()
-        self._balance = Balance(source)
+        self._splitter = RangeSplitter(source)
         self._failures = Failures(source, clock)
-        self.holding = Holding(source.options, source.replica_lag, clock)
+        self.throttle = Throttle(source.options, source.replica_lag, clock)
         self.hidden = HiddenSet()
         self.hidden.restore(state.hidden)
         self.hidden_until = state.hidden_until
@@ -196,7 +196,7 @@ class Backfills:
         ]
         for backfill, chunk, emission in ready:
             backfill.flights = [flight for flight in backfill.flights if flight.chunk is not chunk]
-            self.holding.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
+            self.throttle.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
             backfill.emitted += len(chunk.rows) + len(chunk.rereads)
             backfill.bytes += chunk.rows.size + chunk.rereads.size
             backfill.bad.update(chunk.bad)
@@ -229,7 +229,7 @@ class Backfills:
         due = [b.not_before - now for b in self.unfinished if b.wanted and not b.flights]
         if not due or self._readers.free <= 0:
             return longest
-        return min(longest, max(0.0, min(due), self._failures.connect_at - now, self.holding.remaining()))
+        return min(longest, max(0.0, min(due), self._failures.connect_at - now, self.throttle.remaining()))
 
     def consult(self) -> None:
         """Asks the source what has to be known before chunks are started. Raises SourceError."""
@@ -239,7 +239,7 @@ class Backfills:
         due = [b for b in self.unfinished if b.wanted and now >= b.not_before]
         if not due:
             return
-        self.holding.ask()
+        self.throttle.ask()
         passed = cache(self._source.passed)
         if self.hidden_until is not None and not passed(self.hidden_until):
             for backfill in due:
@@ -259,17 +259,17 @@ class Backfills:
                 backfill.not_before = now + BARRIER_SECONDS
             else:
                 backfill.barrier = None
-        if self.holding.remaining() > 0:
+        if self.throttle.remaining() > 0:
             return
         due = [b for b in due if b.wanted and b.barrier is None]
         spare = self._readers.free - sum(len(b.startable(now)) for b in due)
         if spare > 0:
-            self._balance.cut(due, spare + 1, now)
+            self._splitter.cut(due, spare + 1, now)
 
     def start(self, position: int) -> None:
         """Hands chunks to free readers: tables of the highest priority first, among equals the least served."""
         now = self._clock()
-        held = self.hidden_until is not None or self.holding.remaining() > 0
+        held = self.hidden_until is not None or self.throttle.remaining() > 0
         if self._readers.free <= 0 or now < self._failures.connect_at or held:
             return
         idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
@@ -299,7 +299,7 @@ class Backfills:
         request = ChunkRequest(
             backfill.table.binding,
             plan,
-            self.holding.chunk_rows(backfill.size.rows, backfill.row_bytes),
+            self.throttle.chunk_rows(backfill.size.rows, backfill.row_bytes),
             base=backfill.base if backfill.table.scan is ScanMethod.PAGES else None,
         )
         backfill.flights.append(Flight(scan, request))

@@ -21,7 +21,7 @@ AGAIN_SECONDS = 5.0
 """A scan that could not be cut is not tried again before."""
 
 
-class Balance:
+class RangeSplitter:
     """Knows how much is left of each scan, as well as the server's estimates let it, and cuts.
 
     The parts are of about the same size by what the server believes. Where it is wrong, some of them are over early,

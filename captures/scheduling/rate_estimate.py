@@ -11,7 +11,7 @@ LEAST_SECONDS = 3.0
 """Before so much time was measured, nothing is foretold."""
 
 
-class Speed:
+class RateEstimate:
     """An exponentially weighted mean of a count's rate, with weights by time: samples may come as they like.
 
     The mean is divided by the weight it has collected, so it is right from the first sample on instead of starting at

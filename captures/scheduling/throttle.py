@@ -11,7 +11,7 @@ LAG_SECONDS = 5.0
 """How often replicas are asked how far behind they are."""
 
 
-class Holding:
+class Throttle:
     """Says when chunks may be started.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.contract.chunk import KEY_MARK, TAIL_MARK, Rows
-from captures.tables.joined_rows import Packed
+from captures.tables.joined_rows import JoinedRows
 
 
 class ChunkRows:
@@ -17,8 +17,8 @@ class ChunkRows:
 
     def __init__(self, first: int = 0) -> None:
         self._first = first
-        self._keys = Packed(KEY_MARK)
-        self._tails = Packed(TAIL_MARK)
+        self._keys = JoinedRows(KEY_MARK)
+        self._tails = JoinedRows(TAIL_MARK)
 
     @property
     def number(self) -> int:

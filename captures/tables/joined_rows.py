@@ -10,7 +10,7 @@ PIECE_BYTES = 1024 * 1024
 """Pieces grow to about this size: what is written at once, and copied once on the way."""
 
 
-class Packed(Sequence[bytes]):
+class JoinedRows(Sequence[bytes]):
     """A sequence of byte strings, kept one after another in pieces with a mark between them.
 
     Strings are cut out again only where somebody looks at them. A large one, alone in its piece, is never copied.
@@ -81,9 +81,9 @@ class Packed(Sequence[bytes]):
         return piece.split(self._mark)
 
 
-def packed(mark: bytes, strings: Iterable[bytes]) -> Packed:
+def joined_rows(mark: bytes, strings: Iterable[bytes]) -> JoinedRows:
     """Packs ``strings`` in pieces of about ``PIECE_BYTES``."""
-    made = Packed(mark)
+    made = JoinedRows(mark)
     batch: list[bytes] = []
     size = 0
     for string in strings:

@@ -16,7 +16,7 @@ from captures.mysql.chunks.result_rows import stream
 from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import EndpointConfig
-from captures.mysql.server.session import Session, asking, connect, error_of, query_failure
+from captures.mysql.server.session import NO_COLUMN, Session, asking, connect, error_of, query_failure
 from captures.mysql.tables.catalog import read_tables
 from captures.mysql.tables.columns import reads_as
 from captures.tables.bad_values import BadCounts, Repairs
@@ -79,10 +79,19 @@ class SelectChunkReader:
             if not target.table.transactional:
                 chunk.fence = NothingCertain(end_of_log(self._session))
         except (pymysql.Error, OSError) as error:
-            raise query_failure(error, f"reading a chunk of {target.name}") from None
+            failure = query_failure(error, f"reading a chunk of {target.name}")
+            if error_of(error)[0] == NO_COLUMN:
+                self._look_again(target)
+            raise failure from None
         chunk.bad = self._bad.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
+
+    def _look_again(self, target: ScanTarget) -> None:
+        """Raises TableAltered where a column is gone: MySQL's catalog is as old as the snapshot, the table is not."""
+        with asking(f"looking at {target.name}"):
+            self._session.rows("ROLLBACK")
+            check_shape(self._session, target)
 
     def cancel(self) -> None:
         """See ``captures.contract.chunk.ChunkReader``."""

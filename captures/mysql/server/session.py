@@ -51,8 +51,8 @@ _NO_TABLE = {1049, 1051, 1146}
 _ALTERED = {1176, 1412, 1615}
 """An index that is gone, or a definition that changed since a snapshot was opened, or since a statement was parsed."""
 
-_NO_COLUMN = 1054
-"""The columns of a table are looked at first: what is not there is named in a condition of the configuration."""
+NO_COLUMN = 1054
+"""A statement names a column that is not there: one of the table, which was altered, or one in a condition."""
 _CERTIFICATE_REMEDY = (
     "If it persists, the server probably does not trust the certificate of ssl_cert: have it signed by an authority of "
     "the server's own ssl_ca. SHOW VARIABLES LIKE 'ssl_ca';"
@@ -160,7 +160,7 @@ def query_failure(error: Exception, what: str) -> SourceError:
         return TableAway("TM-MY-007", where)
     if number in _ALTERED:
         return TableAltered("TM-MY-030", where)
-    if number == _NO_COLUMN:
+    if number == NO_COLUMN:
         return SourceError("TM-MY-030", where)
     if number in _LOST or number in _NO_CONNECTION or number == 0:
         return SourceError("TM-MY-020", where)

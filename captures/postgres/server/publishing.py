@@ -20,7 +20,7 @@ from captures.postgres.server.setup import (
     publication_lost,
     unpublished,
 )
-from captures.postgres.tables.captured_tables import FollowedTables
+from captures.postgres.tables.captured_tables import CapturedTables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
 from captures.postgres.tables.table_record import read_publication
@@ -38,7 +38,7 @@ class Publishing:
         made: Takes what was made at the server.
     """
 
-    def __init__(self, config: EndpointConfig, followed: FollowedTables, made: Callable[[Made], None]) -> None:
+    def __init__(self, config: EndpointConfig, followed: CapturedTables, made: Callable[[Made], None]) -> None:
         self._config = config
         self._followed = followed
         self._made = made

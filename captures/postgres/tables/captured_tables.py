@@ -47,7 +47,7 @@ LOOKING_PART = 20
 """One part of so many of the time, at most, goes into comparing tables with their last known definitions."""
 
 
-class FollowedTables:
+class CapturedTables:
     """The tables of a source. See ``captures.postgres.log.table_contract.Tables``.
 
     Args:

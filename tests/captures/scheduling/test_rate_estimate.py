@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.scheduling.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
-from captures.scheduling.rate_estimate import Speed
+from captures.scheduling.rate_estimate import RateEstimate
 
 
 @given(st.lists(st.floats(0.1, 60), min_size=1, max_size=50), st.integers(1, 100_000))
 def test_a_steady_count_has_its_speed_from_the_first_sample_on(steps: list[float], speed: int) -> None:
-    measured = Speed()
+    measured = RateEstimate()
     now = 0.0
     measured.note(now, 0)
     for step in steps:
@@ -22,7 +22,7 @@ def test_a_steady_count_has_its_speed_from_the_first_sample_on(steps: list[float
 
 
 def test_a_new_speed_takes_over_gradually() -> None:
-    measured = Speed()
+    measured = RateEstimate()
     for second in range(61):
         measured.note(second, second * 100)
     for second in range(61, 91):
@@ -34,7 +34,7 @@ def test_a_new_speed_takes_over_gradually() -> None:
 
 
 def test_nothing_is_foretold_of_what_nobody_knows() -> None:
-    measured = Speed()
+    measured = RateEstimate()
     assert measured.seconds_for(10) is None
     measured.note(0, 0)
     measured.note(1, 100)
@@ -42,14 +42,14 @@ def test_nothing_is_foretold_of_what_nobody_knows() -> None:
     measured.note(4, 400)
     assert measured.seconds_for(100) == pytest.approx(1)
     assert measured.seconds_for(0) == 0
-    still = Speed()
+    still = RateEstimate()
     still.note(0, 7)
     still.note(100, 7)
     assert still.seconds_for(1) is None
 
 
 def test_a_count_that_falls_begins_anew() -> None:
-    measured = Speed()
+    measured = RateEstimate()
     measured.note(0, 0)
     measured.note(10, 10_000)
     measured.note(11, 0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from captures.contract.source import BackfillOptions
 from captures.scheduling.quiet_hours import QuietHours
-from captures.scheduling.throttle import Holding
+from captures.scheduling.throttle import Throttle
 from captures.server.backfill_config import BackfillConfig, parse_rate
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
@@ -95,38 +95,38 @@ def test_replicas_that_are_behind_hold_chunks_until_they_are_not() -> None:
         asked.append(clock.now)
         return lags.pop(0)
 
-    holding = Holding(BackfillOptions(max_replica_lag=2.0), replica_lag, clock)
+    throttle = Throttle(BackfillOptions(max_replica_lag=2.0), replica_lag, clock)
     waits = []
     for _ in range(4 * 5):
-        holding.ask()
-        waits.append(holding.remaining() > 0)
+        throttle.ask()
+        waits.append(throttle.remaining() > 0)
         clock.now += 1
     assert asked == [1000, 1005, 1010, 1015], "replicas are asked now and then"
     assert waits == [False] * 5 + [True] * 10 + [False] * 5
-    assert holding.reason == ""
+    assert throttle.reason == ""
 
 
 def test_replicas_are_not_asked_without_a_limit() -> None:
     def replica_lag() -> float | None:
         raise AssertionError("nobody wants to know")
 
-    holding = Holding(BackfillOptions(), replica_lag, Clock())
-    holding.ask()
-    assert holding.remaining() == 0
+    throttle = Throttle(BackfillOptions(), replica_lag, Clock())
+    throttle.ask()
+    assert throttle.remaining() == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 10**6)), max_size=30), st.integers(1, 10**4))
 def test_chunks_wait_until_what_was_emitted_is_within_the_rate(chunks: list[tuple[int, int]], rate: int) -> None:
     clock = Clock()
-    holding = Holding(BackfillOptions(max_rows_per_second=rate), lambda: None, clock)
+    throttle = Throttle(BackfillOptions(max_rows_per_second=rate), lambda: None, clock)
     rows = 0
     for count, size in chunks:
-        clock.now += holding.remaining()
-        assert holding.remaining() == pytest.approx(0, abs=1e-6)
+        clock.now += throttle.remaining()
+        assert throttle.remaining() == pytest.approx(0, abs=1e-6)
         assert rows <= rate * (clock.now - 1000) + 1e-3
-        holding.spend(count, size)
+        throttle.spend(count, size)
         rows += count
-    assert holding.chunk_rows(10**6, 0) == max(1, rate)
+    assert throttle.chunk_rows(10**6, 0) == max(1, rate)
 
 
 @pytest.mark.parametrize(

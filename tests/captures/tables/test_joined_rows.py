@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from captures.contract.chunk import Rows
 from captures.tables import joined_rows as packing
-from captures.tables.joined_rows import Packed, packed
+from captures.tables.joined_rows import JoinedRows, joined_rows
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
 
 
-def made(batches: list[list[bytes]]) -> Packed:
-    strings = Packed(b"\x00")
+def made(batches: list[list[bytes]]) -> JoinedRows:
+    strings = JoinedRows(b"\x00")
     for batch in batches:
         strings.add(batch)
     return strings
@@ -48,7 +48,7 @@ def test_a_mark_in_a_string_is_refused() -> None:
 
 def test_pieces_are_of_about_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "PIECE_BYTES", 10)
-    pieces = list(packed(b"\x00", [b"x" * 4] * 7).spliced(b"-"))
+    pieces = list(joined_rows(b"\x00", [b"x" * 4] * 7).spliced(b"-"))
     assert pieces == [b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx"]
 
 

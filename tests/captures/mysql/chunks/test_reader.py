@@ -250,6 +250,25 @@ def test_a_primary_key_that_becomes_another_index_is_an_alteration(binlog_databa
             chunks.read()
 
 
+def test_a_table_that_is_altered_once_the_snapshot_is_open(
+    binlog_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MySQL's catalog is then as it was in the snapshot, and its table is not."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    with table_chunks(binlog_database, "t") as chunks:
+        taker = chunks.reader._fences
+        opened = taker.open
+
+        def open_and_alter() -> object:
+            snapshot = opened()
+            run(binlog_database, "ALTER TABLE t DROP COLUMN v")
+            return snapshot
+
+        monkeypatch.setattr(taker, "open", open_and_alter)
+        with pytest.raises(TableAltered, match="TM-MY-030"):
+            chunks.read()
+
+
 def test_a_condition_that_names_no_column_is_no_alteration(binlog_database: Database) -> None:
     """Nothing will become of the table: such a backfill is given up, and does not wait for ever."""
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
