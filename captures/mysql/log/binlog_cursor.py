@@ -6,7 +6,7 @@ from zlib import crc32
 
 from captures.contract.errors import LostPosition
 from captures.mysql.log import events
-from captures.mysql.log.events import HEADER
+from captures.mysql.log.events import FINGERPRINT, HEADER
 from captures.mysql.log.position import LastEvent, LogPosition, position
 from captures.mysql.rows.row_events import ROW_EVENTS
 from protocol.errors import SourceError
@@ -20,6 +20,12 @@ _FIRST_EVENT = 4
 
 _UNCHANGING = 13
 """Bytes of an event's header that are always the same: its place and its flags are not, as it is sent."""
+
+_SIZE = 9
+"""Where in an event's header its size is."""
+
+_LARGE = 1 << 24
+"""Of an event of so many bytes only the beginning is compared: not all of it is there at once."""
 
 
 class LogPlace:
@@ -50,6 +56,8 @@ class LogPlace:
         if not data or self.event_start <= _FIRST_EVENT:
             return LastEvent(0, 0, self._created)
         view = memoryview(data)
+        if int.from_bytes(view[start + _SIZE : start + _SIZE + 4], "little") >= _LARGE:
+            end = min(end, start + HEADER + FINGERPRINT)
         checksum = crc32(view[start + HEADER : end], crc32(view[start : start + _UNCHANGING]))
         return LastEvent(self.event_start, checksum, self._created)
 

@@ -13,11 +13,21 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from io import BytesIO
+from itertools import chain
 from typing import Any
 from zlib import crc32
 
 from captures.contract.errors import LostPosition
-from captures.mysql.log.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, TRANSACTION_PAYLOAD, Event
+from captures.mysql.log.events import (
+    CHECKSUM,
+    FINGERPRINT,
+    FORMAT_DESCRIPTION,
+    HEADER,
+    TRANSACTION_PAYLOAD,
+    DamagedEvent,
+    Event,
+)
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.mysql.server.session import Session, asking
@@ -97,9 +107,10 @@ class BinlogConnection:
     ) -> None:
         self._server_id = server_id
         self._buffer = b""
-        self._buffer_text: str | None = ""  # None until it is wanted: a large event would be there twice.
+        self._buffer_text: str | None = ""  # None until it is wanted.
         self._at = 0
         self._arrived: list[bytes] = []
+        self._arriving: Iterator[bytes | None] | None = None
         self._held = 0
         self._needed = 0
         self._heard = time.monotonic()
@@ -185,74 +196,138 @@ class BinlogConnection:
                 if kind == FORMAT_DESCRIPTION:
                     self._describe(data, end)
                 if self.checksums and crc32(data[start:end]) != _UNDAMAGED:
-                    raise _damaged()
+                    raise DamagedEvent()
                 if self.checksums or kind == FORMAT_DESCRIPTION:
                     end -= CHECKSUM
                 yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             self._at = at
             del data, text  # A large event is nowhere but with whom it is given to.
-            found = self._unusual()
-            if found:
-                yield found.pop()
-            elif not self.fill():
+            if self._is_divided():
+                yield from self._divided()
+                continue
+            self._check_packet()
+            if not self.fill():
                 yield None
 
+    def payload(self, data: bytes, start: int, end: int) -> Iterator[bytes | memoryview | None]:
+        """The body of the event that was given last, which has these: in pieces, and None each time that no more of it
+        has arrived. What is not taken of it is passed over. Raises SourceError as ``events``.
+        """
+        return iter((memoryview(data)[start:end],)) if self._arriving is None else self._arriving
+
     def _text(self, data: bytes, at: int) -> str:
-        """``data`` as Latin-1; empty where an event that has to be put together first begins at ``at``."""
-        if self._buffer_text is None and data[at : at + 3] != _WHOLE_BYTES:
+        """``data`` as Latin-1."""
+        if self._buffer_text is None:
             self._buffer_text = data.decode("latin-1")
-        return self._buffer_text or ""
+        return self._buffer_text
 
     def _describe(self, data: bytes, end: int) -> None:
         """A format description has room for a checksum in any case, and says before it whether its file has them."""
         self.checksums = data[end - CHECKSUM - 1] == _CRC32
 
-    def _unusual(self) -> list[Event]:
-        """The next packet where it is not an event in one piece: none when it has not arrived."""
+    def _is_divided(self) -> bool:
+        """Whether the next packet is the first of several."""
+        return self._buffer[self._at : self._at + 3] == _WHOLE_BYTES
+
+    def _check_packet(self) -> None:
+        """Raises where the next packet is no event, and notes how much of it is missing where it is one."""
         at = self._at
         available = len(self._buffer) - at
         self._needed = _FRAME_BYTES
         if available < _FRAME_BYTES:
-            return []
+            return
         word, status = _FRAME(self._buffer, at)
         size = word & _WHOLE
-        if size == _WHOLE:
-            return self._divided()
         self._needed = size + 4
         if available < self._needed:
-            return []
+            return
         if status != _OK:
             raise self._ended(self._buffer[at + 4 : at + 4 + size])
-        raise _damaged()
+        raise DamagedEvent()
 
-    def _divided(self) -> list[Event]:
-        """The next event, of 16 MB or more: in several packets, the last of which is shorter than that."""
-        at, pieces = self._at, []
-        while True:
-            if len(self._buffer) - at < 4:
-                self._needed = at + 4 - self._at
-                return []
-            size = int.from_bytes(self._buffer[at : at + 3], "little")
-            if len(self._buffer) - at < size + 4:
-                self._needed = at + size + 4 - self._at
-                return []
-            pieces.append(memoryview(self._buffer)[at + 4 : at + 4 + size])
-            at += 4 + size
-            if size < _WHOLE:
+    def _divided(self) -> Iterator[Event | None]:
+        """The next event, of 16 MB or more: in several packets, the last of which is shorter than that.
+
+        A compressed transaction is given with its beginning, and the rest is in ``payload``; anything else is whole.
+        """
+        pieces = self._pieces()
+        beginning = bytearray()
+        for piece in pieces:
+            if piece is None:
+                yield None
+                continue
+            beginning += piece
+            if len(beginning) > HEADER + FINGERPRINT:
                 break
-        data = b"".join(pieces)
-        pieces.clear()
-        self._buffer, self._buffer_text, self._at = self._buffer[at:], None, 0
-        end = len(data)
-        if self.checksums:
-            if crc32(memoryview(data)[1:]) != _UNDAMAGED:
-                raise _damaged()
-            end -= CHECKSUM
-        _, _, *header = _EVENT(b"\0\0\0\0" + data[: 1 + HEADER])
+        head = bytes(beginning)
+        del beginning, piece
+        _, _, *header = _EVENT(b"\0\0\0\0" + head[: 1 + HEADER])
         timestamp, kind, server_id, size, log_position, flags = header
-        # The events of a compressed transaction have texts of their own.
-        text = "" if kind == TRANSACTION_PAYLOAD else data.decode("latin-1")
-        return [(data, text, 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags)]
+        length = size - HEADER - (CHECKSUM if self.checksums else 0)
+        body = self._body(head, pieces, length)
+        if kind == TRANSACTION_PAYLOAD:
+            self._arriving = body
+            end = min(len(head), 1 + HEADER + length)
+            yield head, "", 1 + HEADER, end, kind, timestamp, server_id, size, log_position, flags
+            for piece in body:
+                if piece is None:
+                    yield None
+            self._arriving = None
+            return
+        whole = BytesIO()  # It is written in one place, and read from there.
+        whole.write(head[: 1 + HEADER])
+        del head
+        for piece in body:
+            if piece is None:
+                yield None
+            else:
+                whole.write(piece)
+        found = [(whole.getvalue(), kind, timestamp, server_id, size, log_position, flags)]
+        del whole
+        yield _whole_event(*found.pop())
+
+    def _pieces(self) -> Iterator[bytes | None]:
+        """What the packets of the next event hold; None each time that no more has arrived."""
+        size = _WHOLE
+        while size == _WHOLE:
+            self._needed = 4
+            while len(self._buffer) - self._at < 4:
+                if not self.fill():
+                    yield None
+            size = left = int.from_bytes(self._buffer[self._at : self._at + 3], "little")
+            self._at += 4
+            self._needed = 1
+            while left:
+                piece = self._buffer[self._at : self._at + left]
+                self._at += len(piece)
+                left -= len(piece)
+                if piece:
+                    yield piece
+                elif not self.fill():
+                    yield None
+
+    def _body(self, head: bytes, pieces: Iterator[bytes | None], length: int) -> Iterator[bytes | None]:
+        """An event's body without its checksum, which is looked at last.
+
+        Args:
+            head: The status, the header, and what arrived with them.
+            pieces: The rest.
+            length: Of the body.
+        """
+        checksum = crc32(memoryview(head)[1 : 1 + HEADER])
+        first = (head[1 + HEADER :],)
+        del head
+        for piece in chain(first, pieces):
+            if piece is None:
+                yield None
+                continue
+            if self.checksums:
+                checksum = crc32(piece, checksum)
+            if length > 0:
+                yield piece[:length]
+                length -= len(piece)
+        if self.checksums and checksum != _UNDAMAGED:
+            raise DamagedEvent()
 
     def fill(self) -> bool:
         """Takes in what has arrived on the socket, without waiting; whether that was anything."""
@@ -306,8 +381,11 @@ class BinlogConnection:
         return self._broken("the server closed it without a reason")
 
 
-def _damaged() -> SourceError:
-    return SourceError("TM-MY-049", "an event of the binary log does not match its checksum")
+def _whole_event(data: bytes, *header: int) -> Event:
+    """An event that has arrived in several packets: its status, header and body."""
+    kind, timestamp, server_id, size, log_position, flags = header
+    text = data.decode("latin-1")
+    return data, text, 1 + HEADER, len(data), kind, timestamp, server_id, size, log_position, flags
 
 
 def server_name(session: Session) -> str:

@@ -12,6 +12,8 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
+from protocol.errors import SourceError
+
 QUERY = 2
 STOP = 3
 ROTATE = 4
@@ -83,6 +85,9 @@ HEADER = 19
 CHECKSUM = 4
 """Bytes of a CRC32 at the end of an event."""
 
+FINGERPRINT = 64 * 1024
+"""Bytes of the body of a large event by which it is told from others: so much is there when the event is given."""
+
 # MariaDB's flags of a GTID event.
 STANDALONE = 1
 """The group is one statement, with no commit after it."""
@@ -108,6 +113,13 @@ _XID = struct.Struct("<iII")
 
 _COMMIT_TIME = 1 + 16 + 8 + 1 + 8 + 8
 """Where a GTID event has its commit time: after flags, uuid, number, and the logical clock's type and two numbers."""
+
+
+class DamagedEvent(SourceError):
+    """``TM-MY-049``: an event is not what the server wrote."""
+
+    def __init__(self, reason: str = "an event of the binary log does not match its checksum") -> None:
+        super().__init__("TM-MY-049", reason)
 
 
 class Query(NamedTuple):

@@ -11,7 +11,7 @@ from captures.mysql.config import OnStatement
 from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace
 from captures.mysql.log.connection import BinlogConnection
-from captures.mysql.log.events import Event
+from captures.mysql.log.events import DamagedEvent, Event
 from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
 from captures.mysql.log.open_transaction import OpenTransaction
 from captures.mysql.log.position import LogPosition, PreparedPlace
@@ -80,7 +80,7 @@ class BinlogLog:
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
         self._recalled: Recall | None = None
-        self._payload: Iterator[Event] | None = None
+        self._payload: Iterator[Event | None] | None = None
         self._failure: SourceError | None = None
         self.position = start.order
         self.committed_at: float | None = None
@@ -181,26 +181,29 @@ class BinlogLog:
         taken = 0
         if self._committing is not None:
             self._committing.forget()
-        event = self._next_event()
+        event = self._next_event(batch)
         if event is None:
             self._connection.wait(wait, wakeup)
-            event = self._next_event()
+            event = self._next_event(batch)
         while event is not None:
             taken += event[3] - event[2]
             self._event(event, batch)
             if taken >= limit and (self._open is None or taken >= limit + NEAR_END_BYTES):
                 return
-            event = self._next_event()
+            event = self._next_event(batch)
         batch.drained = True
         if self._open is None:
             self._tables.doubted(self.position, batch)
 
-    def _next_event(self) -> Event | None:
+    def _next_event(self, batch: LogBatch) -> Event | None:
         if self._payload is not None:
-            event = next(self._payload, None)
-            if event is not None:
-                return event
-            self._payload = None
+            try:
+                return next(self._payload)
+            except StopIteration:
+                self._payload = None
+            except DamagedEvent:
+                self._abandoned(batch)  # Rows of it were written before it was known.
+                raise
         return next(self._events)
 
     def _event(self, event: Event, batch: LogBatch) -> None:
@@ -230,7 +233,7 @@ class BinlogLog:
         elif kind == events.TRANSACTION_PAYLOAD:
             if self._open is not None:
                 self._open.row = 0
-            self._payload = payload_events(memoryview(data)[start:end])
+            self._payload = payload_events(self._connection.payload(data, start, end))
         else:
             self._other(kind, data[start:end], timestamp, server_id, flags, batch)
         if self._open is None and self._recalled is None:

@@ -1,7 +1,7 @@
 """TRANSACTION_PAYLOAD events (MySQL 8.0.20, ``binlog_transaction_compression``): a transaction's events, compressed.
 
 Format: MySQL's ``Transaction_payload_event``: fields of a type, a length and a value, and then the payload, by default
-a zstd stream. It is decompressed piece by piece: a payload may hold gigabytes.
+a zstd stream. It is decompressed piece by piece, as it arrives: a payload may hold gigabytes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
-from captures.mysql.log.events import HEADER, Event, lenenc
+from captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
 from protocol.errors import SourceError
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
@@ -19,33 +20,47 @@ _PIECE = 256 * 1024
 _HEADER = struct.Struct("<IBIIIH").unpack_from
 
 
-def payload_events(body: bytes | memoryview) -> Iterator[Event]:
-    """The events of a payload, which have no checksums.
+def payload_events(body: Iterator[bytes | memoryview | None]) -> Iterator[Event | None]:
+    """The events of a payload, which have no checksums; None each time that the next one has not arrived.
 
-    Raises SourceError ``TM-MY-044`` for a compression that is not known,
-    ``TM-MY-049`` when the payload is damaged.
+    Args:
+        body: In pieces, of which the first has all that stands before the payload; None where no more has arrived.
+
+    Raises:
+        DamagedEvent: The payload is damaged.
+        SourceError: ``TM-MY-044`` for a compression that is not known.
     """
+    first = next((piece for piece in body if piece is not None), b"")
     compression, at = _ZSTD, 0
     try:
-        while (kind := lenenc(body, at)[0]) != _END:
-            size, start = lenenc(body, lenenc(body, at)[1])
+        while (kind := lenenc(first, at)[0]) != _END:
+            size, start = lenenc(first, lenenc(first, at)[1])
             at = start + size
             if kind == _COMPRESSION:
-                compression = lenenc(body, start)[0]
+                compression = lenenc(first, start)[0]
         at += 1
     except (LookupError, ValueError):
-        raise SourceError("TM-MY-049", "a compressed transaction without a begin") from None
-    payload = memoryview(body)[at:]
-    pieces = (payload[start : start + _PIECE] for start in range(0, len(payload), _PIECE))
+        raise DamagedEvent("a compressed transaction without a begin") from None
+    pieces = _pieces(chain((memoryview(first)[at:],), body))
     if compression == _NONE:
-        return _events(map(bytes, pieces))
+        return _events(piece if piece is None else bytes(piece) for piece in pieces)
     if compression == _ZSTD:
         return _events(_decompressed(pieces))
     raise SourceError("TM-MY-044", f"a transaction that is compressed by method {compression}")
 
 
-def _decompressed(payload: Iterable[memoryview]) -> Iterator[bytes]:
-    """What comes of a payload, handed over a piece at a time: a decompressor copies what it does not use yet."""
+def _pieces(body: Iterable[bytes | memoryview | None]) -> Iterator[memoryview | None]:
+    """Smaller ones: a decompressor copies what it does not use yet."""
+    for piece in body:
+        if piece is None:
+            yield None
+        else:
+            for start in range(0, len(piece), _PIECE):
+                yield memoryview(piece)[start : start + _PIECE]
+
+
+def _decompressed(payload: Iterable[memoryview | None]) -> Iterator[bytes | None]:
+    """What comes of a payload."""
     # Only compressed transactions need it: a server without them is read without it.
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -55,6 +70,9 @@ def _decompressed(payload: Iterable[memoryview]) -> Iterator[bytes]:
     begun = False
     try:
         for piece in payload:
+            if piece is None:
+                yield None
+                continue
             rest: bytes | memoryview = piece
             while rest:
                 if frame.eof:
@@ -65,15 +83,19 @@ def _decompressed(payload: Iterable[memoryview]) -> Iterator[bytes]:
                     yield frame.decompress(b"", _PIECE)
                 rest = frame.unused_data if frame.eof else b""
     except zstd.ZstdError:
-        raise SourceError("TM-MY-049", "a compressed transaction does not decompress") from None
+        raise DamagedEvent("a compressed transaction does not decompress") from None
     if begun and not frame.eof:
-        raise SourceError("TM-MY-049", "a compressed transaction ends in the middle")
+        raise DamagedEvent("a compressed transaction ends in the middle")
 
 
-def _events(pieces: Iterator[bytes]) -> Iterator[Event]:
+def _events(pieces: Iterable[bytes | None]) -> Iterator[Event | None]:
     data, held, needed = b"", 0, HEADER
     waiting: list[bytes] = []
+    last: Event | None = None  # It ends the transaction: by then all is known to be undamaged.
     for piece in pieces:
+        if piece is None:
+            yield None
+            continue
         waiting.append(piece)
         held += len(piece)
         if len(data) + held < needed:
@@ -89,8 +111,12 @@ def _events(pieces: Iterator[bytes]) -> Iterator[Event]:
             if end > len(data):
                 needed = size
                 break
-            yield data, text, at + HEADER, end, kind, timestamp, server_id, size, log_position, flags
+            if last is not None:
+                yield last
+            last = data, text, at + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             at = end
         data = data[at:]
     if data or waiting:
-        raise SourceError("TM-MY-049", "a compressed transaction ends in the middle of an event")
+        raise DamagedEvent("a compressed transaction ends in the middle of an event")
+    if last is not None:
+        yield last

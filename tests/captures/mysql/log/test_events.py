@@ -143,8 +143,13 @@ def payload(inner: bytes, compression: bytes, data: bytes) -> bytes:
     return b"\x01\x09" + number(len(data)) + b"\x02" + compression + b"\x03\x09" + number(len(inner)) + b"\x00" + data
 
 
-def bodies(body: bytes) -> list[bytes]:
-    return [data[start:end] for data, text, start, end, *_ in payload_events(body) if len(text) == len(data)]
+def bodies(body: bytes, piece: int = 1 << 30) -> list[bytes]:
+    """Of the events of a payload, of which the first hundred bytes are there, and then a piece from time to time."""
+    pieces = [body[:100], *(body[at : at + piece] for at in range(100, len(body), piece))]
+    arriving = (part for each in pieces for part in (each, None))
+    events = [event for event in payload_events(arriving) if event is not None]
+    assert all(len(text) == len(data) for data, text, *_ in events)
+    return [data[start:end] for data, _, start, end, *_ in events]
 
 
 def test_payloads_that_are_not_compressed() -> None:
@@ -161,7 +166,9 @@ def test_payloads_that_are_not_compressed() -> None:
 def test_compressed_payloads() -> None:
     zstd = pytest.importorskip("backports.zstd")
     inner = b"".join(event(30, bytes([n]) * 50_000) for n in range(40))
-    assert bodies(payload(inner, b"\x01\x00", zstd.compress(inner))) == [bytes([n]) * 50_000 for n in range(40)]
+    whole = payload(inner, b"\x01\x00", zstd.compress(inner))
+    for piece in (1, 7, 1 << 30):
+        assert bodies(whole, piece) == [bytes([n]) * 50_000 for n in range(40)]
     with pytest.raises(SourceError) as caught:
         bodies(payload(inner, b"\x01\x00", b"not zstd"))
     assert caught.value.code == "TM-MY-049"

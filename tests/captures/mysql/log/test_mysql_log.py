@@ -199,6 +199,41 @@ def test_compressed_transactions_and_many_events_in_one_place() -> None:
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11", f"{SERVER}:12"]
 
 
+def test_a_compressed_transaction_that_takes_several_packets() -> None:
+    """Its events come while it arrives, and what follows it comes after it."""
+    inner = event(events.QUERY, query(b"BEGIN")) + event(events.TABLE_MAP, TABLE_MAP)
+    inner += event(events.WRITE_ROWS, rows(1)) + event(events.ROWS_QUERY, bytes(40 << 20))
+    inner += event(events.WRITE_ROWS, rows(2)) + event(events.XID, bytes(8))
+    log = LogWriter()
+    log.add(events.GTID, gtid(11))
+    log.add(events.TRANSACTION_PAYLOAD, payload(inner, b"\x03\xfc\xff\x00", inner))
+    insert(log, 12, 4)
+    assert len(log.packets[-6]) > 1 << 24
+    with binlog_server(log.packets) as server, reading(server) as reader:
+        assert [document["id"] for document in reader.read(log.offset)] == [1, 2, 4]
+        assert [t.txn for t in reader.transactions] == [f"{SERVER}:11", f"{SERVER}:12"]
+        assert [len(batch.lines) for batch in reader.batches if batch.lines] == [1, 2]  # The rest had not arrived yet.
+
+
+def test_a_compressed_transaction_that_is_damaged_behind_rows() -> None:
+    """They are out by then: its tables are read again, and it is not taken for committed."""
+    zstd = pytest.importorskip("backports.zstd")
+    inner = event(events.QUERY, query(b"BEGIN")) + event(events.TABLE_MAP, TABLE_MAP)
+    inner += event(events.WRITE_ROWS, rows(1)) + event(events.WRITE_ROWS, rows(2))
+    inner += event(events.ROWS_QUERY, os.urandom(17 << 20)) + event(events.XID, bytes(8))
+    packed = zstd.compress(inner)
+    log = LogWriter()
+    log.add(events.GTID, gtid(11))
+    log.add(events.TRANSACTION_PAYLOAD, payload(inner, b"\x01\x00", packed[:-100] + bytes(100)))
+    with binlog_server(log.packets) as server, reading(server) as reader:
+        with pytest.raises(SourceError) as caught:
+            reader.read(log.offset)
+        assert caught.value.code == "TM-MY-049"
+        assert [line for batch in reader.batches for line in batch.lines]
+        assert set().union(*(batch.restarted for batch in reader.batches)) == {0}
+        assert not reader.transactions and not reader.log.between_transactions
+
+
 def test_xa_transactions_of_mysql() -> None:
     log = LogWriter()
     for number, ending in ((11, b"kept"), (12, b"dropped")):
