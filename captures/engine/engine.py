@@ -171,9 +171,6 @@ class Capture:
         self._position = self._log.position
         self._backfills.take_over(self._source.changed_tables())
         self._backfills.observe(batch)
-        self._backfills.emptied |= batch.restarted
-        self._backfills.to_read_again |= batch.read_again
-        self._backfills.stored_anew |= batch.stored_anew
         self._identity_changed |= batch.noted
         self._undecided = batch.undecided
         if batch.away or batch.set_aside or batch.passed:

@@ -42,10 +42,7 @@ class _ChunkReader(ReaderProcess):
     """Rows without keys come by another process, which holds their snapshot open."""
 
     def __init__(
-        self,
-        open_reader: Callable[[], SelectChunkReader],
-        table: Callable[[int], ScanTarget],
-        snapshots: SnapshotScans,
+        self, open_reader: Callable[[], SelectChunkReader], table: Callable[[int], ScanTarget], snapshots: SnapshotScans
     ) -> None:
         super().__init__(open_reader, table)
         self._target = table

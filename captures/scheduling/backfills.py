@@ -130,7 +130,7 @@ class Backfills:
         return frozenset(b.table.binding for b in self.unfinished)
 
     def observe(self, batch: LogBatch) -> None:
-        """Takes note of what the log touched."""
+        """Takes note of what the log touched, and of the tables that have to be read again."""
         unfinished = self.unfinished
         for transaction in batch.transactions:
             for backfill in unfinished:
@@ -149,6 +149,9 @@ class Backfills:
             self.tables[binding].bad.update(bad)
         for binding in batch.changed:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
+        self.emptied |= batch.restarted
+        self.to_read_again |= batch.read_again
+        self.stored_anew |= batch.stored_anew
 
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""

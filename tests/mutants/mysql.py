@@ -90,7 +90,7 @@ MYSQL = (
     Mutant(
         "the table may be altered before a chunk's first row",
         "captures/mysql/chunks/reader.py",
-        ("            check_shape(self._session, target)\n", ""),
+        ("touch())\n            check_shape(self._session, target)\n", "touch())\n"),
         (f"{_MYSQL}/chunks/test_reader.py::test_a_table_that_was_altered_is_noticed",),
     ),
     Mutant(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -70,6 +72,27 @@ def _json(random: Random) -> Any:
     return {"a": [random.randint(-(10**9), 10**9), None, True, _text(random)], "ü€😀": {}}
 
 
+def _interval(random: Random) -> timedelta:
+    return timedelta(days=random.randrange(-9, 9), seconds=random.randrange(86400), microseconds=random.randrange(9))
+
+
+_INTERVAL = re.compile(r"P(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?[\d.]+)S)?)?")
+
+
+def _timedelta(text: str) -> timedelta:
+    match = _INTERVAL.fullmatch(text)
+    assert match is not None
+    days, hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
+    microseconds = ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000
+    return timedelta(microseconds=int(microseconds))
+
+
+def _address(random: Random) -> Any:
+    bits = random.choice((32, 128))
+    made = (IPv4Interface if bits == 32 else IPv6Interface)((random.getrandbits(bits), random.randrange(1, bits + 1)))
+    return random.choice((made, made.ip))
+
+
 TYPES: dict[str, tuple[Make, Read]] = {
     "bool": (lambda random: random.random() < 0.5, _as_it_is),
     "int2": (_integer(16), _as_it_is),
@@ -88,6 +111,9 @@ TYPES: dict[str, tuple[Make, Read]] = {
     "timestamp": (_moment, datetime.fromisoformat),
     "timestamptz": (_instant, datetime.fromisoformat),
     "time": (lambda random: _moment(random).time(), time.fromisoformat),
+    "interval": (_interval, _timedelta),
+    "inet": (_address, lambda text: ip_interface(text) if "/" in text else ip_address(text)),
+    "cidr": (lambda random: ip_interface(_address(random)).network, ip_network),
     "uuid": (lambda random: UUID(int=random.getrandbits(128)), UUID),
     "json": (lambda random: Json(_json(random)), _as_it_is),
     "jsonb": (lambda random: Jsonb(_json(random)), _as_it_is),
