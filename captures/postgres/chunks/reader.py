@@ -102,7 +102,7 @@ class CopyChunkReader:
 
         Asked beside the transaction, whose snapshot would show the catalog as it was all the time.
         """
-        with asking(f"looking at {table.name}"):
+        with asking(f"checking {table.name}"):
             record = read_records(self._session, "", [table.table.path]).get(table.table.path)
         if not table.fits(record):
             raise TableAltered(
