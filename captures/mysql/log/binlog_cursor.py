@@ -126,5 +126,5 @@ class LogPlace:
         self._silence = here, end
         if end < here or was_here == here < was_end:
             raise SourceError(
-                "TM-MY-020", (f"the server sends nothing after {self}, although its log does not end there")
+                "TM-MY-020", f"the server sends nothing after {self}, although its log does not end there"
             )

@@ -106,7 +106,7 @@ class CopyChunkReader:
             record = read_records(self._session, "", [table.table.path]).get(table.table.path)
         if not table.fits(record):
             raise TableAltered(
-                "TM-PG-030", (f"{table.name} was altered or created again, and the log has not reached that yet")
+                "TM-PG-030", f"{table.name} was altered or created again, and the log has not reached that yet"
             )
 
     # What is read in it.
