@@ -1,4 +1,4 @@
-"""The decisions of a backfill: which rows of a chunk may be emitted, when, and where to go on. No I/O and no clock.
+"""The decisions of a backfill: which rows of a chunk may be emitted, when, and where to continue. No I/O and no clock.
 
 ``fence`` says what a chunk's snapshot sees, ``hidden`` keeps the transactions that are emitted but perhaps not visible,
 ``window`` holds the keys that the log touched around one chunk, ``range_scan`` drives a range of a table through its

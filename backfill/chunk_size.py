@@ -1,9 +1,9 @@
-"""How many rows the next chunk asks for, so that reading one takes about a wanted time."""
+"""The number of rows of the next chunk, so that reading a chunk takes about the target time."""
 
 from __future__ import annotations
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""A chunk that has grown to this is ended: memory must not follow the width of rows."""
+"""A chunk ends at this size: memory must not depend on the width of rows."""
 
 
 class ChunkSize:
@@ -50,25 +50,25 @@ class ChunkSize:
         return min(self._rows, self._fitting) if self._fixed is None else self._fixed
 
     def measured(self, rows: int, seconds: float, *, found: int | None = None, size: int = 0) -> None:
-        """A chunk looked at ``rows`` rows in ``seconds``.
+        """A chunk examined ``rows`` rows in ``seconds``.
 
         Only its speed counts, not how many rows it asked for, so a read that was cut short by a timeout is no special
         case. A chunk without rows says nothing.
 
         Args:
-            found: The rows that it brought, where a condition left out some.
+            found: The rows that it returned, if a condition filtered some.
             size: Bytes in them.
         """
         if rows < 1:
             return
         brought = rows if found is None else found
         if size > 0 and brought > 0:
-            # Were all rows of the next chunk to meet the condition, it would still fit.
+            # If all rows of the next chunk met the condition, it would still fit.
             self._fitting = max(1, self._largest_bytes * brought // size)
         self._resize(rows * self._target / seconds if seconds > 0 else self._rows * self.GROW)
 
     def failed(self) -> None:
-        """A chunk gave nothing: it timed out, or the log touched too much meanwhile. The next one is much smaller."""
+        """A chunk failed: it timed out, or the log touched too many keys meanwhile. The next one is much smaller."""
         self._resize(self._rows * self.SHRINK)
 
     def _resize(self, wanted: float) -> None:

@@ -1,11 +1,11 @@
-"""What a chunk's snapshot sees of the log."""
+"""The part of the log that a chunk's snapshot sees."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 TransactionId = int | str
-"""The source's id of a transaction, such as a PostgreSQL xid or a GTID."""
+"""A transaction's id in the source, such as a PostgreSQL xid or a GTID."""
 
 
 class Fence(Protocol):
@@ -20,4 +20,4 @@ class Fence(Protocol):
         """A log position at or after every transaction that the snapshot sees. Taken after the snapshot was opened."""
 
     def hides(self, txn: TransactionId) -> bool:
-        """Whether the snapshot does not see transaction ``txn``, which the log has shown; True when unsure."""
+        """Whether the snapshot does not see transaction ``txn``, which the log has shown; True if unsure."""

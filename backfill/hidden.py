@@ -1,4 +1,4 @@
-"""Transactions that the reader has emitted and no snapshot is known to show."""
+"""Transactions that the reader has emitted, and that no snapshot is known to see."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class HiddenTransaction:
     """An emitted transaction and what it touched.
 
     Attributes:
-        txn: The source's id of it, as fences know it.
-        touched: Touched keys by table, not to be changed any more.
+        txn: Its id in the source, as fences use it.
+        touched: Touched keys by table; they must no longer change.
         tracked: The tables whose touched keys were recorded from the transaction's first event on. A tracked table that
             is not in ``touched`` was not touched; of any other table nothing is known.
     """
@@ -28,7 +28,7 @@ class HiddenTransaction:
     tracked: frozenset[str]
 
     def keys_of(self, table: str) -> TouchedKeys | None:
-        """What it touched in ``table``, None when that is unknown."""
+        """What it touched in ``table``; None if unknown."""
         touched = self.touched.get(table)
         return TouchedKeys() if touched is None and table in self.tracked else touched
 
@@ -60,7 +60,7 @@ class HiddenSet:
     def __init__(self, limit: int = HIDDEN_LIMIT) -> None:
         self._limit = limit
         self._held = 0
-        self._known: frozenset[str] = frozenset()  # Tables of which some transaction knows what it touched.
+        self._known: frozenset[str] = frozenset()  # Tables for which some transaction has its touched keys.
         self._transactions: dict[TransactionId, HiddenTransaction] = {}
 
     def add(
@@ -80,7 +80,7 @@ class HiddenSet:
         self._keep(HiddenTransaction(txn, dict(touched), tracked))
 
     def purge(self, fence: Fence) -> None:
-        """Lets go of what the fence shows: every later snapshot shows it too."""
+        """Removes what the fence shows: every later snapshot shows it too."""
         for transaction in [each for each in self._transactions.values() if not fence.hides(each.txn)]:
             del self._transactions[transaction.txn]
             self._held -= _size(transaction.touched)

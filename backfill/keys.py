@@ -13,7 +13,7 @@ Keys are never ordered here: only the server knows its collations.
 """
 
 WINDOW_LIMIT = 200_000
-"""Keys that are remembered one by one; some 30 MB with keys of 40 bytes."""
+"""Keys that are remembered individually; about 30 MB with keys of 40 bytes."""
 
 _SEPARATOR = b"\x00"
 
@@ -42,7 +42,7 @@ def key_from_texts(texts: Sequence[str]) -> Key:
     return join_key(text.encode() for text in texts)
 
 
-# What a consumer that saw only the events since some moment knows of a row.
+# What a consumer knows of a row, if it saw only the events since some moment.
 _WHOLE = 0  # All of it: some event carried every column (a delete does: there is nothing more to know).
 _PARTIAL = 1  # Every event lacked columns, so it needs what it had before.
 _INCOMPLETE = 2  # The row came to this key by an event that lacked columns: nothing that was here before helps.
@@ -97,7 +97,7 @@ class TouchedKeys:
         return [key for key, known in self._keys.items() if known != _WHOLE]
 
     def incomplete(self) -> list[Key]:
-        """Keys to which a row came without all of its columns, and that no full event followed."""
+        """Keys that got a row without all of its columns, without a later full event."""
         return [key for key, known in self._keys.items() if known == _INCOMPLETE]
 
     def add(self, key: Key, partial: bool, inserted: bool = False) -> None:
@@ -122,7 +122,7 @@ class TouchedKeys:
             self._overflow()
 
     def truncate(self) -> None:
-        """Records a TRUNCATE: every row is touched, and none is left to lack anything."""
+        """Records a TRUNCATE: every row is touched, and no row remains that could lack columns."""
         self._keys.clear()
         self._everything = self._truncated = True
         self._partial_forgotten = self._incomplete_forgotten = False
@@ -153,7 +153,7 @@ class TouchedKeys:
         return self._everything or key in self._keys
 
     def __len__(self) -> int:
-        """Keys remembered one by one."""
+        """Number of keys remembered individually."""
         return len(self._keys)
 
     def isdisjoint(self, keys: Sequence[Key]) -> bool:
@@ -161,7 +161,7 @@ class TouchedKeys:
         return not self._everything and (not self._keys or self._keys.keys().isdisjoint(keys))
 
     def partial(self, key: Key) -> bool:
-        """Whether the events of a touched key do not give a consumer the whole row; True under ``everything``."""
+        """Whether the events of a touched key do not give the whole row to a consumer; True if ``everything``."""
         return self._keys.get(key, _PARTIAL) != _WHOLE
 
     def _overflow(self) -> None:

@@ -1,4 +1,4 @@
-"""The scan of one range of a table, chunk by chunk: which rows may be emitted, and where to go on."""
+"""The scan of one range of a table, chunk by chunk: which rows may be emitted, and where to continue."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """What the next chunk reads, in one snapshot.
+    """The content of the next chunk, read in one snapshot.
 
     Attributes:
         cursor: As of ``Range``. May lie after ``until``, when the range was split: then there is nothing to scan.
-        rereads: Keys of rows to select besides. No condition of a scan is for them.
+        rereads: Keys of rows to select too. Conditions of a scan do not apply to them.
         scan: Whether the chunk scans at all, or reads only ``rereads``.
         until: As of ``Range``.
         where: As of ``Range``.
@@ -57,12 +57,12 @@ class ChunkPlan:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What to emit of a chunk.
+    """The part of a chunk to emit.
 
     Attributes:
         keep: The scan's rows to emit, as slices in order; None for all of them.
         keep_rereads: Indices of the reread rows to emit.
-        dropped: Scan rows left out because the log has given them, or was given too much to tell.
+        dropped: Scan rows left out because the log has given them, or because too many keys were touched to know.
         dropped_rereads: Reread rows left out for the same reasons.
         cut: Scan rows at the end that the next chunk reads again, because the reread list was full.
         progressed: Whether the backfill is further than before. When not, a smaller chunk may help: it takes less time.
@@ -96,7 +96,7 @@ class RangeScan:
     """The scan of one range; made by ``backfill.ranges.TableRanges``.
 
     Of one chunk: ``start``, then in any order ``fenced`` and ``read``, then ``emit`` once ``ready``; or ``abandon`` at
-    any time. What the log shows of the table meanwhile is told to the table. Calls in a wrong order raise RuntimeError.
+    any time. The table is told what the log shows of it meanwhile. Calls in a wrong order raise RuntimeError.
 
     Each chunk has a fence and a window of its own, so chunks of several scans need not know of each other, also when
     their ranges overlap: a row that both read is emitted twice, and never the older state after the newer one.
@@ -139,13 +139,13 @@ class RangeScan:
 
     @property
     def splittable(self) -> bool:
-        """Whether there is something to scan behind ``ahead``, as far as is known."""
+        """Whether there is something to scan behind ``ahead``, as far as known."""
         chunk = self._chunk
         return not self.finished and (chunk is None or not chunk.plan.scan or (chunk.read and not chunk.end))
 
     @property
     def ahead(self) -> Key | None:
-        """Where the next chunk goes on, also while one waits to be emitted; None for the range's begin."""
+        """Where the next chunk starts, even while one waits to be emitted; None for the start of the range."""
         chunk = self._chunk
         return self.range.cursor if chunk is None or chunk.cursor is None else chunk.cursor
 
@@ -192,7 +192,7 @@ class RangeScan:
             keys: Keys of the scan's rows, in scan order. Of a table without a key, anything for each row.
             reread_keys: Keys of the rows that were found again; those not found were deleted.
             end: There are no more rows in the plan's range.
-            cursor: Where the scan goes on; None for the last row's key. A physical scan must say the page.
+            cursor: Where the scan resumes; None for the last row's key. A physical scan must give the page.
         """
         chunk = self._in_flight()
         if not chunk.plan.scan and (keys or end):
@@ -207,7 +207,7 @@ class RangeScan:
         """Whether the chunk may be emitted now.
 
         Args:
-            position: Where the reader stands. It must stand between transactions.
+            position: The reader's position, which must be between transactions.
         """
         chunk = self._chunk
         if chunk is None or chunk.high is None or not chunk.read:
@@ -215,7 +215,8 @@ class RangeScan:
         return self._passed(position, max(chunk.position, chunk.high))
 
     def emit(self) -> Emission:
-        """Ends a chunk that is ready: what to emit now, with the state and the log position in one checkpoint."""
+        """Ends a chunk that is ready, and returns what to emit now, in one checkpoint with the state and the log
+        position."""
         chunk = self._in_flight()
         if chunk.high is None or not chunk.read:
             raise RuntimeError(f"table {self.table}: the chunk is not ready")
@@ -263,7 +264,7 @@ class RangeScan:
             self._chunk.window.truncate()
 
     def cancel(self) -> None:
-        """The table is scanned again from the start: nothing will come of the chunk in flight, nor of the range."""
+        """The table is scanned again from the start: the chunk in flight and the range are discarded."""
         self.finished = True
         self.rows = 0
         if self._chunk is not None:
@@ -273,11 +274,12 @@ class RangeScan:
     # The rules.
 
     def _passed(self, position: int, high: int) -> bool:
-        """Nothing that the snapshot sees is still to come in the log."""
+        """The log has already shown everything that the snapshot sees."""
         return position >= high
 
     def _useless(self, window: Window) -> bool:
-        """Rows without keys cannot be told from those that the log touched; but a TRUNCATE touched them all."""
+        """Rows without keys cannot be distinguished from those that the log touched; but a TRUNCATE touched them
+        all."""
         return window.truncated if self._keyless else window.everything
 
     def _request_hidden(self, window: Window) -> None:
@@ -300,7 +302,7 @@ class RangeScan:
         return self.physical or self._rereads.remember(key)
 
     def _settle_rereads(self, chunk: _InFlight, touched: TouchedKeys) -> bool:
-        """Takes off the list what came through: found and emitted, found deleted, or given whole by the log."""
+        """Removes finished rows from the list: emitted, deleted, or given completely by the log."""
         any_settled = False
         for key in chunk.leased:
             settled = key not in touched or not touched.partial(key)
@@ -340,7 +342,7 @@ class RangeScan:
         return tuple(slices), dropped, covered
 
     def _advance(self, chunk: _InFlight, covered: int) -> bool:
-        """Goes on behind the covered rows; False when that is where the scan was."""
+        """Continues behind the covered rows; False if the scan did not advance."""
         if self.finished:
             return False
         before = self.range

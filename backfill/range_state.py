@@ -40,9 +40,9 @@ class TableState:
 
     Attributes:
         rows: Rows that scans have covered.
-        ranges: What is still to be scanned.
+        ranges: The ranges still to be scanned.
         rereads: Keys of rows to read again.
-        overflows: Times in a row that the table was scanned again for too many of these.
+        overflows: How many times in a row the table was scanned again because there were too many of these.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class TableState:
 
     @classmethod
     def parse(cls, table: str, state: Json) -> Self | None:
-        """Reads a state; None when it is empty, as a new table's is.
+        """Reads a state; None if it is empty, like a new table's.
 
         A state without ``ranges`` is that of earlier versions, where a table had one scan. Its members stay beside the
         present ones when a merge patch brings these.

@@ -1,4 +1,4 @@
-"""The backfill of one table: scans over its ranges, rows to read again, and the state to go on from."""
+"""The backfill of one table: scans over its ranges, rows to read again, and the state to resume from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANGE_BYTES = 1_800
 """Bytes of the unfinished ranges in the state, some 15 with keys of 40 bytes."""
 
 MAX_OVERFLOWS = 4
-"""Scans of a table that may be given up in a row because the log asked for more rows than could be read again."""
+"""How many scans of a table in a row may be abandoned because the log asked for too many rows to be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Pages:
     """The file that a physical scan reads.
 
     Attributes:
-        file: What names it; another one when the table was rewritten (a PostgreSQL relfilenode).
-        end: The scan goes up to before this page. Newer pages come through the log. None where the reader knows it.
+        file: Its name, which changes when the table is rewritten (a PostgreSQL relfilenode).
+        end: The scan ends before this page. Rows of newer pages come through the log. None if the reader knows it.
     """
 
     file: str
@@ -35,7 +35,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one table may hold.
+    """The limits of one table.
 
     Attributes:
         window: Keys remembered one by one during a chunk; when the log touches more, the chunk is read again.
@@ -116,9 +116,9 @@ class TableRanges:
         keyless: bool = False,
         limits: Limits = _LIMITS,
     ) -> Self:
-        """Goes on from ``to_state()``, or from the state of a table's only scan, which earlier versions wrote.
+        """Resumes from ``to_state()``, or from the state of a table's only scan, which earlier versions wrote.
 
-        A physical scan of another file than ``pages`` begins again. A scan by key goes on as one, whatever ``pages``.
+        A physical scan of another file than ``pages`` starts again. A scan by key continues as one, whatever ``pages``.
 
         Raises:
             ProtocolError: TM-BKF-001, the state is not one.
@@ -155,12 +155,12 @@ class TableRanges:
 
     @property
     def scanned(self) -> bool:
-        """Whether every scan is over; some rows may have to be read again by their keys all the same."""
+        """Whether every scan is over; some rows may still have to be read again by their keys."""
         return all(scan.finished for scan in self._scans)
 
     @property
     def by_pages(self) -> bool:
-        """Whether some scan goes by where rows are stored, and is not over."""
+        """Whether a scan by pages is unfinished."""
         return any(scan.physical and not scan.finished for scan in self._scans)
 
     @property
@@ -176,7 +176,7 @@ class TableRanges:
 
     @property
     def failure(self) -> SourceError | None:
-        """Why no chunk may be started any more, until ``retry`` or ``restart``; None while all is well."""
+        """Why no chunk may be started, until ``retry`` or ``restart``; None without a failure."""
         if self._overflows <= self._limits.overflows:
             return None
         return SourceError(
@@ -186,7 +186,8 @@ class TableRanges:
         )
 
     def idle(self) -> list[RangeScan]:
-        """The scans of which a chunk may be started now: what was asked for, then the others in the table's order."""
+        """The scans of which a chunk may be started now: first those that a command asked for, then the others in
+        order."""
         self._prune()
         if self.failure is not None:
             return []
@@ -232,7 +233,7 @@ class TableRanges:
         return parts
 
     def add(self, first: Key | None = None, until: Key | None = None, where: str | None = None) -> RangeScan:
-        """Scans some rows, or all, besides what else is to be scanned, and also when the table is done.
+        """Scans some rows, or all, in addition to other scans, even if the table is done.
 
         The scan is by key. Rows that other scans give as well are emitted again.
 
@@ -305,9 +306,9 @@ class TableRanges:
     def request_reread(self, key: Key) -> None:
         """A consumer lacks columns of this row: it must be read again, in a snapshot that is opened from now on.
 
-        So it is where a change of the key left a large value untouched: the row may have come from where a scan has
-        not been to where it has. ``observe`` and ``observe_all`` see to it themselves; this is for a transaction of
-        which nothing else is known, and so follows ``truncate``.
+        This is so if a change of the key left a large value untouched: the row may have moved from a part not yet
+        scanned to a part already scanned. ``observe`` and ``observe_all`` see to it themselves; this is for a
+        transaction of which nothing else is known, and so follows ``truncate``.
         """
         if not self._keyless and self._begun:
             self._rereads.request(key)
@@ -384,7 +385,7 @@ class TableRanges:
         )
 
     def _prune(self) -> None:
-        """Lets go of finished ranges: what lies between two unfinished ones is scanned, and needs no word."""
+        """Removes finished ranges: the parts between unfinished ranges are scanned, and need no entry."""
         left = []
         for scan in self._scans:
             if scan.finished and not scan.in_flight:

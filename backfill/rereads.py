@@ -1,4 +1,4 @@
-"""Rows of one table of which a consumer lacks columns: they are read again by key."""
+"""Rows of one table whose columns a consumer does not have completely: they are read again by key."""
 
 from __future__ import annotations
 
@@ -76,13 +76,14 @@ class RereadList:
         return True
 
     def lease(self, most: int) -> tuple[Key, ...]:
-        """The keys for the next chunk, at most so many: those that wait longest and that no other chunk reads."""
+        """The keys for the next chunk, at most this many: those that have waited longest and that no other chunk
+        reads."""
         keys = tuple(islice((key for key in self._keys if key not in self._leased), min(most, self._per_chunk)))
         self._leased.update(keys)
         return keys
 
     def release(self, keys: Iterable[Key]) -> None:
-        """A chunk that read these keys is over and nothing came of it."""
+        """A chunk that read these keys was abandoned."""
         self._leased.difference_update(keys)
 
     def settle(self, key: Key, settled: bool) -> None:
@@ -90,8 +91,8 @@ class RereadList:
 
         Args:
             key: The key.
-            settled: It need not be read again. Otherwise it moves to the list's end, so that rows which change all the
-                time do not hold up the others.
+            settled: It need not be read again. Otherwise it moves to the list's end, so that rows that change
+                constantly do not block the others.
         """
         self._leased.discard(key)
         if key in self._keys:

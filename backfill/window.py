@@ -1,4 +1,4 @@
-"""The keys of one chunk's table whose state the log has given already, at least as new as the chunk's snapshot."""
+"""The keys of one chunk's table whose state the log has already given, at least as new as the chunk's snapshot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Window:
         self._since.truncate()
 
     def spoil(self) -> None:
-        """The chunk is of no use any more, whatever the log touched."""
+        """The chunk is useless, whatever the log touched."""
         self._spoiled = True
 
     def take(self, fence: Fence, table: str) -> bool:
@@ -50,16 +50,16 @@ class Window:
         return True
 
     def incomplete(self) -> list[Key]:
-        """Keys to which the snapshot's unseen past brought a row without all of its columns."""
+        """Keys that got a row without all of its columns from transactions that the snapshot does not see."""
         return self._before.incomplete()
 
     def partials(self) -> list[Key]:
-        """Keys of which the snapshot's unseen past gave no whole row."""
+        """Keys for which the transactions that the snapshot does not see gave no whole row."""
         return self._before.partials()
 
     @property
     def truncated(self) -> bool:
-        """The chunk is of no use whatever its rows are: the table was truncated, or the scan began again."""
+        """The chunk is useless, whatever its rows are: the table was truncated, or the scan started again."""
         return self._spoiled or self._before.truncated or self._since.truncated
 
     @property

@@ -1,4 +1,4 @@
-"""The ``materialize`` command, whoever starts it: ``tidemark``, ``python -m spark_sink`` or ``spark-submit``."""
+"""The ``materialize`` command, started by ``tidemark``, ``python -m spark_sink`` or ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_sink.pipeline.settings import Way
 
 DONE, FAILED, RETRY, INTERRUPTED = 0, 1, 3, 130
-"""Exit status: 1 wants a person, 3 may pass by itself. Wrong usage is the error's own, 2."""
+"""Exit status: 1 needs a person, 3 may pass by itself. Wrong usage has the error's own status, 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def setting(pair: str) -> tuple[str, str]:
     """A setting of Spark from ``KEY=VALUE``.
 
     Raises:
-        ValueError: When it is not of that form. It does not hold the value.
+        ValueError: It does not have that form. The message does not contain the value.
     """
     name, equals, value = pair.partition("=")
     if not equals or not name.startswith("spark."):
@@ -55,9 +55,9 @@ def setting(pair: str) -> tuple[str, str]:
 
 
 def run(arguments: Arguments) -> int:
-    """Does the job and prints what it did.
+    """Runs the job and prints its result.
 
-    SIGINT and SIGTERM end it after the part at hand, a second one at once.
+    SIGINT and SIGTERM stop it after the current part, a second one at once.
 
     Returns:
         The exit status, which errors have as well that are raised.

@@ -1,4 +1,4 @@
-"""Whether executors on other machines have what the work needs: one tiny job asks them."""
+"""Checks with one tiny job whether executors on other machines have what the work needs."""
 
 from __future__ import annotations
 

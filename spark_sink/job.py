@@ -105,7 +105,7 @@ def keep_settings(
     rebuild: tuple[str, ...],
     retry: tuple[str, ...],
 ) -> KeepSettings:
-    """What a run is told: the file's words, and those of the call."""
+    """The settings of a run: those of the file, and those of the call."""
     from spark_sink.pipeline.settings import FoldRule, KeepSettings
     from spark_sink.tables.kept_tables import KeepRules
 

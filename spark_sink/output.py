@@ -19,14 +19,14 @@ from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeRepo
 
 
 class Output(Progress, Protocol):
-    """Is told of a run as it goes on, and of its end."""
+    """Receives the progress and the end of a run."""
 
     def result(self, report: MaterializeReport) -> None:
         """The run is over."""
 
 
 class TextOutput:
-    """Lines for people. Names are never cut: they may be what is looked for."""
+    """Text. Names are never truncated: they may be what is searched for."""
 
     def __init__(self, out: TextIO, errors: TextIO) -> None:
         self._out = out
@@ -54,7 +54,7 @@ class TextOutput:
         self._errors.flush()
 
     def result(self, report: MaterializeReport) -> None:
-        """Ends with a line for a shell that shows rows of a table, where there is a table."""
+        """Ends with a shell command that shows rows of a table, if there is a table."""
         width = max((len(_name(kept)) for kept in report.tables), default=0)
         for kept in report.tables:
             if not kept.error:
@@ -78,7 +78,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """One object at the end; what happens on the way as lines on stderr."""
+    """One object at the end; progress as lines on stderr."""
 
     def __init__(self, out: TextIO, errors: TextIO) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""What Spark and this room need on the machine of the driver: Java, and packages in the right versions."""
+"""What Spark and this package need on the driver's machine: Java, and packages in the right versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_java() -> None:
 
 
 def check_packages() -> None:
-    """Makes sure that PySpark and deltalake are there, in versions this room is written for.
+    """Makes sure that PySpark and deltalake are installed, in supported versions.
 
     Raises:
         SparkError: ``TM-SPK-002`` naming the package and what was found.

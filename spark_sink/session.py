@@ -1,4 +1,4 @@
-"""The Spark session that a job works with: the one that is there, or one that is made as it was asked for."""
+"""The Spark session of a job: the active one, or a new one with the requested settings."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _active() -> SparkSession | None:
 
 
 def _agree(session: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
-    """Gives a session of somebody else the settings it can take; what it cannot take is an error, not ignored."""
+    """Gives a foreign session the settings that it can change; a setting that it cannot change is an error."""
     if master:
         connect = ".connect." in type(session).__module__
         given = re.sub(r"^sc://([^/;]+).*", r"\1", master) if connect else master

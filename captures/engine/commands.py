@@ -1,4 +1,4 @@
-"""Commands while a capture runs: pause and resume, read first, read again. See ``control`` in docs/protocol.md.
+"""Commands to a running capture: pause, resume, backfill, priority. See ``control`` in docs/protocol.md.
 
 A command is carried out between two steps of the engine, and what it changed is in the next checkpoint's state together
 with its sequence: both are committed, or neither is, and then the command is sent again.
@@ -39,7 +39,7 @@ class Commands:
         self.handled = handled
 
     def take(self, commands: Iterable[Control]) -> bool:
-        """Carries out what is right and tells of what is not; whether there were any not handled before."""
+        """Carries out the valid commands and warns of the others. Returns whether there were new ones."""
         before = self.handled
         for command in commands:
             if command.sequence <= self.handled:
@@ -99,18 +99,18 @@ class Commands:
             raise _wrong("a table is captured only from its log (scan: none)")
         for backfill in readable:
             if backfill.aside is not None and backfill.aside.left_out:
-                backfill.aside.passed = True  # It is read again as soon as that can be done.
+                backfill.aside.passed = True  # It is read again as soon as possible.
                 backfill.aside.ask()
                 continue
             backfill.take_up()
-            # Rows without a key would only be added to those that are there.
+            # Rows without a key would only be added to the existing ones.
             if command.truncate or not backfill.table.key:
                 self._backfills.emptied.add(backfill.table.binding)
             else:
                 self._backfills.read_again(backfill)
 
     def _scan_part(self, command: Control, tables: list[TableBackfill]) -> None:
-        """Reads some rows again. A whole scan that is under way goes on beside it."""
+        """Reads some rows again. A running scan of the whole table continues beside it."""
         if len(command.tables) != 1:
             raise _wrong("where, from and until are for one table")
         if command.truncate:

@@ -1,4 +1,4 @@
-"""A source that cannot be reached for a while: what is told, how long to wait, and when it is no outage any more."""
+"""An unreachable source: what to log, how long to wait, and when it is no longer an outage."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SOUND_SECONDS = 10.0
 """A connection that has held for so long was sound: what ended it came from outside."""
 
 FUTILE_FAILURES = 8
-"""Failures in a row, each right after the connection was made again: it is not the connection then."""
+"""Failures in a row, each right after a reconnect: then the connection is not the cause."""
 
 
 class Outages:
-    """Decides about errors of the log and of questions to the source.
+    """Decides about errors of the log and of queries.
 
     Args:
-        clock: Seconds that only go forward.
+        clock: A clock in seconds that never goes back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -71,7 +71,7 @@ class Outages:
         return 0.0 if self._since is None else self._clock() - self._since
 
     def connected(self) -> None:
-        """There is a connection again."""
+        """The connection is restored."""
         now = self._clock()
         if self._since is not None:
             logger.info("reconnected after %.1f s", now - self._since)
@@ -79,7 +79,7 @@ class Outages:
         self._connected_at = now
 
     def progressed(self) -> None:
-        """Something came of the log: the waits begin from the shortest again."""
+        """The log has progressed: waits start from the shortest again."""
         self._backoff.reset()
 
 
@@ -108,7 +108,7 @@ class Attempt(Generic[T]):
         return self._outcome.done()
 
     def result(self) -> T:
-        """What ``connect`` gave, once it is over. Raises what that raised."""
+        """The result of ``connect``, once it has ended. Raises its exception."""
         self._thread.join()
         self._ended.close()
         return self._outcome.result()

@@ -1,4 +1,4 @@
-"""Tables that are set aside: nothing more of them is captured, and all others go on.
+"""Tables that are set aside: they are not captured, and all others continue.
 
 Whoever finds that a table cannot be captured says so: the log, a chunk, the watch of the catalog, the source when it
 opens. What follows is decided here, by one rule for a session that begins and one that runs. A table that is away gets
@@ -24,17 +24,17 @@ from protocol.errors import SourceError
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
-"""How often it is looked whether a table can be captured again."""
+"""How often to check whether a table can be captured again."""
 
 GRACE_LOOK_SECONDS = 0.5
-"""And while it has its grace."""
+"""The same, during its grace period."""
 
 LOOKS = 10
-"""Tables that are looked at in one turn: each look is a few questions to the server, and the log waits meanwhile."""
+"""Tables checked in one turn: each check takes a few queries, and the log waits meanwhile."""
 
 
 def leave_out(source: Source, state: CaptureState) -> None:
-    """Tells a source that was opened of tables that cannot be captured, or could not in the last session."""
+    """Tells an opened source which tables cannot be captured, or could not in the last session."""
     for table in source.tables:
         stored = state.binding(table.state_key)
         if stays_aside(table, stored):
@@ -47,7 +47,7 @@ class SetAsideTables:
     Args:
         source: The opened database.
         tables: The backfills of all tables.
-        clock: Seconds that only go forward.
+        clock: A clock in seconds that never goes back.
     """
 
     def __init__(self, source: Source, tables: Sequence[TableBackfill], clock: Callable[[], float]) -> None:
@@ -59,11 +59,11 @@ class SetAsideTables:
 
     @property
     def settled(self) -> bool:
-        """No table is waited for: each is captured, or set aside for good."""
+        """Whether no table is pending: each is captured, or set aside."""
         return all(table.aside is None or table.aside.settled for table in self._tables)
 
     def changed(self) -> bool:
-        """Whether the state is another one since this was asked last."""
+        """Whether the state has changed since the last call."""
         changed, self._changed = self._changed, False
         return changed
 
@@ -75,7 +75,7 @@ class SetAsideTables:
                 self._tell_away(table, table.aside)
 
     def away(self, errors: Mapping[int, SourceError], since: str) -> None:
-        """Tables that cannot be captured as they are: they have a moment to become what can.
+        """Tables that cannot be captured as they are: they have a moment to recover.
 
         Args:
             since: How far the log was read.
@@ -92,7 +92,7 @@ class SetAsideTables:
         """Tables that are left out from ``since`` of the log on.
 
         Args:
-            passed: The log has left something out already.
+            passed: The log has already left something out.
         """
         for binding, error in errors.items():
             table, values = self._tables[binding], isinstance(error, UnfitValues)
@@ -108,14 +108,14 @@ class SetAsideTables:
             aside.passed |= passed
 
     def passed(self, bindings: Iterable[int]) -> None:
-        """The log had changes of these tables, which were passed over."""
+        """The log had changes of these tables, which were skipped."""
         for binding in bindings:
             aside = self._tables[binding].aside
             if aside is not None and not aside.passed:
                 aside.passed = self._changed = True
 
     def withheld(self, bindings: set[int]) -> set[int]:
-        """Those of ``bindings`` that are left out: where they are to be emptied, that is done once they are back."""
+        """Those of ``bindings`` that are left out: if they must be emptied, that happens once they return."""
         left_out = {binding for binding in bindings if self._tables[binding].left_out}
         self.passed(left_out)
         return left_out
@@ -127,7 +127,7 @@ class SetAsideTables:
             Those that are captured again. Their schemas are to be announced.
 
         Raises:
-            SourceError: The source cannot be asked.
+            SourceError: The source cannot be queried.
         """
         now = self._clock()
         back = []
@@ -144,7 +144,7 @@ class SetAsideTables:
         return back
 
     def _due(self, now: float) -> list[TableBackfill]:
-        """Some of those to be looked at, all of them in turn."""
+        """Some of the tables to check, all of them in turn."""
         due = [table for table in self._tables if table.aside is not None and now >= table.aside.look_at]
         later = [table for table in due if table.table.binding >= self._next]
         chosen = [*later, *(table for table in due if table.table.binding < self._next)][:LOOKS]
@@ -153,7 +153,7 @@ class SetAsideTables:
         return chosen
 
     def _look(self, table: TableBackfill, aside: Aside, position: int, now: float) -> None:
-        """Its log is followed still: either nothing has happened, or it is left out now."""
+        """Its changes are still captured: either nothing has happened, or it is left out now."""
         error = self._source.unfit(table.table.binding)
         if error is None:
             table.aside = None

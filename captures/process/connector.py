@@ -1,4 +1,4 @@
-"""A connector process: requests on stdin, responses on stdout, log lines on stderr, and nothing else anywhere."""
+"""A connector process: requests on stdin, responses on stdout, log lines on stderr, and no other output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DOCUMENTATION = "https://tidemark.example/"
 
 
 class Stopped(BaseException):
-    """A signal asked the process to end. Not an Exception: nothing on the way may take it for a failure."""
+    """A signal asked the process to end. Not an Exception: no handler on the way may treat it as a failure."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -66,7 +66,7 @@ class Stopped(BaseException):
 def main(database: DatabaseFactory) -> int:
     """Runs a connector on this process's stdin, stdout and stderr; returns its exit status.
 
-    0 after an answered request or a capture that ended well, 1 after an error, which is the last line on stderr.
+    0 after an answered request or a clean end of a capture, 1 after an error, which is the last line on stderr.
     """
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     bound_freed_memory()
@@ -84,7 +84,9 @@ def main(database: DatabaseFactory) -> int:
     except BrokenPipeError:
         log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
     except Stopped as stopped:
-        logger.debug("stopped by a signal")  # Whoever sent it says why; before that reason it would only mislead.
+        logger.debug(
+            "stopped by a signal"
+        )  # The sender of the signal gives the reason; another one here would mislead.
         return stopped.exit_status
     except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
         logger.debug("unexpected error", exc_info=True)
@@ -93,7 +95,7 @@ def main(database: DatabaseFactory) -> int:
 
 
 def serve(database: Database, requests: Requests, output: Output) -> None:
-    """Answers requests until stdin ends or a capture does."""
+    """Answers requests until stdin or a capture ends."""
     while (request := requests.next()) is not None:
         if isinstance(request, Open):
             with forked_readers():
@@ -130,8 +132,8 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
     """Runs a capture session.
 
     Raises:
-        ConnectorError: ``TM-CAP-011`` the session is to capture a part of the keys only; ``TM-CAP-012`` a collection
-            has a key of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
+        ConnectorError: ``TM-CAP-011`` the session is for only a part of the keys; ``TM-CAP-012`` a collection has a key
+            of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
     """
     if not request.range.whole:
         raise ConnectorError("TM-CAP-011", "the session was opened for only a part of the key range")
@@ -161,7 +163,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
 
 
 def known_state() -> JsonObject:
-    """What the runtime says of where the capture stands; nothing where it does not say."""
+    """The capture's position as given by the runtime; empty if it gives none."""
     try:
         state = orjson.loads(os.environ.get(KNOWN_STATE, ""))
     except orjson.JSONDecodeError:
@@ -170,7 +172,7 @@ def known_state() -> JsonObject:
 
 
 def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
-    """Writes the plan of a backfill to stderr, without anything being written at the source."""
+    """Writes the plan of a backfill to stderr, and writes nothing to the source."""
     with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)
     logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})

@@ -9,10 +9,10 @@ from protocol.codec import encode
 from protocol.messages import Message
 
 BUFFER_BYTES = 256 * 1024
-"""Lines are handed to the pipe in pieces of about this size: larger ones were no faster."""
+"""Lines are written to the pipe in pieces of about this size: larger ones were no faster."""
 
 _PIECES = 1024
-"""That writev(2) takes at once: IOV_MAX, which is the same wherever there is one."""
+"""How many writev(2) accepts at once: IOV_MAX, which is the same on all systems that have one."""
 
 
 class Output:
@@ -39,7 +39,7 @@ class Output:
         self.flush()
 
     def flush(self) -> None:
-        """Hands everything queued to the pipe; waits while the other side does not read."""
+        """Writes everything queued to the pipe; waits while the other side does not read."""
         pending, self._pending, self._size = self._pending, [], 0
         for first in range(0, len(pending), _PIECES):
             _write(self._descriptor, pending[first : first + _PIECES])

@@ -20,20 +20,20 @@ SAMPLE_ROWS = 20_000
 """Rows of a first chunk that is read for its speed."""
 
 SAMPLE_SECONDS = 10.0
-"""After this long no more tables are read for their speed: a plan is wanted soon."""
+"""After this time no more tables are read for their speed: a plan must be quick."""
 
 
 def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
     """Plans the backfill of every table of a source.
 
-    Reads one chunk each of the tables that the server believes to be the largest, as long as ``SAMPLE_SECONDS`` last. A
-    table that cannot be captured is not in the plan, and one that cannot be read has no speed.
+    Reads one chunk of each of the largest tables by the server's estimate, for ``SAMPLE_SECONDS``. A table that cannot
+    be captured is not in the plan, and one that cannot be read has no speed.
 
     Args:
-        clock: Seconds that only go forward.
+        clock: A clock in seconds that never goes back.
 
     Raises:
-        SourceError: The source is gone.
+        SourceError: The source is unreachable.
     """
     started = clock()
     speeds: dict[int, float] = {}
@@ -66,7 +66,7 @@ def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None)
 
 
 def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
-    """Rows a second of a first chunk; None for a table without rows."""
+    """Rows per second of a first chunk; None for a table without rows."""
     request = ChunkRequest(table.binding, ChunkPlan(None, (), scan=True, physical=table.scan.by_places), SAMPLE_ROWS)
     try:
         chunk = reader.read(request)

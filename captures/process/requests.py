@@ -1,4 +1,4 @@
-"""Stdin: one request a line, with a limit on its length, and a thread for those that come while a capture runs."""
+"""Stdin: one request per line, with a limit on its length, and a thread for requests while a capture runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Requests:
         self._ended = False
 
     def next(self, stop: int | None = None) -> Request | None:
-        """The next request, None at the end of the stream or when ``stop`` becomes readable. Passes over empty lines.
+        """The next request, None at the end of the stream or when ``stop`` becomes readable. Skips empty lines.
 
         Raises:
             ProtocolError: As ``decode_request``, and ``TM-PRO-006`` when the stream ends inside a line.
@@ -75,10 +75,10 @@ class SessionRequests:
     """Reads what may follow ``open`` in a thread, so that the engine never waits for stdin.
 
     Args:
-        wakeup: Is set when there is something to take.
+        wakeup: Is set when there is something to read.
 
     Attributes:
-        closed: Nothing more will come.
+        closed: Whether the stream has ended.
     """
 
     def __init__(self, requests: Requests, wakeup: Wakeup) -> None:
@@ -106,7 +106,7 @@ class SessionRequests:
         return total
 
     def commands(self) -> list[Control]:
-        """The commands that have come since the last call, in turn."""
+        """The commands that have come since the last call, in order."""
         taken: list[Control] = []
         while self._commands:
             taken.append(self._commands.popleft())

@@ -1,4 +1,4 @@
-"""Status lines on stderr: how far each backfill is, how far behind the log is, how much log the source keeps for us."""
+"""Status lines on stderr: the progress of each backfill, the lag, and how much log the source retains."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from protocol.logs import STATUS, Progress, TableProgress
 logger = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
-"""While something moves."""
+"""While something changes."""
 
 QUIET_SECONDS = 10.0
-"""While nothing does; more often where heartbeats are. A runtime takes a longer silence for a connector that hangs."""
+"""Otherwise; more often if heartbeats are. After a longer silence a runtime considers the connector hanging."""
 
 _HALTED = ("paused", "failed", "set_aside")
 
 
 class StatusReports:
-    """Writes a status line now and then: often while things move, seldom while they do not."""
+    """Writes status lines: often while something changes, rarely otherwise."""
 
     def __init__(self, source: Source, backfills: Backfills, clock: Callable[[], float]) -> None:
         self._source = source
@@ -39,7 +39,7 @@ class StatusReports:
         self._retained = RateEstimate()
 
     def report(self, position: int, log: LogStream, *, drained: bool) -> None:
-        """Writes a line if one is due. Raises SourceError when the source cannot be asked."""
+        """Writes a line if one is due. Raises SourceError if the source cannot be queried."""
         now = self._clock()
         if now - self._reported_at < STATUS_SECONDS:
             return
@@ -50,7 +50,7 @@ class StatusReports:
         self._write(progress)
 
     def away(self, seconds: float) -> None:
-        """Writes that the source has not been reached for so long; the rest is as it was."""
+        """Writes how long the source has been unreachable; the other figures are unchanged."""
         update = {"away_seconds": round(seconds, 1), "lag_seconds": None, "caught_up": False}
         self._write(self._last.model_copy(update=update))
 
@@ -123,7 +123,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
 
 
 def _rows_left(unfinished: list[TableProgress]) -> int | None:
-    """Of all tables together; None as soon as one of them is anybody's guess, or does not go on."""
+    """For all tables together; None if one of them is unknown, or makes no progress."""
     left = 0
     for table in unfinished:
         if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:
@@ -133,7 +133,7 @@ def _rows_left(unfinished: list[TableProgress]) -> int | None:
 
 
 def _moving(progress: Progress) -> tuple[object, ...]:
-    """What has to change for a line to be news. Speeds die down by themselves."""
+    """The figures whose change causes a new line. Rates decay by themselves, and do not count."""
     tables = [(table.rows_done, table.state, table.error, table.bad_values) for table in progress.tables.values()]
     return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0
 

@@ -15,7 +15,7 @@ __all__ = ["CODES", "ErrorCode", "Policy"]
 def _table(*rows: ErrorCode) -> dict[str, ErrorCode]:
     table = {row.code: row for row in rows}
     if len(table) != len(rows):
-        raise ValueError("an error code stands twice in the table")
+        raise ValueError("an error code is listed twice in the table")
     return table
 
 

@@ -154,7 +154,7 @@ class Batch:
         """
         if self._sealed or self._failed:
             raise ValueError(
-                "this batch takes no more: it failed, was discarded or committed, or a later one was begun"
+                "this batch accepts no more events: it failed, was discarded or committed, or a later one has begun"
             )
         name = collection.schema.collection
         block = self._blocks.get(name)

@@ -55,7 +55,7 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if file.metadata.num_rows != segment.rows:
                 raise _corrupt(
-                    segment, log, (f"it has {file.metadata.num_rows} rows, but its commit says {segment.rows}")
+                    segment, log, f"it has {file.metadata.num_rows} rows, but its commit says {segment.rows}"
                 )
             for batch in file.iter_batches(_ROWS_AT_ONCE):
                 columns = map(_python, batch.columns)

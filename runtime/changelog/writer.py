@@ -175,7 +175,7 @@ class LogWriter:
                 raise self._fenced(batch.number) from error
             if not (self.root / layout.HEADER).exists():
                 raise ChangeLogError(
-                    "TM-LOG-013", (f"{self.root} has disappeared: it held this capture's change log")
+                    "TM-LOG-013", f"{self.root} has disappeared: it held this capture's change log"
                 ) from error
             raise
         with self._order:

@@ -181,7 +181,7 @@ class Session:
         if self._outdated_at is not None:
             if time.monotonic() - self._outdated_at > FINISH_SECONDS:
                 raise ConnectorError(
-                    "TM-RUN-017", (f"{self._name} is still running {FINISH_SECONDS:.0f} s after stdin ended")
+                    "TM-RUN-017", f"{self._name} is still running {FINISH_SECONDS:.0f} s after stdin ended"
                 )
             return
         self._watch.look()

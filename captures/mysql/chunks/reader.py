@@ -89,7 +89,7 @@ class SelectChunkReader:
 
     def _look_again(self, target: ScanTarget) -> None:
         """Raises TableAltered where a column is gone: MySQL's catalog is as old as the snapshot, the table is not."""
-        with asking(f"looking at {target.name}"):
+        with asking(f"checking {target.name}"):
             self._session.rows("ROLLBACK")
             check_shape(self._session, target)
 

@@ -109,7 +109,7 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
             raise LostPosition("TM-MY-016", f"the binary log of {config.where} was reset: it has no {stored.file} yet")
         if not by_gtids:
             raise LostPosition(
-                "TM-MY-015", (f"{config.where} has purged {stored.file}, the file of the capture's position")
+                "TM-MY-015", f"{config.where} has purged {stored.file}, the file of the capture's position"
             )
         # Perhaps nothing came after it in that file.
         (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)

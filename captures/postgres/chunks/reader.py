@@ -102,11 +102,11 @@ class CopyChunkReader:
 
         Asked beside the transaction, whose snapshot would show the catalog as it was all the time.
         """
-        with asking(f"looking at {table.name}"):
+        with asking(f"checking {table.name}"):
             record = read_records(self._session, "", [table.table.path]).get(table.table.path)
         if not table.fits(record):
             raise TableAltered(
-                "TM-PG-030", (f"{table.name} was altered or created again, and the log has not reached that yet")
+                "TM-PG-030", f"{table.name} was altered or created again, and the log has not reached that yet"
             )
 
     # What is read in it.

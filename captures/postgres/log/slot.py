@@ -51,7 +51,7 @@ class SourceSlot:
             SourceError: ``TM-PG-014`` another one is about to.
         """
         key = f"tidemark slot {self._config.slot}"
-        with asking("looking who else begins with the replication slot"):
+        with asking("looking for another capture that starts with the replication slot"):
             locked = self.session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [key]).fetchone()
         if locked != (True,):
             raise SourceError("TM-PG-014", f"another capture is starting with replication slot {self._config.slot}")

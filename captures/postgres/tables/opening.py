@@ -62,5 +62,5 @@ def undecodable(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> SourceError | None:
     """Why the log of a table cannot be decoded, whoever publishes it. Raises SourceError."""
-    with asking(f"looking at {resource.name}"):
+    with asking(f"reading the definition of {resource.name}"):
         return next(log_failures(session, config, resource, table), None)
