@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from zlib import crc32
 
+import pymysql
+
 from captures.contract.errors import LostPosition
 from captures.mysql.log.events import CHECKSUM, FORMAT_DESCRIPTION, HEADER, TRANSACTION_PAYLOAD, Event
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
-from captures.mysql.server.session import Session, asking
+from captures.mysql.server.accounts import own_account
+from captures.mysql.server.session import Session, asking, error_of
 from captures.mysql.server.wire import read_packet, send_command, socket_of
 from captures.server.shutdown_watch import HangUpWatch
 from protocol.errors import SourceError
@@ -109,6 +112,7 @@ class BinlogConnection:
             with asking("registering as a replica"):
                 self.server = server_name(self._session)
                 self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
+                self._account = own_account(self._session)
                 self.checksums = self._prepare(position)
                 self._dump(position)
             self._socket: Any = socket_of(self._session.connection)
@@ -147,7 +151,13 @@ class BinlogConnection:
         host = b"tidemark"
         registration = struct.pack("<IB", self._server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
         send_command(connection, _COM_REGISTER_SLAVE, registration)
-        read_packet(connection)
+        try:
+            read_packet(connection)
+        except pymysql.Error as error:
+            number, reason = error_of(error)
+            if number in _FORBIDDEN:
+                raise failure(number, reason, self._server_id, self._account) from None
+            raise
         file = position.file.encode()
         if self._session.mariadb and (position.gtids or not file):
             send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
@@ -302,7 +312,7 @@ class BinlogConnection:
         if packet[0] == _ERROR:
             (number,) = _ERROR_PACKET.unpack_from(packet, 1)
             # A marker and the SQLSTATE stand before the message.
-            return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
+            return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id, self._account)
         return self._broken("the server closed it without a reason")
 
 
@@ -317,9 +327,10 @@ def server_name(session: Session) -> str:
     return str(session.value("SELECT @@server_uuid"))
 
 
-def failure(number: int, message: str, server_id: int) -> SourceError:
-    """What it means that the server ended the stream with an error. ER_MASTER_FATAL_ERROR_READING_BINLOG has many
-    causes, told apart by the message.
+def failure(number: int, message: str, server_id: int, account: str) -> SourceError:
+    """What it means that the server ended the stream with an error, or does not begin it for ``account``.
+
+    ER_MASTER_FATAL_ERROR_READING_BINLOG has many causes, told apart by the message.
     """
     text = " ".join(message.split())
     reason = f"{text} (error {number})"
@@ -327,7 +338,8 @@ def failure(number: int, message: str, server_id: int) -> SourceError:
     if "same server" in lower and "connected" in lower:
         return SourceError("TM-MY-042", f"another replica took server_id {server_id}: {reason}")
     if number in _FORBIDDEN:
-        return SourceError("TM-MY-006", reason, remedy="Run GRANT REPLICATION SLAVE ON *.* TO the configured user;")
+        remedy = f"Run, as an administrator: GRANT REPLICATION SLAVE ON *.* TO {account};"
+        return SourceError("TM-MY-006", f"the user may not read the log: {reason}", remedy=remedy)
     if number != _READ_LOG:
         return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
     if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:

@@ -18,11 +18,13 @@ class RepairedValues:
         table: ``schema.table``.
         members: The columns that documents have.
         key: Places of the key columns, whose values are never left out.
+        quoted: The table, as SQL has it; empty where no statement is to be given.
     """
 
-    def __init__(self, table: str, members: Sequence[Member], key: Iterable[int]) -> None:
+    def __init__(self, table: str, members: Sequence[Member], key: Iterable[int], quoted: str = "") -> None:
         self.repairs = Repairs(table)
         self._table = table
+        self._quoted = quoted
         self._members = members
         self._key = frozenset(key)
 
@@ -58,9 +60,9 @@ class RepairedValues:
         policy: Policy = "stop" if unsayable and member.place in self._key else column.on_bad_value
         raw = shown(text) if unsayable else text
         settled = self.repairs.settle(name, policy, error, raw, unfit=_unfit(column), marked=marked)
-        if name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
+        if self._quoted and name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
             quoted = column.name.replace('"', '""')
-            self.repairs.find.append(f"SELECT * FROM {self._table} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
+            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
         return settled
 
     def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT) -> None:

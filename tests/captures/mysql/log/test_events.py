@@ -194,5 +194,5 @@ def test_compressed_payloads() -> None:
     ],
 )
 def test_what_the_end_of_a_stream_means(number: int, message: str, code: str) -> None:
-    error = failure(number, message, 99)
+    error = failure(number, message, 99, "'cdc'@'%'")
     assert error.code == code and message[:20] in error.message
