@@ -65,8 +65,12 @@ class RepairedValues:
             self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
         return settled
 
-    def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT) -> None:
-        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies."""
+    def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
+        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies.
+
+        Args:
+            marked: As of ``repair``.
+        """
         sizes = [(len(m.conversion.convert(text)), m) for m in self._members if isinstance(text := row[m.place], str)]
         sizes.sort(key=lambda each: each[0], reverse=True)
         left = sum(size for size, _ in sizes) + sum(len(m.label) for m in self._members)
@@ -77,7 +81,9 @@ class RepairedValues:
             policy = "stop" if member.place in self._key else column.on_bad_value
             too_large = BadValue(TOO_LARGE)
             name = byte_text(column.name)
-            row[member.place] = self.repairs.settle(name, policy, too_large, str(row[member.place]), unfit="")
+            kept = marked or member.place in self._key
+            text = str(row[member.place])
+            row[member.place] = self.repairs.settle(name, policy, too_large, text, unfit="", marked=kept)
             if name in self.repairs.stopped:
                 return
             left -= size

@@ -140,7 +140,7 @@ class ExactDecoder:
         repaired = self._repaired_values
         repaired.repair(row, marked=marked)
         if limit is not None and not repaired.repairs.stopped:
-            repaired.shrink(row, limit)
+            repaired.shrink(row, limit, marked=marked)
         repaired.repairs.check(key or None)
         return repaired.repairs.mark()
 
