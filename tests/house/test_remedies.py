@@ -58,7 +58,7 @@ EXECUTED = {
 """Those of the table of codes are all executed by the tests named here; those that psycopg puts together
 (``CREATE PUBLICATION``, ``USING INDEX``, and the dropping of a slot) are in the tests named here, too."""
 
-NO_REMEDIES = {"ALTER TABLE waits for it, and the server keeps old versions of rows;"}
+NO_REMEDIES = {"ALTER TABLE waits, and the server keeps old row versions;"}
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
