@@ -25,10 +25,13 @@ RUN apt-get update \
 COPY --from=build /opt/tidemark /opt/tidemark
 ARG CONNECTOR=postgres
 ARG VERSION
+# Where whoever publishes the image has a page about it; otherwise it is the README that is in the image.
+ARG DOCS_URL
 # Modules are compiled already, so a read-only root costs nothing. HOME is where libpq looks for client certificates,
 # SSL_CERT_FILE where it finds the authorities of sslrootcert=system.
 ENV CONNECTOR=$CONNECTOR \
     LOG_LEVEL=info \
+    DOCS_URL=$DOCS_URL \
     HOME=/tmp \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     PATH=/opt/tidemark/bin:$PATH \

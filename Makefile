@@ -13,7 +13,7 @@ CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__ma
 BENCHMARKS = $(basename $(notdir $(shell grep -ls '__name__ == "__main__"' benchmarks/*.py benchmarks/*/*.py)))
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
-FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
+FORWARDED := DOCS_URL PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
 
 # Tests wait for servers more than they compute: one process more than two cores keeps both busy. A fourth gains nothing.
 WORKERS := 3

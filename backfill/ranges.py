@@ -181,8 +181,7 @@ class TableRanges:
             return None
         return SourceError(
             "TM-BKF-003",
-            f"table {self.table}: in {self._overflows} scans in a row, events that lacked columns gave too many rows "
-            "new keys",
+            f"in {self._overflows} scans in a row, events that lacked columns gave too many rows new keys",
         )
 
     def idle(self) -> list[RangeScan]:

@@ -1,8 +1,10 @@
-"""Records the id of a capture's change log beside its capture file: not in the log's folder, which may disappear."""
+"""Records the id of a capture's change log: not in the log's folder, which may disappear."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 from pathlib import Path
 
 import orjson
@@ -13,28 +15,62 @@ logger = logging.getLogger(__name__)
 class KnownLog:
     """The file ``.NAME.log`` beside the capture file ``NAME``: ``{"log": path, "log_id": …}``.
 
+    If that folder cannot be written, as with a capture file that is mounted read-only, the file is in the user's folder
+    for state (XDG Base Directory Specification), below ``tidemark``.
+
     Args:
         capture_file: Its path.
+
+    Attributes:
+        path: The file with the record: the one beside the capture file, unless the other one has it.
     """
 
     def __init__(self, capture_file: Path) -> None:
-        self.path = capture_file.absolute().with_name(f".{capture_file.name}.log")
+        file = capture_file.absolute()
+        self._beside = file.with_name(f".{file.name}.log")
+        self._own = _state_folder() / f"{file.stem}-{hashlib.sha256(str(file).encode()).hexdigest()[:16]}.log"
+        self.path = self._beside
 
     def log_id(self, root: Path) -> str:
         """The id of the log that was at ``root``; empty where none is known to have been."""
-        try:
-            known = orjson.loads(self.path.read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return ""  # A hint: without it, a log that disappeared looks like one that never existed.
-        if not isinstance(known, dict) or known.get("log") != str(root.absolute()):
-            return ""
-        return str(known.get("log_id") or "")
+        for path in (self._beside, self._own):
+            if log_id := _remembered(path, root):
+                self.path = path
+                return log_id
+        return ""
 
     def remember(self, root: Path, log_id: str) -> None:
-        """Notes which log it is, where the folder of the capture file can be written."""
+        """Records which log it is; warns if neither file can be written."""
         if self.log_id(root) == log_id:
             return
-        try:
-            self.path.write_bytes(orjson.dumps({"log": str(root.absolute()), "log_id": log_id}))
-        except OSError as error:
-            logger.debug("%s cannot be written: %s", self.path, error.strerror)
+        content = orjson.dumps({"log": str(root.absolute()), "log_id": log_id})
+        reasons = []
+        for path in (self._beside, self._own):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            except OSError as error:
+                reasons.append(f"{path}: {error.strerror}")
+                continue
+            self.path = path
+            return
+        logger.warning(
+            "the id of this capture's change log is recorded nowhere (%s): if the log's folder disappears, the capture "
+            "starts over; make one of these paths writable",
+            "; ".join(reasons),
+        )
+
+
+def _remembered(path: Path, root: Path) -> str:
+    try:
+        known = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return ""  # A hint: without it, a log that disappeared looks like one that never existed.
+    if not isinstance(known, dict) or known.get("log") != str(root.absolute()):
+        return ""
+    return str(known.get("log_id") or "")
+
+
+def _state_folder() -> Path:
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (given if given.is_absolute() else Path("~/.local/state").expanduser()) / "tidemark"

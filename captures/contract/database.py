@@ -16,7 +16,7 @@ class Database(Protocol):
     """One kind of database, as a connector passes it to ``captures.process.connector``.
 
     Attributes:
-        documentation_url: Relative to ``captures.process.connector.DOCUMENTATION``.
+        documentation_url: Absolute; set by ``captures.process.connector.main``.
         fallback_key: Pointers to the members that identify documents of a table without a key.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -69,6 +70,7 @@ class OpenedTable:
         captured_otherwise: Its documents have columns that the last session's did not have, or had otherwise: all its
             rows are read again, and replace the rows downstream. Known after ``Source.start_position``.
         policy: The configured policy for values that cannot be captured, as text that changes with it.
+        whole_rows: Sentences with the statements that make every event of the table carry the whole row.
     """
 
     binding: int
@@ -83,8 +85,14 @@ class OpenedTable:
     estimated_bytes: int | None = None
     unfit: SourceError | None = None
     policy: str = ""
+    whole_rows: str = ""
     formerly: str | None = None
     captured_otherwise: bool = False
+
+    def outrun(self, failure: SourceError) -> SourceError:
+        """The error of a table whose rows get other keys faster than they are read, with what to do about this one."""
+        again = f"Then have it read again: tidemark backfill FILE --table {shlex.quote(self.name)}"
+        return SourceError(failure.code, f"{self.name}: {failure.message}", remedy=f"{self.whole_rows} {again}".strip())
 
     def is_still(self, identity: str | None) -> bool:
         """Whether the state's identity is this table's."""

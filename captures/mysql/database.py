@@ -37,7 +37,6 @@ FALLBACK_KEY = ["/_meta/source/cursor"]
 class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
     """See ``captures.contract.database.Database``."""
 
-    documentation_url = "docs/mysql.md"
     fallback_key = FALLBACK_KEY
     endpoint_config: type[BaseModel] = EndpointConfig
     resource_config: type[BaseModel] = ResourceConfig

@@ -36,7 +36,6 @@ FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Connection]):
     """See ``captures.contract.database.Database``."""
 
-    documentation_url = "docs/postgres.md"
     fallback_key = FALLBACK_KEY
     endpoint_config: type[BaseModel] = EndpointConfig
     resource_config: type[BaseModel] = ResourceConfig

@@ -9,8 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
-from urllib.parse import urljoin
 
 import orjson
 
@@ -51,9 +51,6 @@ from protocol.plan import BACKFILL_PLAN, PLAN
 
 logger = logging.getLogger(__name__)
 
-DOCUMENTATION = "https://tidemark.example/"
-"""Where ``docs`` is published; a runtime wants an absolute URL. ``DOCS_URL`` in the environment names another page."""
-
 
 class Stopped(BaseException):
     """A signal asked the process to end. Not an Exception: no handler on the way may treat it as a failure."""
@@ -63,8 +60,12 @@ class Stopped(BaseException):
         self.exit_status = 128 + signal_number
 
 
-def main(database: DatabaseFactory) -> int:
+def main(database: DatabaseFactory, readme: Path) -> int:
     """Runs a connector on this process's stdin, stdout and stderr; returns its exit status.
+
+    Args:
+        readme: The page that comes with it. A runtime wants an absolute URL, and there is no site: it is this file's,
+            unless ``DOCS_URL`` in the environment says where whoever publishes the connector has its page.
 
     0 after an answered request or a clean end of a capture, 1 after an error, which is the last line on stderr.
     """
@@ -77,7 +78,9 @@ def main(database: DatabaseFactory) -> int:
     stdout = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        serve(database(), Requests(sys.stdin.fileno()), Output(stdout))
+        made = database()
+        made.documentation_url = os.environ.get("DOCS_URL") or readme.resolve().as_uri()
+        serve(made, Requests(sys.stdin.fileno()), Output(stdout))
         return 0
     except TidemarkError as error:
         log_failure(logger, error)
@@ -110,7 +113,7 @@ def answer(database: Database, request: Request) -> Message:
         return SpecResponse(
             config_schema=database.endpoint_config.model_json_schema(),
             resource_config_schema=database.resource_config.model_json_schema(),
-            documentation_url=os.environ.get("DOCS_URL") or urljoin(DOCUMENTATION, database.documentation_url),
+            documentation_url=database.documentation_url,
             resource_path_pointers=database.resource_path_pointers,
         )
     if isinstance(request, Discover):

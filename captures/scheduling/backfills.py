@@ -250,8 +250,8 @@ class Backfills:
             return
         self.hidden_until = None
         for backfill in due:
-            if backfill.ranges.failure is not None:
-                leave_alone(backfill, backfill.ranges.failure)
+            if (failure := backfill.ranges.failure) is not None:
+                leave_alone(backfill, backfill.table.outrun(failure))
             elif backfill.barrier is not None and not passed(backfill.barrier):
                 # Such a transaction may have written to the table before its changes were captured: it must end first.
                 logger.info(

@@ -45,7 +45,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
         why_disabled: Why tables are found that nobody captures before somebody says how.
     """
 
-    documentation_url: str
+    documentation_url = ""
     fallback_key: list[str]
     endpoint_config: type[BaseModel]
     resource_config: type[BaseModel]

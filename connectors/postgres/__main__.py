@@ -1,9 +1,10 @@
 """Speaks the capture protocol for PostgreSQL on stdin and stdout."""
 
 import sys
+from pathlib import Path
 
 from captures.postgres.database import PostgresDatabase
 from captures.process.connector import main
 
 if __name__ == "__main__":
-    sys.exit(main(PostgresDatabase))
+    sys.exit(main(PostgresDatabase, Path(__file__).with_name("README.md")))

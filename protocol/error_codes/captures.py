@@ -102,8 +102,8 @@ CODES = (
         "TM-BKF-003",
         "Rows change their keys faster than they can be read again",
         Policy.MANUAL,
-        "Let every event carry the whole row: set the table's REPLICA IDENTITY to FULL (on MySQL, binlog_row_image to "
-        "FULL). Then start the table's backfill again: tidemark backfill FILE TABLE.",
+        "Let every event carry the whole row, by the statement that the error gives. Then have the table read again: "
+        "tidemark backfill FILE --table TABLE.",
     ),
     ErrorCode(
         "TM-BKF-004",

@@ -116,11 +116,17 @@ def members(schema: Schema) -> tuple[dict[str, Any], bool]:
     properties: dict[str, Any] = {}
     closed = False
     for part in _parts(schema, schema, 0):
-        if unclear := UNCLEAR & part.keys() | {name for name in _CONDITIONAL if set(part.get(name, ())) - {"reduce"}}:
+        conditional = {name for name in _CONDITIONAL if not _only_reduces(part.get(name, True))}
+        if unclear := UNCLEAR & part.keys() | conditional:
             raise UnclearSchema(f"the schema has {min(unclear)}")
         closed |= part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
         properties.update(part.get("properties") or {})
     return properties, closed
+
+
+def _only_reduces(schema: Any) -> bool:
+    """Whether a branch allows any document, and says at most how documents of one key are reduced."""
+    return schema is True or (isinstance(schema, dict) and schema.keys() <= {"reduce"})
 
 
 def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:

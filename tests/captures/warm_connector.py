@@ -6,6 +6,7 @@ connector does from there on is the same. The runtime's own tests start connecto
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -68,7 +69,9 @@ class WarmConnector:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # As subprocess does: it may have ended since it was asked.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -112,6 +112,7 @@ def stamped(document: Json) -> Json:
 
 def reduced(documents: Iterable[Json], schema: Json, key: Sequence[str]) -> dict[tuple[Any, ...], Json]:
     """What stays of documents, by their keys, as the schema's ``reduce`` annotations say."""
+    assert "reduce" not in schema, "of several at one location the last one that it meets counts there"
     deleted = Draft202012Validator(schema["if"])
     kept: dict[tuple[Any, ...], Json] = {}
     for document in documents:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -42,7 +43,10 @@ def test_the_configuration_is_one_that_flow_takes(engine: Engine) -> None:
         build(schema)
     assert {spec["configSchema"]["properties"][name]["secret"] for name in ("password", "hash_salt")} == {True}
     url = urlsplit(spec["documentationUrl"])
-    assert url.scheme == "https" and url.netloc and url.path.endswith(".md")
+    assert (url.scheme, url.netloc) == ("file", "")
+    assert engine.module in Path(unquote(url.path)).read_text(), "it leads to the connector's own page"
+    _, (message,), _ = engine.unary({"spec": {}}, {**FLOW, "DOCS_URL": "https://docs.example/page"})
+    assert message["spec"]["documentationUrl"] == "https://docs.example/page"
 
 
 def test_every_document_is_valid_against_the_discovered_schema(engine: Engine) -> None:

@@ -6,8 +6,11 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
+from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database as PostgresDatabase
 from tests.workload.tables import Database, create_tables, source_of
 
@@ -43,6 +46,29 @@ def test_it_goes_away_while_the_capture_runs(each_database: Database, tmp_path: 
         wait_until(lambda: not running.running, 60, "it ends")
     assert "TM-LOG-013" in capture.output.read_text()
     gone_and_back(capture, aside)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_the_capture_files_folder_cannot_be_written(
+    mariadb_database: MariaDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: bool
+) -> None:
+    """A source without slots remembers nothing by itself."""
+    create_tables(mariadb_database, 20)
+    own = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(own))
+    capture = Capture(tmp_path, mariadb_database, {})
+    (tmp_path / ".capture.yaml.log").mkdir()  # Also root cannot write to this path.
+    if not remembered:
+        own.write_text("")
+    first = capture.run("capture", "--until-caught-up")
+    assert first.status == 0, first.said
+    assert ("is recorded nowhere" in first.said) != remembered
+    if not remembered:
+        return
+    aside = tmp_path / "aside"
+    capture.log.rename(aside)
+    gone_and_back(capture, aside)
+    assert list(own.rglob("*.log"))
 
 
 def test_where_nothing_remembers_the_log_the_slot_does(database: PostgresDatabase, tmp_path: Path) -> None:

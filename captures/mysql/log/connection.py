@@ -18,6 +18,8 @@ from itertools import chain
 from typing import Any
 from zlib import crc32
 
+import pymysql
+
 from captures.mysql.log.events import (
     CHECKSUM,
     FINGERPRINT,
@@ -30,8 +32,9 @@ from captures.mysql.log.events import (
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.mysql.rows.byte_text import byte_text
-from captures.mysql.server.replication import server_name, stream_failure
-from captures.mysql.server.session import Session, asking
+from captures.mysql.server.accounts import own_account
+from captures.mysql.server.replication import FORBIDDEN, server_name, stream_failure
+from captures.mysql.server.session import Session, asking, error_of
 from captures.mysql.server.wire import read_packet, send_command, socket_of
 from captures.server.shutdown_watch import HangUpWatch
 from protocol.errors import SourceError
@@ -118,6 +121,7 @@ class BinlogConnection:
             with asking("registering as a replica"):
                 self.server = server_name(self._session)
                 self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
+                self._account = own_account(self._session)
                 self.checksums = self._prepare(position)
                 self._dump(position)
             self._socket: Any = socket_of(self._session.connection)
@@ -156,7 +160,13 @@ class BinlogConnection:
         host = b"tidemark"
         registration = struct.pack("<IB", self._server_id, len(host)) + host + struct.pack("<BBHII", 0, 0, 0, 0, 0)
         send_command(connection, _COM_REGISTER_SLAVE, registration)
-        read_packet(connection)
+        try:
+            read_packet(connection)
+        except pymysql.Error as error:
+            number, reason = error_of(error)
+            if number in FORBIDDEN:
+                raise stream_failure(number, reason, self._server_id, self._account) from None
+            raise
         file = position.file.encode()
         if self._session.mariadb and (position.gtids or not file):
             send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
@@ -375,7 +385,7 @@ class BinlogConnection:
         if packet[0] == _ERROR:
             (number,) = _ERROR_PACKET.unpack_from(packet, 1)
             # A marker and the SQLSTATE stand before the message.
-            return stream_failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
+            return stream_failure(number, packet[9:].decode("utf-8", "replace"), self._server_id, self._account)
         return self._broken("the server closed it without a reason")
 
 

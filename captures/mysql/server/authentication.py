@@ -14,6 +14,7 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from captures.mysql.config import EndpointConfig
+from captures.mysql.server.accounts import quoted_account, quoted_text
 from captures.mysql.server.wire import is_encrypted, read_packet
 from protocol.errors import SourceError
 
@@ -108,9 +109,9 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
     )
 
 
-def expired(number: int, where: str) -> SourceError | None:
+def expired(number: int, where: str, user: str) -> SourceError | None:
     """``TM-MY-002`` when the number says so: a user that was let in, to change the password and do nothing else."""
-    return SourceError("TM-MY-002", where, remedy=_expired_remedy("USER")) if number in _EXPIRED else None
+    return SourceError("TM-MY-002", where, remedy=_expired_remedy(user)) if number in _EXPIRED else None
 
 
 def _remedy(config: EndpointConfig, number: int) -> str | None:
@@ -147,9 +148,9 @@ def _expired_remedy(user: str) -> str:
 
 
 def _alter(user: str) -> str:
-    return f"ALTER USER '{user}'@'HOST'"
+    return f"ALTER USER {quoted_account(user, 'HOST')}"
 
 
 def _host_of(user: str) -> str:
     """The server does not tell a client that it refuses as which account it took it."""
-    return f"HOST is the account's host: SELECT host FROM mysql.user WHERE user = '{user}';"
+    return f"HOST is the account's host: SELECT host FROM mysql.user WHERE user = {quoted_text(user)};"

@@ -12,6 +12,7 @@ from pymysql.constants import ER
 from captures.mysql.chunks.fence import has_gtids
 from captures.mysql.chunks.row_decoder import quoted_name
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from captures.mysql.server.accounts import own_account
 from captures.mysql.server.session import Session, error_of
 from captures.mysql.tables.bindings import captured_columns
 from captures.mysql.tables.catalog import is_versioned
@@ -104,11 +105,16 @@ def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[
 
 
 def _retention(session: Session) -> Iterator[SourceError]:
-    hours = _retention_hours(session)
+    hours, longer = _retention_hours(session)
     if hours is None:
         return
     if hours < MINIMUM_RETENTION_HOURS:
-        yield SourceError("TM-MY-012", f"the server keeps binary logs for {hours:g} hours")
+        yield SourceError(
+            "TM-MY-012",
+            f"the server keeps binary logs for {hours:g} hours",
+            remedy=f"Run: {longer}; and set it in the server's configuration. A capture that was stopped for longer "
+            "than the server keeps its logs has to read its tables again.",
+        )
     elif hours < RECOMMENDED_RETENTION_HOURS:
         logger.warning(
             "the server keeps binary logs for %g hours; a capture that stops for longer has to read all tables again",
@@ -116,20 +122,23 @@ def _retention(session: Session) -> Iterator[SourceError]:
         )
 
 
-def _retention_hours(session: Session) -> float | None:
-    """How long binary logs are kept, None for ever."""
+def _retention_hours(session: Session) -> tuple[float | None, str]:
+    """How long binary logs are kept, None for ever, and the statement that has them kept for a week."""
     try:
         found = session.rows("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
         if found:
-            return float(found[0][0] or 0)  # NULL: as soon as its own replicas and backups do not need them.
+            # NULL: as soon as its own replicas and backups do not need them.
+            return float(found[0][0] or 0), "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
     except pymysql.Error as error:
         if error_of(error)[0] not in (ER.NO_SUCH_TABLE, ER.TABLEACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR):
             raise
     kept = session.variables("binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge")
     if kept.get("binlog_expire_logs_auto_purge") == "OFF":
-        return None
-    seconds = float(kept.get("binlog_expire_logs_seconds") or 0) or float(kept.get("expire_logs_days") or 0) * 86400
-    return seconds / 3600 or None
+        return None, ""
+    # MySQL takes one of the two only; the servers that have but the days are MySQL 5.7 and MariaDB 10.5.
+    if seconds := float(kept.get("binlog_expire_logs_seconds") or 0):
+        return seconds / 3600, "SET GLOBAL binlog_expire_logs_seconds = 604800"
+    return float(kept.get("expire_logs_days") or 0) * 24 or None, "SET GLOBAL expire_logs_days = 7"
 
 
 def _replication(
@@ -176,9 +185,6 @@ def _replication(
 
 
 def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
-    account = str(session.value("SELECT CURRENT_USER()"))
-    user, _, host = account.rpartition("@")
-    grantee = f"'{user}'@'{host}'"
     monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
     lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
     # What a role grants is not listed everywhere: then opening the log tells.
@@ -197,7 +203,7 @@ def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
         yield SourceError(
             "TM-MY-006",
             f"user {config.user} lacks {privileges}",
-            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {grantee};",
+            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {own_account(session)};",
         )
 
 
@@ -242,7 +248,8 @@ def definition_failures(
             yield SourceError(
                 "TM-MY-007",
                 f"{name} is system-versioned: the log has its history as rows",
-                remedy=f"Leave it out, or run: ALTER TABLE {name} DROP SYSTEM VERSIONING;",
+                remedy=f"Leave it out, or run: ALTER TABLE {'.'.join(map(quoted_name, resource.path))} "
+                "DROP SYSTEM VERSIONING;",
             )
             return
         yield SourceError(
@@ -274,7 +281,7 @@ def definition_failures(
     )
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
-    yield from _select_failures(session, table, name)
+    yield from _select_failures(session, config, table, name)
 
 
 def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
@@ -350,7 +357,7 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
         )
 
 
-def _select_failures(session: Session, table: Table, name: str) -> Iterator[SourceError]:
+def _select_failures(session: Session, config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
     source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
     try:
         # Of all columns: those that a user may not read are missing from the catalog, and not from the log.
@@ -358,9 +365,8 @@ def _select_failures(session: Session, table: Table, name: str) -> Iterator[Sour
     except pymysql.Error as error:
         if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
             raise
-        user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
         yield _Unreadable(
             "TM-MY-008",
-            f"user {user} may not read {name}, or not all of its columns",
-            remedy=f"Run: GRANT SELECT ON {source} TO '{user}'@'{host}';",
+            f"user {config.user} may not read {name}, or not all of its columns",
+            remedy=f"Run: GRANT SELECT ON {source} TO {own_account(session)};",
         )

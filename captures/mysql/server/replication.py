@@ -7,7 +7,8 @@ from captures.mysql.server.session import Session
 from protocol.errors import SourceError
 
 _READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
-_FORBIDDEN = frozenset((1045, 1142, 1227))
+FORBIDDEN = frozenset((1045, 1142, 1227))
+"""ER_ACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR."""
 
 
 def server_name(session: Session) -> str:
@@ -17,17 +18,19 @@ def server_name(session: Session) -> str:
     return str(session.value("SELECT @@server_uuid"))
 
 
-def stream_failure(number: int, message: str, server_id: int) -> SourceError:
-    """What it means that the server ended the stream with an error. ER_MASTER_FATAL_ERROR_READING_BINLOG has many
-    causes, told apart by the message.
+def stream_failure(number: int, message: str, server_id: int, account: str) -> SourceError:
+    """What it means that the server ended the stream with an error, or does not begin it for ``account``.
+
+    ER_MASTER_FATAL_ERROR_READING_BINLOG has many causes, told apart by the message.
     """
     text = " ".join(message.split())
     reason = f"{text} (error {number})"
     lower = text.lower()
     if "same server" in lower and "connected" in lower:
         return SourceError("TM-MY-042", f"another replica took server_id {server_id}: {reason}")
-    if number in _FORBIDDEN:
-        return SourceError("TM-MY-006", reason, remedy="Run GRANT REPLICATION SLAVE ON *.* TO the configured user;")
+    if number in FORBIDDEN:
+        remedy = f"Run, as an administrator: GRANT REPLICATION SLAVE ON *.* TO {account};"
+        return SourceError("TM-MY-006", f"the user may not read the log: {reason}", remedy=remedy)
     if number != _READ_LOG:
         return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
     if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:

@@ -148,11 +148,11 @@ def connection_failure(config: EndpointConfig, error: Exception) -> SourceError:
     )
 
 
-def query_failure(error: Exception, what: str) -> SourceError:
-    """A statement that the server refused, or a connection that broke while it ran."""
+def query_failure(error: Exception, what: str, user: str = "USER") -> SourceError:
+    """A statement of ``user`` that the server refused, or a connection that broke while it ran."""
     number, reason = error_of(error)
     where = f"{what}: {reason}" + (f" (error {number})" if number else "")
-    if (failure := expired(number, where)) is not None:
+    if (failure := expired(number, where, user)) is not None:
         return failure
     if number in _FORBIDDEN:
         return SourceError("TM-MY-008", where)
@@ -180,12 +180,12 @@ def _text(error: Exception) -> str:
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
+def asking(what: str, user: str = "USER") -> Iterator[None]:
     """Inside, an error of PyMySQL or of its socket becomes the SourceError of ``query_failure``."""
     try:
         yield
     except (pymysql.Error, OSError) as error:
-        raise query_failure(error, what) from None
+        raise query_failure(error, what, user) from None
 
 
 class Session:
@@ -206,7 +206,8 @@ class Session:
 
     def prepare(self) -> None:
         """Sets what every session of ours has. Raises SourceError, ``TM-MY-004`` for a server that is too old."""
-        with asking("preparing the session"):
+        user = self.connection.user or b""  # An expired one is let in, and every statement refused.
+        with asking("preparing the session", user if isinstance(user, str) else user.decode()):
             text, folding = map(str, self.rows("SELECT @@version, @@lower_case_table_names")[0])
             self.folds_names = folding != "0"
             self.mariadb = "mariadb" in text.lower()

@@ -231,6 +231,8 @@ class BoundTable:
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
             policy=self.policies.text(self.resource.exclude, self.resource.hash),
+            whole_rows="Run: SET GLOBAL binlog_row_image = 'FULL'; and, where the server is MySQL: SET GLOBAL "
+            "binlog_row_value_options = ''; and let the applications connect again.",
         )
 
     def scan_target(self) -> ScanTarget:

@@ -167,7 +167,8 @@ class CopyChunkReader:
     def _decoder(self, table: ScanTarget) -> ChunkDecoder:
         known, decoder = self._decoders.get(table.name, (None, None))
         if decoder is None or known != table:
-            decoder = ChunkDecoder(table.columns, table.key_names, table=table.name)
+            quoted = sql.Identifier(*table.table.path).as_string(self._session)
+            decoder = ChunkDecoder(table.columns, table.key_names, table=table.name, quoted_table=quoted)
             self._decoders[table.name] = table, decoder
         return decoder
 

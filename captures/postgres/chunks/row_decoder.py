@@ -44,16 +44,19 @@ class ChunkDecoder:
         columns: What COPY selects, in order. At least one: a tail needs a first member.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
+        quoted_table: The same as SQL has it.
     """
 
-    def __init__(self, columns: Sequence[Column], key: Sequence[str], *, table: str = "") -> None:
+    def __init__(
+        self, columns: Sequence[Column], key: Sequence[str], *, table: str = "", quoted_table: str = ""
+    ) -> None:
         if not columns:
             raise ValueError("a chunk without columns has no tails")
         self._table = table
         self._members = [Member(place, column, in_key=column.name in key) for place, column in enumerate(columns)]
         self._converts = [column_convert(member.conversion) for member in self._members]
         self._key = key_positions([column.name for column in columns], key)
-        self._repaired_values = RepairedValues(table, self._members, self._key)
+        self._repaired_values = RepairedValues(table, self._members, self._key, quoted_table)
 
     @property
     def bad(self) -> BadCounts:

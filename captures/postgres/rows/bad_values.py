@@ -18,11 +18,13 @@ class RepairedValues:
         table: ``schema.table``.
         members: The columns that documents have.
         key: Places of the key columns, whose values are never left out.
+        quoted: The table, as SQL has it; empty where no statement is to be given.
     """
 
-    def __init__(self, table: str, members: Sequence[Member], key: Iterable[int]) -> None:
+    def __init__(self, table: str, members: Sequence[Member], key: Iterable[int], quoted: str = "") -> None:
         self.repairs = Repairs(table)
         self._table = table
+        self._quoted = quoted
         self._members = members
         self._key = frozenset(key)
 
@@ -58,13 +60,17 @@ class RepairedValues:
         policy: Policy = "stop" if unsayable and member.place in self._key else column.on_bad_value
         raw = shown(text) if unsayable else text
         settled = self.repairs.settle(name, policy, error, raw, unfit=_unfit(column), marked=marked)
-        if name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
+        if self._quoted and name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
             quoted = column.name.replace('"', '""')
-            self.repairs.find.append(f"SELECT * FROM {self._table} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
+            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
         return settled
 
-    def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT) -> None:
-        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies."""
+    def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
+        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies.
+
+        Args:
+            marked: As of ``repair``.
+        """
         sizes = [(len(m.conversion.convert(text)), m) for m in self._members if isinstance(text := row[m.place], str)]
         sizes.sort(key=lambda each: each[0], reverse=True)
         left = sum(size for size, _ in sizes) + sum(len(m.label) for m in self._members)
@@ -75,7 +81,9 @@ class RepairedValues:
             policy = "stop" if member.place in self._key else column.on_bad_value
             too_large = BadValue(TOO_LARGE)
             name = byte_text(column.name)
-            row[member.place] = self.repairs.settle(name, policy, too_large, str(row[member.place]), unfit="")
+            kept = marked or member.place in self._key
+            text = str(row[member.place])
+            row[member.place] = self.repairs.settle(name, policy, too_large, text, unfit="", marked=kept)
             if name in self.repairs.stopped:
                 return
             left -= size

@@ -47,6 +47,7 @@ class ExactDecoder:
         key: Places of the key columns, in the key's order.
         count: Columns of a tuple.
         table: ``schema.table``, for errors.
+        quoted: The same as SQL has it.
 
     Attributes:
         members: The generated function that makes the members of a document.
@@ -62,6 +63,7 @@ class ExactDecoder:
         key: Sequence[int],
         count: int,
         table: str,
+        quoted: str = "",
     ) -> None:
         self._opening = {op: opening(binding, op) for op in "cud"}
         self._columns = columns
@@ -69,7 +71,7 @@ class ExactDecoder:
         self._key = key
         self._count = count
         self._table = table
-        self._repaired_values = RepairedValues(table, columns, key)
+        self._repaired_values = RepairedValues(table, columns, key, quoted)
         self._new_head = chr(NEW) + count.to_bytes(2, "big").decode("latin-1")
 
     @property
@@ -138,7 +140,7 @@ class ExactDecoder:
         repaired = self._repaired_values
         repaired.repair(row, marked=marked)
         if limit is not None and not repaired.repairs.stopped:
-            repaired.shrink(row, limit)
+            repaired.shrink(row, limit, marked=marked)
         repaired.repairs.check(key or None)
         return repaired.repairs.mark()
 

@@ -70,6 +70,7 @@ def compile_log_decoder(
     key: Sequence[str],
     *,
     table: str = "",
+    quoted_table: str = "",
 ) -> LogDecoder:
     """Generates the decoder of a relation's row messages.
 
@@ -78,6 +79,7 @@ def compile_log_decoder(
         columns: Parallel to ``relation``; None for a column that documents do not have.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
+        quoted_table: The same as SQL has it.
 
     Raises:
         SourceError: ``TM-PG-030`` columns and relation differ in type, ``TM-PG-032`` updates and deletes would not
@@ -102,7 +104,7 @@ def compile_log_decoder(
     for kind, op in (("insert", "c"), ("update", "u"), ("delete", "d")):
         for tracked in (False, True):
             lines += writer.function(kind, op, tracked=tracked, old_rows=whole_rows and kind == "update")
-    exact = ExactDecoder(binding, members, identity, positions, count, table)
+    exact = ExactDecoder(binding, members, identity, positions, count, table, quoted_table)
     functions = generate("log decoder", lines, members, {"exact": exact.decode, "bad": exact.bad})
     exact.members = functions["members"]
     return LogDecoder(**{field.name: functions[field.name] for field in fields(LogDecoder)})

@@ -6,6 +6,7 @@ import logging
 import time
 
 import psycopg
+from psycopg import sql
 
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import parse_lsn
@@ -137,6 +138,7 @@ def replica_lag(session: psycopg.Connection, user: str) -> float | None:
         raise SourceError(
             "TM-PG-008",
             f"user {user} may not see the lag of replicas",
-            remedy=f'Run: GRANT pg_read_all_stats TO "{user}"; or leave max_replica_lag out.',
+            remedy=f"Run: GRANT pg_read_all_stats TO {sql.Identifier(user).as_string(None)}; or leave max_replica_lag "
+            "out.",
         )
     return float(seconds) if seconds is not None else None

@@ -14,6 +14,7 @@ from captures.postgres.config import ResourceConfig
 from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.document_schema import document_schema
+from captures.postgres.tables.replica_identities import full_identities
 from captures.postgres.tables.table_record import TableRecord, read_records
 from captures.tables.bad_values import STOP, Policies, Policy
 from captures.tables.captured_line import chunk_head, without_columns
@@ -140,6 +141,7 @@ class PostgresBinding:
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
             policy=self.policies.text(self.resource.exclude, self.resource.hash),
+            whole_rows=full_identities(self.table),
         )
 
     def scan_target(self) -> ScanTarget:

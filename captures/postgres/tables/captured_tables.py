@@ -19,7 +19,7 @@ from captures.postgres.log.schema_drift import AlteredTables
 from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
 from captures.postgres.rows.log_decoder import compile_log_decoder
 from captures.postgres.server.session import asking
-from captures.postgres.server.setup import unpublished
+from captures.postgres.server.setup import table_identifier, unpublished
 from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from captures.postgres.tables.columns import Table
@@ -247,6 +247,7 @@ class CapturedTables:
             relation.columns,
             binding.key,
             table=binding.name,
+            quoted_table=table_identifier(binding.table).as_string(self.session),
         )
         schema = binding.document_schema
         return BoundRelation(

@@ -21,7 +21,7 @@ from captures.postgres.server.setup import (
     unpublished,
 )
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.replica_identities import identified_by_all, identity_failures
+from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
 from captures.postgres.tables.table_record import Published, read_publication
 from captures.postgres.tables.unsupported_tables import no_table, uncaptured_partitions, warn_of_foreign_partitions
 from captures.postgres.values.types import clampable
@@ -213,8 +213,7 @@ def _refused_changes(
         kinds = {column.generated for column in table.columns} - {""}
         if not identified_by_all(table) or not kinds or (publishes_stored and kinds == {"s"}):
             continue
-        identifier = table_identifier(table).as_string(session)
-        remedy = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT; or, without a primary key, USING INDEX …;"
+        remedy = _smaller_identity(session, table)
         if kinds == {"s"}:
             setting = "publish_generated_columns = stored"
             if found is not None:
@@ -230,6 +229,18 @@ def _refused_changes(
             remedy=remedy,
         )
         yield table.oid, failure
+
+
+def _smaller_identity(session: psycopg.Connection, table: Table) -> str:
+    """How the replica identity of a table comes to be its key, or an index's columns, and not all of its columns."""
+    if table.key and not table.key_is_fallback:
+        identity: sql.Composable = sql.SQL("DEFAULT")
+    elif (index := identity_index(session, table)) is not None:
+        identity = sql.SQL("USING INDEX {}").format(sql.Identifier(index))
+    else:
+        return "Add a primary key, and set the table's REPLICA IDENTITY to DEFAULT."
+    statement = sql.SQL("ALTER TABLE {} REPLICA IDENTITY {}").format(table_identifier(table), identity)
+    return f"Run: {statement.as_string(session)};"
 
 
 def kinds_failure(config: EndpointConfig, publication: Published | None) -> SourceError | None:

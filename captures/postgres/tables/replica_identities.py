@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import psycopg
 from psycopg import sql
 
 from captures.postgres.tables.columns import Table
@@ -15,6 +16,19 @@ from protocol.errors import SourceError
 
 REMEDIES = 50
 """Statements that an error gives, at most."""
+
+# From version 18 on an index of generated columns makes the server refuse changes, too.
+_INDEX = """
+SELECT c.relname
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = %s
+  AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) k (attnum)
+                  JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                  WHERE NOT a.attnotnull OR a.attgenerated <> '')
+ORDER BY i.indnkeyatts, c.relname
+LIMIT 1
+"""
 
 _FOREIGN = "f"
 """pg_class.relkind of a table whose rows are in no log, and none of whose changes the server refuses."""
@@ -47,12 +61,29 @@ def identified_by_all(table: Table) -> bool:
     return any(store.identity == "f" for store in table.record.stores)
 
 
+def full_identities(table: Table) -> str:
+    """The statements by which old rows of a table, and of its partitions, have all columns; empty where they have."""
+    stores = table.record.stores if table.record is not None else ()
+    statements = [_full(store) for store in stores if store.kind != _FOREIGN and store.identity != "f"]
+    return f"Run: {' '.join(statements[:REMEDIES])}" if statements else ""
+
+
+def _full(store: Store) -> str:
+    return f"ALTER TABLE {sql.Identifier(store.schema, store.name).as_string(None)} REPLICA IDENTITY FULL;"
+
+
+def identity_index(session: psycopg.Connection, table: Table) -> str | None:
+    """The name of an index that can be the table's replica identity. Raises psycopg.Error."""
+    row = session.execute(_INDEX, [table.oid]).fetchone()
+    return None if row is None else str(row[0])
+
+
 def _failure(store: Store, key: Sequence[str]) -> SourceError | None:
     if store.identity == "f":
         return None
     name = f"{store.schema}.{store.name}"
     identifier = sql.Identifier(store.schema, store.name).as_string(None)
-    full = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY FULL;"
+    full = f"Run: {_full(store)}"
     default = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT;"
     if store.identity == "n":
         return SourceError("TM-PG-018", f"{name} has REPLICA IDENTITY NOTHING", remedy=default)

@@ -130,7 +130,9 @@ CHANGES = (
     TableChange(
         "its replica identity is another index for a while",
         (
-            "ALTER TABLE {t} ADD COLUMN {new} serial",
+            # A sequence of nobody's: the table may be dropped while another one has its columns.
+            "CREATE SEQUENCE {new}_numbers",
+            "ALTER TABLE {t} ADD COLUMN {new} int NOT NULL DEFAULT nextval('{new}_numbers')",
             "CREATE UNIQUE INDEX {new}_index ON {t} ({new})",
             "ALTER TABLE {t} REPLICA IDENTITY USING INDEX {new}_index",
             "UPDATE {t} SET id = id + 10000 WHERE id % 30 = 1",

@@ -94,8 +94,9 @@ def test_parts_of_a_composed_schema_count() -> None:
 
 def test_conditions_that_only_say_how_documents_are_reduced_hide_no_columns() -> None:
     reduce = {"reduce": {"strategy": "merge"}}
-    schema = closed(id={"type": "integer"}) | {"if": {"required": ["_meta"]}, "then": reduce, "else": reduce}
-    assert types(schema) == [("id", "bigint")]
+    for other in (reduce, True, {}):
+        schema = closed(id={"type": "integer"}) | {"if": {"required": ["_meta"]}, "then": reduce, "else": other}
+        assert types(schema) == [("id", "bigint")]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,7 @@ def test_conditions_that_only_say_how_documents_are_reduced_hide_no_columns() ->
         closed() | {"patternProperties": {"^x": {}}},
         closed() | {"oneOf": [{"properties": {"a": {}}}]},
         closed() | {"if": {}, "then": {"properties": {"a": {}}}},
+        closed() | {"if": {}, "then": True, "else": False},
         closed() | {"allOf": [True]},
         {"$ref": "#"},
         {"$ref": "#/$defs/absent", "additionalProperties": False},

@@ -201,5 +201,5 @@ def test_compressed_payloads() -> None:
     ],
 )
 def test_what_the_end_of_a_stream_means(number: int, message: str, code: str) -> None:
-    error = stream_failure(number, message, 99)
+    error = stream_failure(number, message, 99, "'cdc'@'%'")
     assert error.code == code and message[:20] in error.message

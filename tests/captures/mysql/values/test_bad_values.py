@@ -181,6 +181,39 @@ def test_a_row_that_no_line_can_hold(binlog_database: Database, policy: str) -> 
     assert (document["id"], document["less"], document["most"]) == (3, "x", None)
 
 
+@pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
+def test_old_rows_that_no_line_can_hold(binlog_database: Database, policy: str) -> None:
+    """Written, changed, given another key, and deleted."""
+    size = 12 * 1024 * 1024
+    run(
+        binlog_database,
+        "CREATE TABLE t (id INT PRIMARY KEY, less TEXT, most LONGTEXT)",
+        "CREATE TABLE s (id INT PRIMARY KEY)",
+    )
+    with captured_log(binlog_database, "t", "s", on_bad_value=policy) as log:
+        run(
+            binlog_database,
+            f"INSERT INTO t VALUES (1, 'x', repeat(x'01', {size}))",
+            "UPDATE t SET less = 'y'",
+            "UPDATE t SET id = 11",
+            "DELETE FROM t",
+            "INSERT INTO t VALUES (5, 'small', 'x')",
+            "INSERT INTO s VALUES (1)",
+        )
+        documents = log.read()
+        if policy == "stop":
+            assert log.set_aside[0].code == "TM-CAP-020" and "column most: a row comes to more" in str(log.set_aside[0])
+            assert [document["_meta"]["source"]["table"] for document in documents] == ["s"]
+            return
+    assert [(document["_meta"]["op"], document["id"]) for document in documents] == [
+        ("c", 1), ("u", 1), ("d", 1), ("c", 11), ("d", 11), ("c", 5), ("c", 1)
+    ]  # fmt: skip
+    assert all(document.get("most") in (None, "x") for document in documents)
+    marks = [document["_meta"].get("bad") for document in documents]
+    bad = {"most": f"{size} bytes"} if policy == "quarantine" else None
+    assert marks == [bad, bad, None, bad, None, None, None]
+
+
 @pytest.mark.parametrize("text", ["[1.]", r'"it\'s"', r'"\x"', r'"\v"', "[1.e5]", "-0."])
 def test_json_that_mariadbs_check_lets_in(mariadb_database: Database, text: str) -> None:
     run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)")

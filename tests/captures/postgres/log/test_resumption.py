@@ -17,6 +17,7 @@ from captures.postgres.source import PostgresSource
 from protocol.errors import SourceError
 from protocol.messages import CaptureSpec, JsonObject
 from tests.captures.postgres.log_reading import binding
+from tests.captures.remedies import statements
 from tests.captures.session import begin
 from tests.captures.source_tables import USERS, end_of_log, prepare
 from tests.servers.deadline import wait_until
@@ -200,6 +201,11 @@ def test_a_slot_that_the_server_gave_up(tight: Postgres) -> None:
         with pytest.raises(LostPosition, match="wal_removed"):
             PostgresDatabase().validate(config, [binding("users")])
         PostgresDatabase().validate({**config, "on_lost_position": "backfill"}, [binding("users")])
+        by_hand = {**config, "create": False}
+        with pytest.raises(LostPosition, match="wal_removed") as refused:
+            PostgresDatabase().validate(by_hand, [binding("users")])
+        prepare(database, *statements(refused.value.remedy))
+        PostgresDatabase().validate(by_hand, [binding("users")])
         starts_over(database, "given_up")
 
 

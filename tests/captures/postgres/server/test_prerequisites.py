@@ -19,8 +19,10 @@ from captures.postgres.tables.prerequisites import unmet
 from protocol.errors import SourceError
 from protocol.messages import CaptureSpec
 from tests.captures.postgres.log_reading import binding
+from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, begin, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
+from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
 
@@ -236,13 +238,17 @@ def test_what_to_do_where_the_server_is(ill_set: Postgres, provider: str) -> Non
             f"GRANT SELECT ON users TO {quoted}",
             "ALTER TABLE users ENABLE ROW LEVEL SECURITY",
             *([f"CREATE ROLE {provider}"] if provider else []),
+            *(["CREATE ROLE rds_replication"] if provider == "rds_superuser" else []),
         )
         try:
             found = failures(database, "users", user=name, password="x")
+            prepare(database, *(s for e in found if e.code in ("TM-PG-006", "TM-PG-008") for s in statements(e.remedy)))
+            left = {error.code for error in failures(database, "users", user=name, password="x")}
+            assert not left & {"TM-PG-006", "TM-PG-008"}
         finally:
             prepare(database, f"DROP OWNED BY {quoted}", f"DROP ROLE {quoted}")
             if provider:
-                prepare(database, f"DROP ROLE {provider}")
+                prepare(database, f"DROP ROLE {provider}", "DROP ROLE IF EXISTS rds_replication")
         remedies = [(failure.code, failure.remedy) for failure in found]
         codes = [code for code, _ in remedies]
         assert codes.count("TM-PG-025") == 2, "slots and walsenders"
@@ -256,5 +262,13 @@ def test_what_to_do_where_the_server_is(ill_set: Postgres, provider: str) -> Non
             "neon_superuser": ("project's settings", f"ALTER ROLE {quoted} REPLICATION"),
         }[provider]
         assert words[0] in by_code["TM-PG-005"]
+        if not provider:
+            prepare(database, *statements(by_code["TM-PG-005"]))
+            assert ill_set.server is not None
+            with ill_set.connect() as admin:
+                pending = "SELECT pending_restart, setting FROM pg_settings WHERE name = 'wal_level'"
+                admin.execute("SELECT pg_reload_conf()")
+                wait_until(lambda: admin.execute(pending).fetchone() == (True, "replica"), 20, "it waits for a restart")
+                admin.execute("ALTER SYSTEM RESET wal_level")
         assert words[1] in by_code["TM-PG-006"]
         assert f"ALTER ROLE {quoted} BYPASSRLS" in by_code["TM-PG-008"]

@@ -19,6 +19,7 @@ from captures.postgres.server.retention import replica_lag
 from captures.postgres.server.session import connect
 from protocol.errors import SourceError
 from tests.captures.postgres.log_reading import capturing
+from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.servers.deadline import wait_until
@@ -85,6 +86,20 @@ def test_a_publication_is_to_be_made_on_the_primary(pair: Pair) -> None:
     for line in (logs[-1], capture.logs[-1]):
         assert line["fields"]["code"] == "TM-PG-011"
         assert "on the primary" in line["fields"]["remedy"]
+
+
+def test_feedback_that_is_off_is_warned_of(pair: Pair) -> None:
+    def warnings() -> list[str]:
+        _, _, logs = unary({"validate": {"config": pair.config(), "bindings": BOUND}})
+        return [line["message"] for line in logs if "hot_standby_feedback is off" in line["message"]]
+
+    prepare(pair.standby, "ALTER SYSTEM SET hot_standby_feedback = off", "SELECT pg_reload_conf()")
+    with pair.standby.connect() as admin:
+        wait_until(lambda: admin.execute("SHOW hot_standby_feedback").fetchone() == ("off",), 20, "it is off")
+        (warning,) = warnings()
+        prepare(pair.standby, *statements(warning))
+        wait_until(lambda: admin.execute("SHOW hot_standby_feedback").fetchone() == ("on",), 20, "it is on")
+    assert warnings() == []
 
 
 def test_a_backfill_and_the_log(pair: Pair) -> None:
@@ -196,7 +211,8 @@ def test_a_position_of_a_standby_is_later_than_what_it_replays(pair: Pair) -> No
 
 
 def test_how_far_a_replica_is(pair: Pair) -> None:
-    role = "may_not_look"
+    name = 'May "not" look'
+    role = f'"{name.replace(chr(34), chr(34) * 2)}"'
     prepare(
         pair.primary,
         "CREATE PUBLICATION tidemark FOR TABLE users",
@@ -204,15 +220,15 @@ def test_how_far_a_replica_is(pair: Pair) -> None:
         f"GRANT SELECT ON users TO {role}",
     )
     try:
-        with capturing(pair.primary, "users", user=role, password="x") as reader:
+        with capturing(pair.primary, "users", user=name, password="x") as reader:
             with pytest.raises(SourceError, match="TM-PG-008") as refused:
                 reader.source.replica_lag()
-            prepare(pair.primary, refused.value.remedy.removeprefix("Run: ").partition(";")[0])
+            prepare(pair.primary, *statements(refused.value.remedy))
             lag = reader.source.replica_lag()
             assert lag is not None and 0 <= lag < 60
         with closing(connect(parse_endpoint(pair.config()))) as of_the_standby:
             replayed(pair.primary, pair.standby)
-            own = replica_lag(of_the_standby, role)
+            own = replica_lag(of_the_standby, name)
             assert own is not None and 0 <= own < 60
     finally:
         prepare(pair.primary, f"DROP OWNED BY {role}", f"DROP ROLE {role}")

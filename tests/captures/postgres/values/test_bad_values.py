@@ -244,6 +244,41 @@ def test_a_row_that_no_line_can_hold(database: Database, policy: str, monkeypatc
     assert [meta.get("bad") for meta in metas] == [{"most": f"{size} bytes"} if policy == "quarantine" else None, None]
 
 
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+def test_old_rows_that_no_line_can_hold(
+    database: Database, policy: str, identity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed, given another key, and deleted: none of these stops anything, whatever the log has of the old row."""
+    monkeypatch.setenv("TIDEMARK_RUNTIME", "test")
+    big = "repeat(E'\\x01', 12 * 1024 * 1024)"
+    with database.connect() as session:
+        session.execute(
+            f"CREATE TABLE t (id int PRIMARY KEY, less text, most text); ALTER TABLE t REPLICA IDENTITY {identity}"
+        )
+        session.execute("ALTER TABLE t ALTER most SET STORAGE EXTERNAL")
+        with captured(database, "public", "t", on_bad_value=policy) as table:
+            session.execute(f"INSERT INTO t VALUES (1, 'x', {big})")
+            session.execute("UPDATE t SET less = 'y'")
+            session.execute(f"UPDATE t SET most = {big} || 'z'")
+            session.execute("UPDATE t SET id = 11")
+            session.execute("DELETE FROM t")
+            session.execute("INSERT INTO t VALUES (5, 'small', 'x')")
+            lines = table.log()
+    bodies = [orjson.loads(line)["captured"]["doc"] for line in lines]
+    assert [(body["_meta"]["op"], body["id"]) for body in bodies] == [
+        ("c", 1), ("u", 1), ("u", 1), ("d", 1), ("c", 11), ("d", 11), ("c", 5)
+    ]  # fmt: skip
+    # What the log leaves out, since it did not change, is no bad value.
+    known = {"most": f"{12 * 1024 * 1024} bytes"}, {"most": f"{12 * 1024 * 1024 + 1} bytes"}
+    if policy == "quarantine":
+        events = [body["_meta"].get("bad") for body in bodies]
+        moved = [known[0], known[1], known[1]] if identity == "FULL" else [None, known[1], None]
+        assert events == [known[0], *moved[:2], None, moved[2], None, None]
+    assert all(body.get("most") in (None, "x") for body in bodies)
+    assert [body["_meta"].get("unchanged") for body in bodies[1:5:3]] == [None if identity == "FULL" else ["most"]] * 2
+
+
 def test_a_text_that_is_no_moment_at_all() -> None:
     """What is not written as its type should be is no value to be let through quietly: it is told like the others."""
     convert = column_conversion(column(DATE)).convert
