@@ -19,11 +19,11 @@ FORWARDED := DOCS_URL PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PR
 WORKERS := 3
 SOAK_SECONDS := 600
 # They start a connector a thousand times, which is not to compile its modules each time.
-test soak bench demo: export PYTHONDONTWRITEBYTECODE :=
+test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-again soak check delta bench images constraints python java
+.PHONY: help setup demo test test-fast test-again soak check delta bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -33,25 +33,24 @@ setup: $(INSTALLED) ## Make .venv with everything in it, at the tested versions
 demo: java setup ## Capture a live Postgres into Spark tables, and prove them equal (about three minutes)
 	$(VENV)/bin/tidemark demo
 
-test: java setup check ## Run the checks, then all tests (ARGS="-k window" for some of them)
+test: java setup check $(VENV)/spark.jsa ## Run the checks, then all tests (ARGS="-k window" for some of them)
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS) \
 		|| { status=$$?; mkdir -p .pytest_cache; echo $$status >.pytest_cache/exit-status; exit $$status; }
 
-# Only after a run of all tests: pytest exits with 1 then, and with another status where it broke off.
+test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (ARGS as for test)
+	TIDEMARK_TEST_FAST=1 $(RUN) pytest -r fE --numprocesses $(WORKERS) $(ARGS)
+
 test-again: setup ## Run the tests that failed last by themselves, where they are three at most
-	@[ "$$(cat .pytest_cache/exit-status)" = 1 ]
-	@$(VENV)/bin/python -c 'import json, pathlib, sys; \
-		failed = json.loads(pathlib.Path(".pytest_cache/v/cache/lastfailed").read_text()); \
-		print("failed beside other tests:", *failed, sep="\n  "); \
-		sys.exit(not 0 < len(failed) <= 3)'
-	$(RUN) pytest --last-failed --last-failed-no-failures none
+	@$(RUN) tests.again
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
 
-soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), with another seed each time
+soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try more examples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
 	  tests/captures/postgres/test_random_table_changes.py \
 	  tests/captures/mysql/tables_that_change/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
+	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
+	TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
@@ -86,6 +85,10 @@ $(DELTA)/.installed: pyproject.toml constraints.txt tests/spark_sink/engine/delt
 		--editable '.[dev]' "pyspark==$(DELTA_PYSPARK)"
 	@$(DELTA)/bin/python -m tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 || { cat $(DELTA)/session.log; exit 1; }
 	@touch $@
+
+# A JVM loads Spark from it in half the time.
+$(VENV)/spark.jsa: $(INSTALLED)
+	@$(RUN) tests.servers.spark_classes $@ || { rm -f $@; echo "no archive of Spark's classes: its tests take longer" >&2; }
 
 $(VENV)/.bench: $(INSTALLED)
 	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'

@@ -8,21 +8,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from protocol.messages import RUNTIME
+from tests.examples import PROFILE
+from tests.fast import FAST, is_left_out
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
+from tests.servers.spark_classes import java_options
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
 
-# Of every Spark that a test starts. Its runs are too short to pay for the optimizing compiler and for threads that
-# collect garbage: without them one takes half the processor time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
+settings.load_profile(PROFILE)
 
 # As our runtime starts a connector. Tests of others' runtimes take it away.
 os.environ[RUNTIME] = "1"
@@ -54,7 +57,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist's own reads the groups.
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a run over several processes, one of them has the Spark session, and one counts the engine's containers.
 
     What takes long is begun first: at the end no process then waits for another.
@@ -62,9 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for shared in ("spark", "spark_cluster"):
             if shared in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.spark)
                 item.add_marker(pytest.mark.xdist_group(shared))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
+    if FAST:
+        config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+        items[:] = [item for item in items if not is_left_out(item)]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

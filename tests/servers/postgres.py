@@ -24,6 +24,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.fast import FAST
+from tests.servers.copied_postgres import CopiedPostgres
 from tests.servers.deadline import wait_until
 from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
 
@@ -105,7 +107,8 @@ def sources() -> list[Source]:
         version = installed_version(folder)
         if version is not None and version >= 14:
             found[version] = Source(version, binaries=folder)
-    return [found[version] for version in sorted(found, reverse=True)]
+    newest_first = [found[version] for version in sorted(found, reverse=True)]
+    return newest_first[:1] if FAST else newest_first
 
 
 def no_source() -> str:
@@ -130,7 +133,11 @@ def startable(at_least: int = 14) -> list[Source]:
 
 @contextmanager
 def own_server(
-    settings: Mapping[str, str] = MappingProxyType({}), *, at_least: int = 14, oldest: bool = False
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    at_least: int = 14,
+    oldest: bool = False,
+    another: bool = False,
 ) -> Iterator[Postgres]:
     """A server that the test starts by itself; skips the test where none can be started.
 
@@ -138,11 +145,13 @@ def own_server(
         settings: Lines of postgresql.conf, besides what the tests need anyway.
         at_least: Its version.
         oldest: The oldest one that there is, instead of the newest.
+        another: It has a system identifier of its own, which takes a second more.
     """
     found = startable(at_least)
     if not found:
         pytest.skip(not_startable(at_least))
-    with PostgresServer(found[-1 if oldest else 0].binaries, settings=settings) as server:
+    kind = PostgresServer if another else CopiedPostgres
+    with kind(found[-1 if oldest else 0].binaries, settings=settings) as server:
         yield Postgres(server.dsn, server.version, server.binaries, server)
 
 
@@ -155,7 +164,7 @@ def running(source: Source) -> Iterator[Postgres]:
         with _container(source.image) as dsn:
             yield Postgres(dsn, _major(dsn))
     else:
-        with PostgresServer(source.binaries) as server:
+        with CopiedPostgres(source.binaries) as server:
             yield Postgres(server.dsn, server.version, server.binaries, server)
 
 
