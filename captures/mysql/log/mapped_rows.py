@@ -54,7 +54,7 @@ class TableMaps:
         self._unfit.clear()
 
     def clear(self) -> None:
-        """Another file begins: a transaction maps its tables anew, by numbers that are others after each ALTER."""
+        """Another file begins: a transaction maps its tables again, by numbers that are others after each ALTER."""
         self._maps.clear()
 
     def leave_out(self, binding: int) -> None:

@@ -42,7 +42,7 @@ class Alteration:
         dropped: Names of columns that are gone.
         revalued: Names of columns that have values in rows that were there before, made or converted by the statement.
         texts: The character sets of all texts may be others.
-        own: Of the columns that are added or defined anew, those of MariaDB's own types, and these: its log has them as
+        own: Of the columns that are added or redefined, those of MariaDB's own types, and these: its log has them as
             strings of bytes, or as texts.
         primary: The primary key may be another.
         unique: A unique index may be another, which is the key where there is no primary key.
