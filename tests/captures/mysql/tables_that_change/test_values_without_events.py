@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pymysql
 import pytest
 
 from tests.captures.mysql.log.test_stream import global_setting
@@ -105,6 +106,33 @@ def test_what_an_alter_made_while_the_capture_was_away(binlog_database: Database
         with session(binlog_database.config(), bound, second.state, stop=True, command=COMMAND) as third:
             assert third.finish() == 0, third.last_words()
         assert third.documents == []
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
+@pytest.mark.parametrize(
+    ("kind", "value", "to"),
+    [
+        ("INT", "NULL", "INT NOT NULL"),
+        ("INT", "NULL", "INT NOT NULL DEFAULT 5"),
+        ("INT", "-1", "INT UNSIGNED"),
+        ("INT", "70000", "SMALLINT"),
+        ("DECIMAL(10, 2)", "12345.67", "DECIMAL(4, 2)"),
+        ("BIT(9)", "300", "BIT(2)"),
+        ("TINYTEXT CHARACTER SET latin1", "REPEAT('ä', 200)", "TINYTEXT CHARACTER SET utf8mb4"),
+    ],
+)
+def test_what_a_strict_session_is_refused(
+    binlog_database: Database, engine: str, kind: str, value: str, to: str
+) -> None:
+    """So that such an ALTER that is in the log has changed no value."""
+    run(
+        binlog_database,
+        f"CREATE TABLE t (id INT PRIMARY KEY, a {kind}) ENGINE = {engine}",
+        f"INSERT INTO t VALUES (1, {value})",
+    )
+    for mode in ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"):
+        with pytest.raises(pymysql.Error):
+            run(binlog_database, f"SET sql_mode = '{mode}'", f"ALTER TABLE t MODIFY a {to}")
 
 
 def test_a_sign_that_is_changed_unlogged(mariadb_database: Database) -> None:
