@@ -31,6 +31,7 @@ from captures.mysql.server.session import asking, connect
 from captures.mysql.server.xa_recover import XA, may_see_prepared, prepared_transactions, prepared_xids
 from captures.mysql.tables.bindings import MysqlBinding, absent, bound_tables, folded
 from captures.mysql.tables.columns import Column, Table, reads_as
+from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.layouts import Layout, layout, read_layout
 from captures.mysql.tables.table_fingerprint import MEMBER, NotedTables
 from captures.mysql.values.charsets import Charsets, Recode
@@ -94,7 +95,6 @@ class MysqlSource(RemembersLayouts):
                 self._base = str(server_identity(self._session)["base"])
                 self._as_of = end_of_log(self._session)
                 self._bindings = self._bound(bindings, resources)
-                self._named = self._session.variable("binlog_row_metadata") == "FULL"
         except BaseException:
             self._session.close()
             raise
@@ -103,9 +103,12 @@ class MysqlSource(RemembersLayouts):
         self._noted = NotedTables(self._bindings)
         self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
         self._differing: set[int] = set()
-        self._layouts: dict[int, tuple[tuple[Column, ...], int, int, str]] = {}
+        self._defined = {binding.index: binding.table.columns for binding in self._bindings}
+        self._layouts: dict[int, tuple[tuple[Column, ...], dict[str, Column], int, str]] = {}
         for binding in self._bindings:
-            if binding.unfit is None and (text := (layouts or {}).get(binding.state_key)):
+            text = (layouts or {}).get(binding.state_key)
+            binding.definitions = Definitions(binding.table.columns, self._as_of, captured=text is not None)
+            if binding.unfit is None and text:
                 self._go_on_with(binding, read_layout(text))
         self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
@@ -150,11 +153,15 @@ class MysqlSource(RemembersLayouts):
         names = {column.name for column in layout.columns}
         if layout.complete and set(bound.key) <= names:
             bound.table = _with_columns(now, layout.columns, frozenset())
+            bound.definitions = Definitions(layout.columns, layout.as_of, captured=True)
+            self._defined[bound.index] = layout.columns
             self._catalog_read[bound.index] = layout.as_of
             if bound.table.columns != now.columns:
                 self._differing.add(bound.index)
         present = {column.name for column in now.columns}
-        bound.past = {column.name: column for column in layout.columns if column.name not in present}
+        known = (*layout.past, *layout.columns)
+        bound.past = {column.name: column for column in known if column.name not in present}
+        bound.definitions.own |= {column.name: column for column in layout.past}
 
     def _folded(self, schema: str, table: str) -> tuple[str, str]:
         return folded((schema, table), folds=self._session.folds_names)
@@ -208,17 +215,19 @@ class MysqlSource(RemembersLayouts):
             self._prepare()
         for bound in self._bindings:
             if bound.unfit is None and bound.index not in self._left_out:
-                self.refresh(bound.index)  # What the last session knew is of a place that the log does not have.
+                # What the last session knew is of a place that the log does not have.
+                self.refresh(bound.index)
+                bound.definitions.begin(self._defined[bound.index], self._catalog_read[bound.index])
         return self._start.order
 
     def layout(self, binding: int, position: int) -> str:
         bound = self._bindings[binding]
         as_of = self._catalog_read[binding]
-        of = bound.table.columns, len(bound.past), as_of if as_of > position else 0
+        columns, as_of = self._defined[binding], as_of if as_of > position else 0
         known = self._layouts.get(binding)
-        if known is None or known[0] is not of[0] or known[1:3] != of[1:]:
-            text = layout(of[0], bound.past, complete=not self._named, as_of=of[2])
-            known = self._layouts[binding] = *of, text
+        past = bound.past | bound.definitions.own
+        if known is None or known[0] is not columns or known[1:3] != (past, as_of):
+            known = self._layouts[binding] = columns, past, as_of, layout(columns, past.values(), as_of=as_of)
         return known[3]
 
     def format_position(self, position: int) -> str:
@@ -371,6 +380,7 @@ class MysqlSource(RemembersLayouts):
         self._nullable[bound.index] = _nullable(table)
         self._differing.discard(bound.index)
         self._catalog_read[bound.index] = as_of
+        self._defined[bound.index] = table.columns
         announced = bound.announced
         self._opened.put(bound.opened())
         bound.announced = announced  # It is the log that says when rows have these columns.
@@ -408,6 +418,7 @@ class MysqlSource(RemembersLayouts):
         del self._returning[binding]
         self._left_out.discard(binding)
         self._bind(bound, table, as_of)
+        bound.definitions.begin(table.columns, as_of)
         bound.announced = bound.document_schema
         if self._log is not None:
             self._log.take_up(binding)
@@ -475,6 +486,9 @@ class MysqlSource(RemembersLayouts):
             salt=binding.salt,
             policies=binding.policies,
             past=binding.past,
+            definitions=binding.definitions,
+            defined=self._defined[binding.index],
+            scanned=binding.scan != "none",
         )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from captures.contract.errors import LostPosition
+from captures.mysql.log.byte_text import byte_text
 from captures.mysql.log.events import (
     CHECKSUM,
     FINGERPRINT,
@@ -384,8 +385,7 @@ class BinlogConnection:
 def _whole_event(data: bytes, *header: int) -> Event:
     """An event that has arrived in several packets: its status, header and body."""
     kind, timestamp, server_id, size, log_position, flags = header
-    text = data.decode("latin-1")
-    return data, text, 1 + HEADER, len(data), kind, timestamp, server_id, size, log_position, flags
+    return data, byte_text(data), 1 + HEADER, len(data), kind, timestamp, server_id, size, log_position, flags
 
 
 def server_name(session: Session) -> str:

@@ -12,6 +12,7 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
+from captures.mysql.log.byte_text import ByteText
 from protocol.errors import SourceError
 
 QUERY = 2
@@ -93,7 +94,7 @@ STANDALONE = 1
 """The group is one statement, with no commit after it."""
 PREPARED_XA = 64
 
-Event = tuple[bytes, str, int, int, int, int, int, int, int, int]
+Event = tuple[bytes, ByteText, int, int, int, int, int, int, int, int]
 """An event as it is read: bytes that hold it and the same as Latin-1, begin and end of its body in them, and of its
 header: kind, timestamp, server's id, size, end in the log, flags.
 """
@@ -102,9 +103,12 @@ _ROTATE = struct.Struct("<Q")
 _QUERY = struct.Struct("<IIBHH")
 # Variables of a statement's session, by their codes: those that come before, and bytes of each.
 _CLIENT = 4
-_FIXED = {0: 4, 1: 8, 3: 4}
+_SQL_MODE = 1
+_FIXED = {0: 4, _SQL_MODE: 8, 3: 4}
 _NAMES = {2: 1, 6: 0}
 """A length and a text, and what ends it."""
+_STRICT = 1 << 21 | 1 << 22
+"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES of ``sql_mode``."""
 _GTID = struct.Struct("<B16sq")
 _CREATED = 2 + 50
 """Where a FORMAT_DESCRIPTION event has its time: after the log's version and the server's. 0 for later files."""
@@ -250,11 +254,23 @@ def read_query(body: bytes) -> Query:
 
 def client_collation(variables: bytes) -> int | None:
     """The number of a collation of the character set in which a statement is; None where its event does not say."""
+    at = _variable_at(variables, _CLIENT)
+    return None if at is None else int.from_bytes(variables[at : at + 2], "little")
+
+
+def is_strict(variables: bytes) -> bool:
+    """Whether a statement would have failed rather than to change a value that does not fit, by its ``sql_mode``."""
+    at = _variable_at(variables, _SQL_MODE)
+    return at is not None and bool(int.from_bytes(variables[at : at + 8], "little") & _STRICT)
+
+
+def _variable_at(variables: bytes, wanted: int) -> int | None:
+    """Where the value of a variable begins."""
     at = 0
     while at < len(variables):
         kind, at = variables[at], at + 1
-        if kind == _CLIENT:
-            return int.from_bytes(variables[at : at + 2], "little")
+        if kind == wanted:
+            return at
         if kind in _NAMES:
             at += 1 + variables[at] + _NAMES[kind]
         elif kind in _FIXED:

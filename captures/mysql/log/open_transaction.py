@@ -7,6 +7,7 @@ from collections import Counter
 
 from backfill.keys import TouchedKeys
 from captures.contract.log import LogBatch, Transaction
+from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import Gtid
 from captures.mysql.log.xa_pending import Prepared
 from captures.mysql.rows.row_sink import Sink
@@ -57,7 +58,7 @@ class OpenTransaction:
         return {table.binding for table in self._entered}
 
     def rows(
-        self, table: LoggedTable, what: str, data: bytes, text: str, at: int, end: int, place: str, batch: LogBatch
+        self, table: LoggedTable, what: str, data: bytes, text: ByteText, at: int, end: int, place: str, batch: LogBatch
     ) -> None:
         """Writes an event's rows. ``place`` is ``file:offset:`` of ``_meta.source.cursor``. Raises SourceError."""
         returned = self.row_events < self._written

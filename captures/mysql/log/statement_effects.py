@@ -16,7 +16,6 @@ from captures.mysql.statements.actions import Action, Change
 from captures.mysql.statements.changes import changes
 from captures.mysql.statements.temporary import SessionId, TemporaryTables
 from captures.mysql.statements.tokens import Name
-from captures.mysql.tables.conversions import converted
 from captures.mysql.tables.logged_tables import LoggedTable, logged_table
 from captures.mysql.tables.unlogged_alterations import UnloggedAlterations
 from protocol.codec import encode
@@ -38,12 +37,14 @@ class StatementPlace:
         text: File and offset, for people.
         session: That carried it out.
         uses_temporary_tables: The log marks it as one that may use some of its session.
+        strict: It would have failed rather than to change a value that does not fit.
     """
 
     position: int
     text: str
     session: SessionId
     uses_temporary_tables: bool
+    strict: bool
 
 
 class LoggedTables:
@@ -211,33 +212,45 @@ class LoggedTables:
         batch.noted |= bool(alteration.left())
         self.forget()
         self._unlogged.told(binding)
-        revalued = alteration.revalued
+        now = bound
         if where.position > bound.as_of:
             fresh = self._read_again(bound, batch)
             if fresh is None:
                 return
-            reused &= fresh.emitted
-            revalued = converted(revalued, bound.columns, fresh)
+            now = fresh
+            reused &= now.emitted
         elif (
             alteration.primary
             or (alteration.unique and not bound.by_primary_key)
-            or not self._named.get(binding, self._names_columns)
+            or ((alteration.of_columns or alteration.unique) and not self._named.get(binding, self._names_columns))
         ):
             # Rows before this statement were read by the columns, or told apart by the key, that the table had only
             # after it.
             self._empty(binding, batch)
-        if binding in batch.restarted:
+        if self._mariadb:
+            now.definitions.note_own_types(alteration, (*bound.defined, *bound.columns))
+        converted = now.definitions.converted(
+            alteration,
+            where.position,
+            now.defined,
+            now.as_of,
+            emitted=now.emitted,
+            strict=where.strict,
+            tinyint1_as_bool=now.tinyint1_as_bool,
+        )
+        if binding in batch.restarted or not (reused or converted):
             return
+        batch.follow(binding, Consequence.READ_AGAIN)
         if reused:
-            batch.follow(binding, Consequence.READ_AGAIN)
             left.clear()
-        elif revalued:
+        names = ".".join(change.name), where.text, ", ".join(sorted({*reused, *converted}))
+        if now.scanned:
+            logger.info("%s was altered at %s: no event has the values of %s; its rows are read again", *names)
+        else:
             logger.warning(
-                "%s was altered at %s: the log does not have the new values of %s. Rows captured earlier keep the old "
-                "ones until they change. To capture the new values, backfill the table again",
-                ".".join(change.name),
-                where.text,
-                ", ".join(revalued),
+                "%s was altered at %s: no event has the values of %s. Rows captured before keep what they had until "
+                "they change, since the table is captured from its log only (scan: none)",
+                *names,
             )
 
     def doubted(self, position: int, batch: LogBatch) -> None:
@@ -299,7 +312,8 @@ class LoggedTables:
         self._gone_tables.discard(bound.binding)
         self._unlogged.told(bound.binding)
         self.forget()
-        if self._read_again(bound, batch) is not None:
+        if (fresh := self._read_again(bound, batch)) is not None:
+            fresh.definitions.begin(fresh.defined, fresh.as_of)
             self._empty(bound.binding, batch)
 
     def _empty(self, binding: int, batch: LogBatch) -> None:

@@ -10,6 +10,7 @@ from captures.mysql.chunks.fence import transaction_id
 from captures.mysql.config import OnStatement
 from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace
+from captures.mysql.log.byte_text import ByteText, byte_text
 from captures.mysql.log.connection import BinlogConnection
 from captures.mysql.log.events import DamagedEvent, Event
 from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
@@ -345,7 +346,11 @@ class BinlogLog:
             self._control(transaction, statement, timestamp, batch)
             return
         where = StatementPlace(
-            self._place.order, str(self._place), (server_id, query.session), bool(flags & events.THREAD_SPECIFIC)
+            self._place.order,
+            str(self._place),
+            (server_id, query.session),
+            uses_temporary_tables=bool(flags & events.THREAD_SPECIFIC),
+            strict=events.is_strict(query.variables),
         )
         emptied = self._tables.statement(query, where, batch)
         for binding in batch.set_aside:
@@ -380,7 +385,7 @@ class BinlogLog:
 
     # Rows.
 
-    def _rows(self, kind: int, data: bytes, text: str, start: int, end: int, batch: LogBatch) -> None:
+    def _rows(self, kind: int, data: bytes, text: ByteText, start: int, end: int, batch: LogBatch) -> None:
         number = data[start : start + 6]
         table = self._maps.get(number)
         if table is None:
@@ -417,7 +422,7 @@ class BinlogLog:
         self._tables.set_aside(binding, error, batch)
         self.leave_out(binding)
 
-    def _look_for_more(self, table: LoggedTable, event: tuple[str, bytes, str, int, int], batch: LogBatch) -> None:
+    def _look_for_more(self, table: LoggedTable, event: tuple[str, bytes, ByteText, int, int], batch: LogBatch) -> None:
         """All bad columns of a table that a batch shows are said at once."""
         known = batch.set_aside.get(table.binding)
         if table.decoder is None or not isinstance(known, BadValues):
@@ -481,7 +486,7 @@ class BinlogLog:
             elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
                 transaction.pass_over()
             else:
-                text = rows.decode("latin-1")
+                text = byte_text(rows)
                 try:
                     transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
                 except (BadValues, LacksKey) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from captures.mysql.tables.columns import Column
+from captures.mysql.tables.conversions import Definitions
 from captures.mysql.values.charsets import Recode
 from captures.tables.bad_values import STOP, Policies
 from protocol.errors import SourceError
@@ -31,6 +32,9 @@ class BoundTable:
         hashed: Names of the columns of which documents have hashes, made with ``salt``.
         policies: What is done with bad values.
         past: Columns that the table had before, by name.
+        definitions: The columns as the statements of the log find them that are yet to be read.
+        defined: The columns as the catalog had them at ``as_of``.
+        scanned: Its rows can be read again.
     """
 
     binding: int
@@ -45,6 +49,9 @@ class BoundTable:
     salt: bytes = field(default=b"", repr=False)
     policies: Policies = STOP
     past: Mapping[str, Column] = field(default_factory=dict)
+    definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False))
+    defined: tuple[Column, ...] = ()
+    scanned: bool = True
 
 
 class Tables(Protocol):

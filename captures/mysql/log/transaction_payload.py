@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from captures.mysql.log.byte_text import byte_text
 from captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
 from protocol.errors import SourceError
 
@@ -103,7 +104,7 @@ def _events(pieces: Iterable[bytes | None]) -> Iterator[Event | None]:
         data = b"".join((data, *waiting))
         waiting.clear()
         held = 0
-        text = data.decode("latin-1")
+        text = byte_text(data)
         at, needed = 0, HEADER
         while len(data) - at >= HEADER:
             timestamp, kind, server_id, size, log_position, flags = _HEADER(data, at)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from backfill.keys import Key
+from captures.mysql.log.byte_text import ByteText
 from captures.mysql.rows.partial_rows import Members, PartialRows
 from captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
 from captures.mysql.rows.row_sink import Sink
@@ -62,7 +63,7 @@ class RepairedImage(Image):
         """See ``Image.parts``."""
         read = super().parts
 
-        def repaired(data: bytes, text: str, at: int) -> tuple[Members, Members, int]:
+        def repaired(data: bytes, text: ByteText, at: int) -> tuple[Members, Members, int]:
             self._undecodable.clear()
             members, key, at = read(data, text, at)
             for place, member in enumerate(members):
@@ -151,7 +152,7 @@ class RepairedRows(PartialRows):
         for image in images:
             image.limit = limit
 
-    def delete(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def delete(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         """A deletion, of which the key is enough."""
         members, parts, at = self._after.parts(data, text, at)
         key = self._key(parts)

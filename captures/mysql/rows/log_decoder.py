@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import lenenc
 from captures.mysql.rows.bad_values import RepairedImage, RepairedRows
 from captures.mysql.rows.partial_rows import PartialRows
@@ -59,7 +60,7 @@ class RowDecoder:
         }
 
     def decode(
-        self, kind: str, data: bytes, text: str, at: int, end: int, source: tuple[str, str], row: int, sink: Sink
+        self, kind: str, data: bytes, text: ByteText, at: int, end: int, source: tuple[str, str], row: int, sink: Sink
     ) -> int:
         """Decodes the rows of an event.
 
@@ -106,7 +107,7 @@ class RowDecoder:
         self,
         kind: str,
         data: bytes,
-        text: str,
+        text: ByteText,
         at: int,
         end: int,
         source: tuple[str, str],
@@ -219,7 +220,7 @@ class _WholeUpdate:
         self._opening = opening
         self._before, self._after = (image.read for image in images)
 
-    def write(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def write(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         touched = sink.touched
         old, old_key, at = self._before(data, text, at)
         new, key, at = self._after(data, text, at)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from backfill.keys import Key
+from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import lenenc
 from captures.mysql.rows.partial_json import apply_changes
 from captures.mysql.rows.row_images import RAW, Image
@@ -38,23 +39,23 @@ class PartialRows:
         self._before, self._after = images[0], images[-1]
         self._json = [place for place in self._after.places if decoder.table.logged[place].type == JSON]
 
-    def insert(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def insert(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         members, parts, at = self._after.parts(data, text, at)
         key = self._key(parts)
         documents.append(self._line("c", place, members, ""))
         self._touch(sink, key, partial=self._missing(members) != "", inserted=True)
         return at
 
-    def delete(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def delete(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         raise self._decoder.lacks_key()
 
-    def update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def update(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         old, old_parts, at = self._before.parts(data, text, at)
         new, new_parts, at = self._after.parts(data, text, at)
         self._update(old, old_parts, new, new_parts, place, documents, sink)
         return at
 
-    def json_update(self, data: bytes, text: str, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def json_update(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         old, old_parts, at = self._before.parts(data, text, at)
         options, at = lenenc(data, at)
         changed: set[int] = set()

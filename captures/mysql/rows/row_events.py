@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from captures.mysql.log import events
+from captures.mysql.log.byte_text import ByteText, byte_text
 from protocol.errors import SourceError
 
 INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
@@ -32,7 +33,7 @@ _HEAD = 8
 """Bytes of the table's number and the flags."""
 
 
-def row_event(kind: int, data: bytes, text: str, start: int, end: int) -> tuple[str, bytes, str, int, int]:
+def row_event(kind: int, data: bytes, text: ByteText, start: int, end: int) -> tuple[str, bytes, ByteText, int, int]:
     """What an event does, and where the count of its columns begins and its rows end: in ``data`` and ``text``, or in
     others when it is compressed. Raises SourceError ``TM-MY-049`` when it does not decompress.
     """
@@ -49,4 +50,4 @@ def row_event(kind: int, data: bytes, text: str, start: int, end: int) -> tuple[
         whole = data[at:rows] + events.inflate(data[rows:end])
     except (ValueError, LookupError):
         raise SourceError("TM-MY-049", "compressed rows in the log do not decompress") from None
-    return what, whole, whole.decode("latin-1"), 0, len(whole)
+    return what, whole, byte_text(whole), 0, len(whole)

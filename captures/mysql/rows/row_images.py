@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from captures.mysql.log.byte_text import ByteText
 from captures.mysql.rows.logged_values import NAMES, value_reader
 from captures.mysql.rows.table_map import JSON, LoggedColumn
 from captures.mysql.rows.value_reader import ValueReader
@@ -37,10 +38,10 @@ MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError,
 RAW = "\0"
 """Stands before the bytes of a JSON value that was asked for as it is stored."""
 
-ReadImage = Callable[[bytes, str, int], tuple[str, str, int]]
+ReadImage = Callable[[bytes, ByteText, int], tuple[str, str, int]]
 """An image at a place: all of its members, the row's key as a byte text, and where the image ends."""
 
-ReadParts = Callable[[bytes, str, int], tuple[list[str | None], list[str | None], int]]
+ReadParts = Callable[[bytes, ByteText, int], tuple[list[str | None], list[str | None], int]]
 """An image at a place: each column's member and each key column's text, None where the image lacks it, and its end."""
 
 

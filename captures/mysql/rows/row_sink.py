@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backfill.keys import Key, TouchedKeys
+from captures.mysql.log.byte_text import ByteText
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class Sink:
     split: bool = False
 
 
-Write = Callable[[bytes, str, int, int, tuple[str, str], int, list[str], Sink], tuple[int, int]]
+Write = Callable[[bytes, ByteText, int, int, tuple[str, str], int, list[str], Sink], tuple[int, int]]
 """Writes the rows between two places of an event.
 
 Takes the event's ``data`` and ``text``, begin and end; the JSON of ``_meta.source`` before and after the number of a
@@ -33,7 +34,7 @@ row; the first row's number; where lines go, and the sink for keys. Returns wher
 after the last.
 """
 
-WriteRow = Callable[[bytes, str, int, str, list[str], Sink], int]
+WriteRow = Callable[[bytes, ByteText, int, str, list[str], Sink], int]
 """Writes one row, or the two images of one update.
 
 Takes the event's ``data`` and ``text``, where the row begins, the JSON of ``_meta.source``, where lines go, and the
@@ -54,7 +55,7 @@ def one_by_one(write: WriteRow) -> Write:
 
     def rows(
         data: bytes,
-        text: str,
+        text: ByteText,
         at: int,
         end: int,
         source: tuple[str, str],

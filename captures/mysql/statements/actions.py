@@ -41,6 +41,9 @@ class Alteration:
         added: Names of new columns.
         dropped: Names of columns that are gone.
         revalued: Names of columns that have values in rows that were there before, made or converted by the statement.
+        texts: The character sets of all texts may be others.
+        own: Of the columns that are added or defined anew, those of MariaDB's own types, and these: its log has them as
+            strings of bytes, or as texts.
         primary: The primary key may be another.
         unique: A unique index may be another, which is the key where there is no primary key.
     """
@@ -49,8 +52,15 @@ class Alteration:
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     revalued: tuple[str, ...] = ()
+    texts: bool = False
+    own: tuple[tuple[str, str], ...] = ()
     primary: bool = False
     unique: bool = False
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether rows may look different after it."""
+        return bool(self.renamed or self.added or self.dropped or self.revalued or self.texts)
 
     def left(self) -> set[str]:
         """Names that no column has after it, or another one than before."""

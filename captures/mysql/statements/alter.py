@@ -1,4 +1,4 @@
-"""ALTER TABLE, clause by clause. Types of columns are never parsed: the catalog knows them.
+"""ALTER TABLE, clause by clause. Types of columns are not parsed, but for their names: the catalog knows them.
 
 Which columns get other names or values is parsed, because nothing else tells: rows that were captured before have the
 old ones, and no event comes.
@@ -28,6 +28,9 @@ _NO_COLUMN = (
 )
 """What comes after ADD or DROP where no column does. All but VECTOR are reserved or followed by another word."""
 
+_OWN = ("UUID", "INET4", "INET6", "JSON", "VECTOR")
+"""Types of MariaDB that its log does not tell from others."""
+
 
 @dataclass(slots=True)
 class _Found:
@@ -39,6 +42,8 @@ class _Found:
     added: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     revalued: list[str] = field(default_factory=list)
+    texts: bool = False
+    own: list[tuple[str, str]] = field(default_factory=list)
     primary: bool = False
     unique: bool = False
 
@@ -56,6 +61,8 @@ class _Found:
             tuple(self.added),
             tuple(self.dropped),
             tuple(self.revalued),
+            self.texts,
+            tuple(self.own),
             self.primary,
             self.unique,
         )
@@ -155,9 +162,15 @@ def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) ->
     Args:
         converted: Rows have values in it already.
     """
-    valued, previous = converted, ""
+    valued, previous, depth = converted, "", 0
+    if (kind := definition.peek().upper) in _OWN and name:
+        found.own.append((name, kind.lower()))
     for token in definition.rest():
         word = token.upper
+        within = depth > 0
+        depth += (word == "(") - (word == ")")
+        if within:
+            continue  # A condition of a CHECK names NULL, too.
         given = previous == "DEFAULT" and word != "NULL"
         valued |= given or (previous == "NOT" and word == "NULL") or word in ("AS", "AUTO_INCREMENT")
         found.key(token)
@@ -181,8 +194,10 @@ def _drop(clause: Tokens, found: _Found) -> None:
 
 
 def _convert(clause: Tokens, found: _Found) -> None:
-    """MariaDB: a partition becomes a table, or a table a partition."""
-    if clause.accept("TABLE"):
+    """Of MariaDB a partition becomes a table, or a table a partition; of both all texts get a character set."""
+    if clause.accept("TO"):
+        found.texts = True
+    elif clause.accept("TABLE"):
         found.refilled()
         found.tables += single(Action.DROPPED, clause.name())
     elif clause.accept("PARTITION"):

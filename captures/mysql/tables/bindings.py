@@ -16,6 +16,7 @@ from captures.mysql.config import ResourceConfig
 from captures.mysql.server.session import Session
 from captures.mysql.tables.catalog import Path, read_tables
 from captures.mysql.tables.columns import Column, Table
+from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.document_schema import document_schema
 from captures.tables.bad_values import STOP, Policies, Policy
 from captures.tables.captured_line import chunk_head, without_columns
@@ -73,6 +74,7 @@ class MysqlBinding:
         announced: The document schema that was announced last.
         unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
         past: Columns that ``table`` had before, by name.
+        definitions: The columns as the statements of the log find them that are yet to be read.
 
     Raises:
         SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
@@ -89,6 +91,7 @@ class MysqlBinding:
     announced: JsonObject | None = None
     unfit: SourceError | None = None
     past: dict[str, Column] = field(default_factory=dict)
+    definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False))
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:

@@ -31,7 +31,7 @@ _TABLES = """
 _COLUMNS = """
     SELECT t.table_schema, t.table_name, t.column_name, t.data_type, t.column_type, t.is_nullable,
            t.character_set_name, t.collation_name, t.character_maximum_length, t.numeric_precision, t.numeric_scale,
-           t.datetime_precision, t.extra, t.column_comment
+           t.datetime_precision, t.extra, t.column_comment, t.generation_expression
     FROM information_schema.columns t WHERE {where} ORDER BY t.table_schema, t.table_name, t.ordinal_position
 """
 _UNIQUE_INDEXES = """
@@ -172,6 +172,7 @@ def _column(
     fraction: int | None,
     extra: str,
     comment: str,
+    expression: str | None,
 ) -> Column:
     data_type = data_type.lower()
     attributes = column_type.lower().rpartition(")")[2].split() if data_type not in ("enum", "set") else []
@@ -201,6 +202,7 @@ def _column(
         generated="virtual" if "VIRTUAL GENERATED" in extra else "stored" if "STORED GENERATED" in extra else "",
         invisible="INVISIBLE" in extra,
         zerofill="zerofill" in attributes,
+        expression=expression or "",
         collation=collation if is_text else None,
         description=comment or "",
     )

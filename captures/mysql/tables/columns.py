@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from captures.tables.bad_values import Policy
 
+_OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
+"""Types that MariaDB's log has as binary strings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -27,6 +30,7 @@ class Column:
         labels: Of an enum or set, in their order.
         json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
         generated: Empty, ``virtual`` or ``stored``.
+        expression: Of a generated column, as the server prints it.
         invisible: ``SELECT *`` leaves it out; the log has it.
         hidden: No statement can name it, the log has it: MariaDB's hash of a unique index over long texts.
         zerofill: A number that the server prints with zeros in front.
@@ -52,10 +56,16 @@ class Column:
     hidden: bool = False
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
-    # Neither changes what the log's rows or documents look like, so columns that differ in these only are equal.
+    # None of these changes what the log's rows or documents look like, so columns that differ in these only are equal.
     zerofill: bool = field(default=False, compare=False)
+    expression: str = field(default="", compare=False)
     collation: str | None = field(default=None, compare=False)
     description: str = field(default="", compare=False)
+
+    @property
+    def log_says_less(self) -> bool:
+        """Whether the log, as it describes columns, may say less of this one."""
+        return self.data_type in _OWN or self.fraction > 0 or (self.json and self.data_type != "json")
 
     @property
     def type_text(self) -> str:

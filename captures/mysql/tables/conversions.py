@@ -1,43 +1,187 @@
-"""Which columns have other values after an ALTER TABLE, as far as their definitions tell."""
+"""Which columns have other values after an ALTER TABLE: their definitions before and after it tell.
+
+A statement that converts values writes no rows to the log: those that were captured before keep what they had.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from captures.mysql.log.table_contract import BoundTable
+from captures.mysql.statements.actions import Alteration
 from captures.mysql.tables.columns import Column
+from captures.mysql.values.types import form
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_GROWING = ("char", "varchar", "varbinary")
+_SIZED_TEXTS = ("char", "varchar")
+_TEXTS = (*_SIZED_TEXTS, "tinytext", "text", "mediumtext", "longtext")
+_BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_TINY = ("tinytext", "tinyblob")
+
+_UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+"""Character sets that have every character."""
+
+_BASIC_PLANE = frozenset(("utf8", "utf8mb3", "ucs2"))
+"""Those that have every character of all others."""
 
 
-def converted(names: Iterable[str], before: Sequence[Column], now: BoundTable) -> tuple[str, ...]:
-    """Those of the columns that documents have and whose values may be others than before.
+class Definitions:
+    """How the columns of a table were defined before the statements of the log that are yet to be read.
+
+    The catalog says how they are now. While the log is behind it, one statement that names a column is between the two
+    definitions that are known; of a second one neither side is.
 
     Args:
-        names: Columns that a statement added with values, or redefined.
-        before: The table's columns before it.
+        columns: How they are at a place of the log.
+        as_of: That place; 0 where it is the one that the log is read from.
+        captured: There may be rows downstream from before that place.
+
+    Attributes:
+        own: Columns of MariaDB's own types, as the statements up to the place where the log is read have made them. Its
+            log does not tell them from others.
     """
-    known = {column.name: column for column in before}
-    fresh = {column.name: column for column in now.columns if column.name in now.emitted}
-    return tuple(
-        name
-        for name in dict.fromkeys(names)
-        if name in fresh and (name not in known or not _keeps_values(known[name], fresh[name]))
-    )
+
+    def __init__(self, columns: Sequence[Column], as_of: int, *, captured: bool) -> None:
+        self._now = {column.name: column for column in columns}
+        self._as_of = as_of
+        # Before the statements up to there: not known. None where there is no row of before them.
+        self._before: dict[str, Column] | None = {} if captured else None
+        self._named: set[str] = set()
+        self.own: dict[str, Column] = {}
+
+    def begin(self, columns: Sequence[Column], as_of: int) -> None:
+        """The table is read as a whole, after the catalog was read: at ``as_of``, with these columns."""
+        self._before, self._now, self._as_of = None, {column.name: column for column in columns}, as_of
+        self._named.clear()
+        self.own.clear()
+
+    def note_own_types(self, alteration: Alteration, before: Iterable[Column]) -> None:
+        """Follows ``own`` through a statement; ``before`` are what the table had, or may have had, so far."""
+        known = {column.name: column for column in before if column.log_says_less} | self.own
+        moved = {new: replace(known[old], name=new) for old, new in alteration.renamed if old in known}
+        for name in (*alteration.left(), *alteration.revalued, *alteration.added):
+            self.own.pop(name, None)
+        self.own |= moved
+        for name, kind in alteration.own:
+            json = kind == "json"
+            self.own[name] = Column(name, "longtext", charset="utf8mb4", json=True) if json else Column(name, kind)
+
+    def converted(
+        self,
+        alteration: Alteration,
+        position: int,
+        now: Sequence[Column],
+        as_of: int,
+        *,
+        emitted: Iterable[str],
+        strict: bool,
+        tinyint1_as_bool: bool,
+    ) -> tuple[str, ...]:
+        """The columns of documents that may have other values after a statement; it is noted as passed.
+
+        Args:
+            position: Where it ends in the log.
+            now: The columns as the catalog had them when the log ended at ``as_of``.
+            emitted: Names of the columns that documents have.
+            strict: Its session let it convert no value that does not fit: it would have failed.
+        """
+        if position > self._as_of:
+            self._before, self._named = self._now, set()
+        before = self._before
+        self._now, self._as_of = {column.name: column for column in now}, as_of
+        if before is None:
+            return ()
+        named = {*alteration.revalued, *alteration.added}
+        if alteration.texts:
+            named |= {column.name for column in now if column.charset is not None}
+        found = []
+        for column in now:
+            known = before.get(column.name)
+            if column.name in named and (known is None or column.name in self._named):
+                other = column.name not in alteration.added or column.name in alteration.revalued or not column.nullable
+            elif known is None:
+                continue  # Another statement adds it.
+            else:
+                other = not keeps_values(known, column, strict=strict, tinyint1_as_bool=tinyint1_as_bool)
+            if other and not column.hidden:
+                found.append(column.name)
+        self._named |= named
+        shown = set(emitted)
+        generated = any(column.generated for column in now if column.name in shown)
+        converted = tuple(name for name in found if name in shown or generated)
+        if converted:
+            self._before = None  # All rows are read again, as they are at `as_of` or later.
+        return converted
 
 
-def _keeps_values(before: Column, now: Column) -> bool:
-    """Whether every value of the one is the same value of the other."""
-    if before.generated or now.generated:
-        return before == now and not now.generated  # The expression may be another.
-    if before.data_type in _INTEGERS and now.data_type in _INTEGERS and before.unsigned == now.unsigned:
-        wider = _INTEGERS.index(now.data_type) >= _INTEGERS.index(before.data_type)
-        return wider and (now.nullable or not before.nullable)
-    like = replace(now, nullable=before.nullable, invisible=before.invisible)
-    if now.data_type in _GROWING and (now.length or 0) >= (before.length or 0):
-        like = replace(like, length=before.length, charset=before.charset)
-    if now.labels[: len(before.labels)] == before.labels:
-        like = replace(like, labels=before.labels)
-    return like == before and (now.nullable or not before.nullable)
+def keeps_values(before: Column, now: Column, *, strict: bool, tinyint1_as_bool: bool) -> bool:
+    """Whether documents say the same of every value that a column had, after an ALTER that defines it so now.
+
+    Args:
+        strict: The ALTER fails where a value does not fit.
+    """
+    if now.generated and (not before.generated or before.expression != now.expression):
+        return False
+    if before.nullable and not now.nullable and not strict:
+        return False  # NULL becomes 0 or ''.
+    if form(before, tinyint1_as_bool=tinyint1_as_bool) != form(now, tinyint1_as_bool=tinyint1_as_bool):
+        return False
+    kinds = before.data_type, now.data_type
+    if all(kind in _INTEGERS for kind in kinds):
+        return strict or _holds_integers(before, now)
+    if all(kind in _TEXTS for kind in kinds) or all(kind in _BYTES for kind in kinds):
+        return _holds_characters(before, now, strict=strict)
+    if kinds[0] != kinds[1]:
+        return False
+    match now.data_type:
+        case "decimal":
+            wider = (now.precision or 0) >= (before.precision or 0) and (before.unsigned or not now.unsigned)
+            return (before.scale or 0) == (now.scale or 0) and (strict or wider)
+        case "bit":
+            return strict or (now.length or 0) >= (before.length or 0)
+        case "enum":
+            return _keeps_labels(before, now) and set(before.labels) <= set(now.labels)
+        case "set":
+            return _keeps_labels(before, now) and now.labels[: len(before.labels)] == before.labels
+        case _:
+            return _plain(before) == _plain(now)
+
+
+def _plain(column: Column) -> Column:
+    """What of a column says which values it has."""
+    return replace(column, nullable=True, invisible=False, generated="")
+
+
+def _holds_integers(before: Column, now: Column) -> bool:
+    old, new = _INTEGERS.index(before.data_type), _INTEGERS.index(now.data_type)
+    if before.unsigned == now.unsigned:
+        return new >= old
+    return before.unsigned and new > old
+
+
+def _holds_characters(before: Column, now: Column, *, strict: bool) -> bool:
+    """Whether every text, or every string of bytes, fits and stays as it is."""
+    if before.json != now.json or not _has_characters_of(now.charset, before.charset):
+        return False
+    old, new = before.data_type, now.data_type
+    if now.length is not None and new in (*_SIZED_TEXTS, "varbinary"):
+        # A text ends in spaces as a varchar, and not as a char.
+        sized = old in (*_SIZED_TEXTS, "varbinary") and (new != "char" or old == "char")
+        return sized and now.length >= (before.length or 0)
+    ranks = _TEXTS if new in _TEXTS else _BYTES
+    if ranks.index(new) < ranks.index(old) or (new in _TINY and old != new):
+        return False
+    # In another character set it may need more bytes, of which each type has its number.
+    return strict or before.charset == now.charset or ranks.index(new) > ranks.index(old)
+
+
+def _has_characters_of(charset: str | None, other: str | None) -> bool:
+    """Whether a character set has every character of another one."""
+    if charset == other or charset in _UNICODE:
+        return True
+    return (charset in _BASIC_PLANE and other not in _UNICODE) or other == "ascii"
+
+
+def _keeps_labels(before: Column, now: Column) -> bool:
+    # The catalog has a question mark for what it cannot show: two of those may be different characters.
+    return _has_characters_of(now.charset, before.charset) and not any("?" in label for label in now.labels)

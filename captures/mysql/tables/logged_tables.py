@@ -14,7 +14,6 @@ from captures.mysql.rows.row_images import DecodedTable
 from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
 from captures.mysql.tables.catalog import HASH_COLUMN
 from captures.mysql.tables.columns import Column
-from captures.mysql.tables.layouts import unsaid
 from captures.mysql.values.charsets import RecodeOf
 from captures.tables.captured_line import origin_members
 from protocol.errors import SourceError
@@ -92,7 +91,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         tables.recode,
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
-    as_of = bound.as_of if not logged.named or any(map(unsaid, known)) else 0
+    as_of = bound.as_of if not logged.named or any(column.log_says_less for column in known) else 0
     rekeyed = bound.identity != identity
     return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed, as_of=as_of)
 
@@ -123,8 +122,17 @@ def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[Bound
         bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
     if columns is None:
         return bound, None
-    known = (column or _gone(here, bound, tables) for here, column in zip(logged.columns, columns, strict=True))
+    known = (
+        _of_own_type(here, bound, tables) or column or _gone(here, bound, tables)
+        for here, column in zip(logged.columns, columns, strict=True)
+    )
     return bound, tuple(known)
+
+
+def _of_own_type(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column | None:
+    """A column of which a statement said that it is of one of MariaDB's own types, while the catalog may be ahead."""
+    own = bound.definitions.own.get(logged.name or "")
+    return _as_logged(logged, own, tables.recode) if own is not None and fits(logged, own) else None
 
 
 def _gone(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column:

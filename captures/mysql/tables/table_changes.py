@@ -9,13 +9,15 @@ _STATEMENT = "the statement in the log"
 CHANGES = (
     TableChange(
         "columns come and go",
-        "`ADD COLUMN` whose value is NULL in older rows, `DROP COLUMN`, another position or a wider type of a column",
+        "`ADD COLUMN` whose value is NULL in older rows, `DROP COLUMN`, another position of a column, a type that "
+        "keeps all values: a longer `varchar`, a wider integer, more labels, a character set that has all "
+        "characters of the earlier one, `NOT NULL` in a strict `sql_mode`",
         _STATEMENT,
         Consequence.NOTHING,
     ),
     TableChange(
         "nothing of a row",
-        "indexes other than the key, added or reorganized partitions, comments, the engine's options",
+        "indexes other than the key, added or reorganized partitions, comments, defaults, the engine's options",
         _STATEMENT,
         Consequence.NOTHING,
     ),
@@ -27,9 +29,10 @@ CHANGES = (
     ),
     TableChange(
         "values are given",
-        "`ADD COLUMN` with a default or NOT NULL, a type that converts values, the expression of a generated column",
+        "`ADD COLUMN` with a default or NOT NULL, a type, length or character set that may convert values, removed or "
+        "renamed labels, `NOT NULL` without a strict `sql_mode`, the expression of a generated column",
         _STATEMENT,
-        Consequence.WARNED,
+        Consequence.READ_AGAIN,
     ),
     TableChange(
         "a name is used again",
@@ -42,6 +45,12 @@ CHANGES = (
         "a column is no longer in `exclude`, or is hashed or no longer hashed",
         "the next start",
         Consequence.READ_AGAIN,
+    ),
+    TableChange(
+        "put back",
+        "it was removed from the capture file and added again",
+        "the next start",
+        Consequence.EMPTIED,
     ),
     TableChange(
         "the key",

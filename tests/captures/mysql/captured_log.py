@@ -42,12 +42,15 @@ class CapturedLog:
         hash: Sequence[str] = (),
         on_bad_value: str | dict[str, str] = "stop",
         key: Sequence[str] | None = None,
+        scan: str | None = None,
         **config: Any,
     ) -> None:
         self.database = database
         options: dict[str, Any] = {"exclude": list(exclude), "hash": list(hash), "on_bad_value": on_bad_value}
         if key is not None:
             options["key"] = list(key)
+        if scan is not None:
+            options["scan"] = scan
         resources = [{"schema": database.name, "table": table, **options} for table in tables]
         bindings = [
             Binding.model_validate(

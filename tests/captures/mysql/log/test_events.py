@@ -148,7 +148,7 @@ def bodies(body: bytes, piece: int = 1 << 30) -> list[bytes]:
     pieces = [body[:100], *(body[at : at + piece] for at in range(100, len(body), piece))]
     arriving = (part for each in pieces for part in (each, None))
     events = [event for event in payload_events(arriving) if event is not None]
-    assert all(len(text) == len(data) for data, text, *_ in events)
+    assert all(text[:] == data.decode("latin-1") for data, text, *_ in events)
     return [data[start:end] for data, _, start, end, *_ in events]
 
 

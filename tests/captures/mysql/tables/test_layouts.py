@@ -147,6 +147,40 @@ def test_columns_that_were_dropped_while_the_capture_was_away(mariadb_database: 
             assert found == [expected, expected]
 
 
+@pytest.mark.parametrize("amount", ["NO_LOG", "FULL"])
+def test_columns_that_came_and_went_while_the_capture_was_away(mariadb_database: Database, amount: str) -> None:
+    """Only the statements say that they were of MariaDB's own types."""
+    database = mariadb_database
+    if not database.has_type("UUID"):
+        pytest.skip("it has no UUID")
+    own = [(f"c{place}", kind, value) for place, (kind, value) in enumerate(OWN) if database.has_type(kind)]
+    values = ", ".join(repr(value) for _, _, value in own)
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(99))")
+    with metadata(database, amount):
+        with session(database.config(), bindings(f"{database.name}.t"), command=COMMAND) as before:
+            before.until(lambda s: s.done())
+        run(
+            database,
+            f"ALTER TABLE t {', '.join(f'ADD COLUMN {name} {kind}' for name, kind, _ in own)}",
+            f"INSERT INTO t VALUES (1, NULL, {values})",
+            "ALTER TABLE t RENAME COLUMN c0 TO c9, MODIFY v UUID, ADD COLUMN late INET6",
+            f"INSERT INTO t VALUES (2, '{OWN[0][1]}', {values}, '::1')",
+            "ALTER TABLE t MODIFY v VARCHAR(99)",
+            f"ALTER TABLE t {', '.join(f'DROP COLUMN {name}' for name, _, _ in own[1:])}, DROP c9, DROP late",
+            "INSERT INTO t VALUES (3, 'three')",
+        )
+        with session(database.config(), bindings(f"{database.name}.t"), before.state, command=COMMAND) as after:
+            after.until(lambda s: s.done() and {(1,), (2,), (3,)} <= s.rows().keys())
+            assert {n: row["v"] for (n,), row in after.rows().items()} == {1: None, 2: OWN[0][1], 3: "three"}
+            for _, document in after.documents:
+                read = {kind: document[name] for name, kind, _ in own if document.get(name) is not None}
+                assert all(read[kind] == ({"a": [1]} if kind == "JSON" else dict(OWN)[kind]) for kind in read)
+                assert {document.get(name) for name in ("v", "c9")} <= {None, OWN[0][1], "three"}
+                assert document.get("late") in (None, "::1")
+            shown = set().union(*(document for _, document in after.documents))
+            assert (amount == "FULL") == ({"c0", "c9", "late"} <= shown)
+
+
 OWN = [
     ("UUID", "123e4567-e89b-12d3-a456-426655440000"),
     ("INET4", "10.0.0.1"),
@@ -162,9 +196,10 @@ def test_the_text_of_a_layout() -> None:
         Column("u", "uuid"),
         Column("j", "longtext", charset="utf8mb4", json=True),
     )
-    assert read_layout(layout(columns, {}, complete=True, as_of=7)) == Layout(columns, True, 7)
-    gone = Column("gone", "inet6")
-    assert read_layout(layout(columns, {"gone": gone}, complete=False, as_of=0)) == Layout((*columns[2:], gone), False)
+    assert read_layout(layout(columns, (), as_of=7)) == Layout(columns, True, 7)
+    past = Column("gone", "inet6"), Column("number", "int")
+    assert read_layout(layout(columns, past, as_of=0)) == Layout(columns, True, past=past[:1])
+    assert read_layout('{"columns":[{"name":"u","data_type":"uuid"}]}') == Layout((Column("u", "uuid"),), False)
     for text in ("", "[]", '{"columns":[{"nam":1}]}', '{"columns":3}'):
         with pytest.raises(ProtocolError, match="TM-PRO-003"):
             read_layout(text)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from random import Random
 
 import pymysql
@@ -33,7 +33,23 @@ COMMAND = [sys.executable, "-m", "connectors.mysql"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 2 + 240)]
 
 KEYS = ("INT", "BIGINT", "DECIMAL(10, 1)", "DECIMAL(12, 3)", "DOUBLE")
-TYPES = ("INT", "BIGINT", "VARCHAR(30)", "DECIMAL(12, 2)", "DOUBLE", "VARCHAR(40) CHARACTER SET latin1", "TEXT")
+TYPES = (
+    "INT",
+    "BIGINT",
+    "TINYINT UNSIGNED",
+    "VARCHAR(30)",
+    "VARCHAR(1)",
+    "DECIMAL(12, 2)",
+    "DOUBLE",
+    "VARCHAR(40) CHARACTER SET latin1",
+    "CHAR(4) CHARACTER SET ucs2",
+    "TEXT",
+    "ENUM('1', '2', '3')",
+    "ENUM('2', '1', '4')",
+    "INT AS (n + 1) STORED",
+)
+OWN_TYPES = ("UUID", "INET4", "INET6", "JSON")
+CHARSETS = ("latin1", "utf8mb4", "ascii", "utf16")
 
 
 class Changes:
@@ -62,7 +78,10 @@ class Changes:
         """One of them, at random; its name."""
         table = self._random.choice(TABLES)
         steps: list[Callable[[str], None]] = [
-            *[self.add] * 3,
+            *[self.add] * 2,
+            *[self.add_filled] * 2,
+            self.convert,
+            self.add_and_drop,
             self.retype_key,
             self.truncate,
             self.create_again,
@@ -85,7 +104,7 @@ class Changes:
         step(table)
         return f"{step.__name__} {table}"
 
-    # Columns. Values that an ALTER gives or converts are warned of, and left to be fetched: those rows are written.
+    # Columns.
 
     def add(self, table: str) -> None:
         self._count += 1
@@ -93,11 +112,29 @@ class Changes:
         if name in self.columns[table]:
             return
         self.columns[table].append(name)
+        run(self._database, f"ALTER TABLE {table} ADD COLUMN {name} {self._random.choice(TYPES)}")
+        self._unless_refused("SET sql_mode = ''", f"UPDATE {table} SET {name} = id WHERE id % 2 = 0")
+
+    def add_filled(self, table: str) -> None:
+        self._count += 1
+        given = self._random.choice(("INT DEFAULT 7", "INT NOT NULL", "VARCHAR(9) DEFAULT 'é'", "INT AS (n * 2)"))
+        run(self._database, f"ALTER TABLE {table} ADD COLUMN f{self._count} {given}")
+        self.columns[table].append(f"f{self._count}")
+
+    def add_and_drop(self, table: str) -> None:
+        own = [kind for kind in OWN_TYPES if self._database.has_type(kind)]
+        kind = self._random.choice(own if not self._database.is_mysql else ["JSON"])
+        value = {"UUID": "UUID()", "INET4": "'10.0.0.1'", "INET6": "'::1'", "JSON": "'[1]'"}[kind]
         run(
             self._database,
-            f"ALTER TABLE {table} ADD COLUMN {name} {self._random.choice(TYPES)}",
-            f"UPDATE {table} SET {name} = id WHERE id % 2 = 0",
+            f"ALTER TABLE {table} ADD COLUMN own {kind}",
+            f"UPDATE {table} SET own = {value} WHERE id % 3 = 0",
+            f"ALTER TABLE {table} DROP COLUMN own",
         )
+
+    def convert(self, table: str) -> None:
+        charset = self._random.choice(CHARSETS)
+        self._unless_refused("SET sql_mode = ''", f"ALTER TABLE {table} CONVERT TO CHARACTER SET {charset}")
 
     def drop(self, table: str) -> None:
         run(self._database, f"ALTER TABLE {table} DROP COLUMN {self._take(table)}")
@@ -119,12 +156,13 @@ class Changes:
 
     def retype(self, table: str) -> None:
         name, kind = self._random.choice(self.columns[table]), self._random.choice(TYPES)
-        run(self._database, f"ALTER TABLE {table} MODIFY {name} {kind}", f"UPDATE {table} SET n = n + 1")
+        mode = self._random.choice(("''", "'STRICT_ALL_TABLES'"))
+        null = self._random.choice(("NULL", "NOT NULL")) if " AS " not in kind else ""
+        self._unless_refused(f"SET sql_mode = {mode}", f"ALTER TABLE {table} MODIFY {name} {kind} {null}")
 
     def unlogged(self, table: str) -> None:
         name = self._random.choice(self.columns[table])
-        run(
-            self._database,
+        self._unless_refused(
             "SET sql_log_bin = 0",
             f"ALTER TABLE {table} MODIFY {name} VARCHAR(50)",
             "SET sql_log_bin = 1",
@@ -169,6 +207,7 @@ class Changes:
         copy = self._random.choice((f"_{table}_new", f"_{table}_gho", "some"))
         run(
             self._database,
+            "SET sql_mode = ''",
             f"DROP TABLE IF EXISTS {copy}, gone",
             f"CREATE TABLE {copy} LIKE {table}",
             f"INSERT INTO {copy} (id, n) VALUES (1, 1), (7, 7), (500, 5)",
@@ -222,6 +261,11 @@ class Changes:
             f"TRUNCATE TABLE {table}",
         )
 
+    def _unless_refused(self, *statements: str) -> None:
+        """What the server refuses leaves the table as it is, and is not in the log."""
+        with suppress(pymysql.Error):
+            run(self._database, *statements)
+
     def _take(self, table: str) -> str:
         columns = self.columns[table]
         return columns.pop(self._random.randrange(len(columns)))
@@ -229,7 +273,7 @@ class Changes:
 
 def write(database: Database, random: Random, writing: threading.Lock, stop: threading.Event) -> None:
     """Writes rows all the time; while a table is away, or another one, there is nothing to write to."""
-    with closing(database.connect()) as connection, connection.cursor() as cursor:
+    with closing(database.connect(sql_mode="")) as connection, connection.cursor() as cursor:
         while not stop.is_set():
             table, key = random.choice(TABLES), random.randint(1, 2 * ROWS)
             statement = random.choice(

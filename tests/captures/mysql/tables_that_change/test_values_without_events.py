@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pymysql
 import pytest
 
 from tests.captures.mysql.log.test_stream import global_setting
@@ -14,11 +15,24 @@ from tests.servers.mariadb import Database
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
 
-def _row(**columns: int) -> Json:
+def _row(**columns: int | str) -> Json:
     return columns
 
 
+VALUES: dict[str, tuple[list[str], list[Json]]] = {
+    "given and converted": (
+        ["ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7, MODIFY a VARCHAR(9)"],
+        [_row(id=n, a=str(n), b=-1, c=7) for n in (1, 2)],
+    ),
+    "cut": (
+        ["SET sql_mode = ''", "ALTER TABLE t MODIFY b TINYINT UNSIGNED"],
+        [_row(id=n, a=n, b=0) for n in (1, 2)],
+    ),
+}
+"""What follows from definitions: also where the statement is read when the table has been altered once more."""
+
 CASES: dict[str, tuple[list[str], list[Json]]] = {
+    **VALUES,
     "names swapped at once": (
         ["ALTER TABLE t CHANGE a b INT, CHANGE b a INT"],
         [_row(id=n, b=n, a=-1) for n in (1, 2)],
@@ -67,6 +81,58 @@ def test_what_there_is_downstream(binlog_database: Database, case: str) -> None:
         capture.until(lambda c: c.done() and c.rows() == expected)
         emptied = any(document["_meta"]["op"] == "t" for _, document in capture.documents)
         assert emptied == (case in ("rows ignored", "a table that is no copy", "another key"))
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
+@pytest.mark.parametrize("case", VALUES)
+def test_what_an_alter_made_while_the_capture_was_away(binlog_database: Database, case: str, metadata: str) -> None:
+    statements, rows = VALUES[case]
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        run(
+            binlog_database,
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)",
+            "INSERT INTO t VALUES (1, 1, -1), (2, 2, -1)",
+        )
+        bound = bindings(f"{binlog_database.name}.t")
+        with session(binlog_database.config(), bound, stop=True, command=COMMAND) as first:
+            assert first.finish() == 0, first.last_words()
+        run(binlog_database, *statements)
+        with session(binlog_database.config(), bound, first.state, stop=True, command=COMMAND) as second:
+            assert second.finish() == 0, second.last_words()
+        assert all(document["_meta"]["op"] == "c" for _, document in second.documents)
+        assert second.rows() == {(row["id"],): row for row in rows}
+        # What changes no value has nothing read again, also when it is not known from the catalog alone.
+        run(binlog_database, "ALTER TABLE t ADD COLUMN d INT", "ALTER TABLE t COMMENT 'why'", "CREATE INDEX i ON t (a)")
+        with session(binlog_database.config(), bound, second.state, stop=True, command=COMMAND) as third:
+            assert third.finish() == 0, third.last_words()
+        assert third.documents == []
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
+@pytest.mark.parametrize(
+    ("kind", "value", "to"),
+    [
+        ("INT", "NULL", "INT NOT NULL"),
+        ("INT", "NULL", "INT NOT NULL DEFAULT 5"),
+        ("INT", "-1", "INT UNSIGNED"),
+        ("INT", "70000", "SMALLINT"),
+        ("DECIMAL(10, 2)", "12345.67", "DECIMAL(4, 2)"),
+        ("BIT(9)", "300", "BIT(2)"),
+        ("TINYTEXT CHARACTER SET latin1", "REPEAT('ä', 200)", "TINYTEXT CHARACTER SET utf8mb4"),
+    ],
+)
+def test_what_a_strict_session_is_refused(
+    binlog_database: Database, engine: str, kind: str, value: str, to: str
+) -> None:
+    """So that such an ALTER that is in the log has changed no value."""
+    run(
+        binlog_database,
+        f"CREATE TABLE t (id INT PRIMARY KEY, a {kind}) ENGINE = {engine}",
+        f"INSERT INTO t VALUES (1, {value})",
+    )
+    for mode in ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"):
+        with pytest.raises(pymysql.Error):
+            run(binlog_database, f"SET sql_mode = '{mode}'", f"ALTER TABLE t MODIFY a {to}")
 
 
 def test_a_sign_that_is_changed_unlogged(mariadb_database: Database) -> None:

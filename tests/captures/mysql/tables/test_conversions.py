@@ -1,0 +1,144 @@
+"""Which changes of a column's definition leave its values as documents have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from captures.mysql.statements.actions import Alteration
+from captures.mysql.tables.columns import Column
+from captures.mysql.tables.conversions import Definitions, keeps_values
+
+INT = Column("a", "int")
+TEXT = Column("a", "varchar", charset="utf8mb4", length=20)
+DECIMAL = Column("a", "decimal", precision=10, scale=2)
+ENUM = Column("a", "enum", charset="utf8mb4", labels=("x", "y"))
+SET = replace(ENUM, data_type="set")
+TIME = Column("a", "datetime", fraction=3)
+DOUBLE = Column("a", "int", generated="stored", expression="`id` * 2")
+BOOLEAN = Column("a", "tinyint", length=1)
+
+KEPT = [
+    (INT, replace(INT, description="why", zerofill=True, invisible=True)),
+    (INT, replace(INT, data_type="bigint")),
+    (replace(INT, unsigned=True), replace(INT, data_type="bigint")),
+    (replace(INT, nullable=False), INT),
+    (TEXT, replace(TEXT, length=30, collation="utf8mb4_bin")),
+    (replace(TEXT, charset="latin1"), TEXT),
+    (replace(TEXT, charset="latin1"), replace(TEXT, charset="utf8mb3")),
+    (replace(TEXT, charset="utf8"), replace(TEXT, charset="utf8mb3")),
+    (replace(TEXT, charset="ascii"), replace(TEXT, charset="latin1")),
+    (replace(TEXT, data_type="char"), TEXT),
+    (TEXT, replace(TEXT, data_type="text", length=65535)),
+    (replace(TEXT, data_type="text"), replace(TEXT, data_type="mediumtext", charset="utf16")),
+    (Column("a", "blob"), Column("a", "longblob")),
+    (DECIMAL, replace(DECIMAL, precision=12)),
+    (replace(DECIMAL, unsigned=True), DECIMAL),
+    (ENUM, replace(ENUM, labels=("z", "y", "x"))),
+    (SET, replace(SET, labels=("x", "y", "z"))),
+    (TIME, TIME),
+    (Column("a", "bit", length=2), Column("a", "bit", length=9)),
+    (DOUBLE, replace(DOUBLE, description="why")),
+    (DOUBLE, replace(DOUBLE, generated="", expression="")),
+]
+
+STRICTLY_KEPT = [
+    (INT, replace(INT, nullable=False)),
+    (INT, replace(INT, data_type="smallint")),
+    (INT, replace(INT, unsigned=True)),
+    (DECIMAL, replace(DECIMAL, precision=8)),
+    (replace(TEXT, data_type="text", charset="latin1"), replace(TEXT, data_type="text")),
+]
+"""Otherwise values become others: NULL 0, and what is out of range the largest value."""
+
+CONVERTED = [
+    (INT, TEXT),
+    (INT, DECIMAL),
+    (TEXT, replace(TEXT, length=10)),
+    (TEXT, replace(TEXT, data_type="char")),
+    (TEXT, replace(TEXT, charset="latin1")),
+    (TEXT, replace(TEXT, charset="utf8mb3")),
+    (replace(TEXT, data_type="text"), TEXT),
+    (TEXT, replace(TEXT, data_type="tinytext")),
+    (TEXT, Column("a", "varbinary", length=20)),
+    (replace(TEXT, data_type="longtext"), replace(TEXT, data_type="longtext", json=True)),
+    (Column("a", "binary", length=4), Column("a", "binary", length=8)),
+    (DECIMAL, replace(DECIMAL, precision=12, scale=3)),
+    (Column("a", "float"), Column("a", "double")),
+    (TIME, replace(TIME, fraction=6)),
+    (TIME, replace(TIME, data_type="timestamp")),
+    (ENUM, replace(ENUM, labels=("x", "z"))),
+    (replace(ENUM, labels=("x", "?")), replace(ENUM, labels=("x", "?", "z"))),
+    (SET, replace(SET, labels=("y", "x"))),
+    (Column("a", "bit", length=1), Column("a", "bit", length=2)),
+    (Column("a", "binary", length=16), Column("a", "uuid")),
+    (DOUBLE, replace(DOUBLE, expression="`id` * 3")),
+    (INT, DOUBLE),
+    (BOOLEAN, replace(BOOLEAN, length=None)),
+    (BOOLEAN, INT),
+]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        *[(*each, (True, True)) for each in KEPT],
+        *[(*each, (True, False)) for each in STRICTLY_KEPT],
+        *[(*each, (False, False)) for each in CONVERTED],
+    ],
+)
+def test_definitions(before: Column, now: Column, kept: tuple[bool, bool], strict: bool) -> None:
+    assert keeps_values(before, now, strict=strict, tinyint1_as_bool=True) == kept[not strict]
+
+
+LONGER = replace(TEXT, length=40)
+OTHER = Column("b", "int")
+
+
+def converted(
+    definitions: Definitions, alteration: Alteration, position: int, as_of: int, *now: Column, emitted: str = "ab"
+) -> tuple[str, ...]:
+    return definitions.converted(alteration, position, now, as_of, emitted=emitted, strict=True, tinyint1_as_bool=False)
+
+
+def test_one_statement_between_two_definitions_that_are_known() -> None:
+    definitions = Definitions((TEXT, OTHER), 0, captured=True)
+    assert converted(definitions, Alteration(revalued=("a",)), 10, 100, LONGER, OTHER) == ()
+    # Another column, while the log is behind the catalog; and one that two statements name.
+    assert converted(definitions, Alteration(revalued=("b",)), 20, 100, LONGER, OTHER) == ()
+    assert converted(definitions, Alteration(revalued=("a",)), 30, 100, LONGER, OTHER) == ("a",)
+    # What is read again then, is read as the table is after all of them.
+    assert converted(definitions, Alteration(revalued=("a",)), 40, 100, LONGER, OTHER) == ()
+    assert converted(definitions, Alteration(revalued=("a",)), 110, 200, TEXT, OTHER) == ("a",)
+    assert converted(definitions, Alteration(), 210, 300, TEXT, OTHER) == ()
+
+
+def test_columns_that_are_added() -> None:
+    definitions = Definitions((TEXT,), 0, captured=True)
+    assert converted(definitions, Alteration(added=("b",)), 10, 10, TEXT, OTHER) == ()
+    full = replace(OTHER, name="c", nullable=False)
+    assert converted(definitions, Alteration(added=("c",)), 20, 20, TEXT, full, emitted="abc") == ("c",)
+    given = Alteration(added=("d",), revalued=("d",))
+    assert converted(definitions, given, 30, 30, TEXT, replace(OTHER, name="d"), emitted="d") == ("d",)
+
+
+def test_columns_that_documents_do_not_have() -> None:
+    """Their values are of no account, unless others are generated from them."""
+    number = replace(OTHER, data_type="double")
+    definitions = Definitions((TEXT, OTHER), 0, captured=True)
+    assert converted(definitions, Alteration(revalued=("b",)), 10, 10, TEXT, number, emitted="a") == ()
+    generated = replace(DOUBLE, expression="`b` * 2")
+    definitions = Definitions((generated, OTHER), 0, captured=True)
+    assert converted(definitions, Alteration(revalued=("b",)), 10, 10, generated, number, emitted="a") == ("b",)
+
+
+def test_what_was_before_is_not_known() -> None:
+    """Of a state that an earlier version wrote, or that was written while the log was behind the catalog."""
+    definitions = Definitions((TEXT,), 100, captured=True)
+    assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ("a",)
+    definitions = Definitions((TEXT,), 100, captured=True)
+    assert converted(definitions, Alteration(texts=True), 10, 100, TEXT) == ("a",)
+    definitions = Definitions((TEXT,), 100, captured=False)
+    assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ()
