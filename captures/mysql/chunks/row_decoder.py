@@ -4,7 +4,7 @@ The decoder is generated, one per table version, so that nothing is decided per 
 columns' places and forms, and the texts that a document needs, each character of which is escaped that could mean
 anything (see ``captures.tables.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
 ``captures.mysql.values.json_values``), and ``m3`` its JSON with its name, as a member of an object, with a comma in
-front.
+front. ``tests/captures/mysql/rows/generated_decoders.txt`` shows one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from captures.mysql.tables.columns import Column
-from captures.mysql.values import json_values as values
+from captures.mysql.values import json_values
 from captures.mysql.values.calendar_days import CALENDAR
 from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
@@ -48,16 +48,16 @@ _INLINE: dict[Form, str] = {
     **dict.fromkeys((Form.DECIMAL, Form.TIME), '"{%s}"'),
     Form.STRING: "{string(%s)}",
     Form.DATE: '"{CALENDAR[%s]}"',
-    Form.DATETIME: '"{CALENDAR[%s[:10]]}T{%s[11:]}"',
-    Form.TIMESTAMP: '"{CALENDAR[%s[:10]]}T{%s[11:]}Z"',
+    Form.DATETIME: json_values.quoted(json_values.moment("{CALENDAR[%s[:10]]}", "{%s[11:]}", utc=False)),
+    Form.TIMESTAMP: json_values.quoted(json_values.moment("{CALENDAR[%s[:10]]}", "{%s[11:]}", utc=True)),
 }
 
 # The same where the column is text.
 _INLINE_TEXT: dict[Form, str] = {
     **_INLINE,
     Form.DATE: '"{%s}"',
-    Form.DATETIME: '"{%s[:10]}T{%s[11:]}"',
-    Form.TIMESTAMP: '"{%s[:10]}T{%s[11:]}Z"',
+    Form.DATETIME: json_values.quoted(json_values.moment("{%s[:10]}", "{%s[11:]}", utc=False)),
+    Form.TIMESTAMP: json_values.quoted(json_values.moment("{%s[:10]}", "{%s[11:]}", utc=True)),
     Form.JSON: "{string(%s)}",
 }
 
@@ -130,12 +130,12 @@ def compile_chunk_decoder(
     if not columns:
         raise ValueError("a chunk without columns has no tails")
     forms = [_form(column, table, tinyint1_as_bool) for column in columns]
-    labels = [f",{values.string(name_text(column))}:" for column in columns]
+    labels = [f",{json_values.string(name_text(column))}:" for column in columns]
     labels[0] = f"}}{labels[0]}"
     repaired = RepairedRows(columns, key, table, tinyint1_as_bool, repairs or Repairs(table))
     namespace: dict[str, Any] = {
         "CALENDAR": CALENDAR,
-        "string": values.string,
+        "string": json_values.string,
         "key_text": key_text,
         "length": _length,
         "MISFITS": MISFITS,
@@ -299,7 +299,9 @@ class RepairedRows:
             self._shrink(members, limit)
         if len(self._repairs.stopped) > stopped and self._bad_key is None:
             self._bad_key = key.encode("latin-1")
-        labelled = (f",{values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True))
+        labelled = (
+            f",{json_values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True)
+        )
         return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{END}', key
 
     @staticmethod

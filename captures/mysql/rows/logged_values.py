@@ -18,7 +18,7 @@ from captures.mysql.values.binary_values import HIRES_DATETIME_BYTES, HIRES_TIME
 from captures.mysql.values.calendar_days import CALENDAR
 from captures.mysql.values.charsets import RecodeOf
 from captures.mysql.values.json_binary import json_text
-from captures.mysql.values.json_values import LINE_BREAKS, double_of, single_of, string, walk_json
+from captures.mysql.values.json_values import LINE_BREAKS, double_of, moment, single_of, string, walk_json
 from captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
 
 NAMES: dict[str, object] = {
@@ -285,7 +285,7 @@ class _Describer:
 
     def _timestamp(self) -> None:
         if self._logged.type == table_map.TIMESTAMP and self._logged.scale:
-            self._moment(f"hires_timestamp_text({self._v}, {self._logged.scale})", "Z")
+            self._moment(f"hires_timestamp_text({self._v}, {self._logged.scale})", utc=True)
             return
         big = self._logged.type == table_map.TIMESTAMP2
         days = f"{self._any}EPOCH_DAYS"
@@ -298,7 +298,9 @@ class _Describer:
 
     def _old_datetime(self) -> None:
         scale = self._logged.scale
-        self._moment(f"hires_datetime_text({self._v}, {scale})" if scale else f"old_datetime_text({self._v})", "")
+        self._moment(
+            f"hires_datetime_text({self._v}, {scale})" if scale else f"old_datetime_text({self._v})", utc=False
+        )
 
     def _old_time(self) -> None:
         scale = self._logged.scale
@@ -306,11 +308,12 @@ class _Describer:
         self._prepare(f"{self._v} = {text}")
         self._quoted(f"{{{self._v}}}")
 
-    def _moment(self, text: str, zone: str) -> None:
+    def _moment(self, text: str, *, utc: bool) -> None:
         """A day and a clock, from the source of their text."""
         self._prepare(f"{self._v} = {text}")
         day = f"{self._v}[:10]"
-        self._quoted(f"{{{day if self._any else f'CALENDAR[{day}]'}}}T{{{self._v}[11:]}}{zone}")
+        day = day if self._any else f"CALENDAR[{day}]"
+        self._quoted(moment(f"{{{day}}}", f"{{{self._v}[11:]}}", utc=utc))
         self._reader.key = f"{{{self._v}}}"
 
     _METHODS: ClassVar[dict[int, str]] = {

@@ -6,7 +6,7 @@ mean anything (see ``captures.tables.source_literals``).
 
 In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
 front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
-UTF-8 already needs no copy but the last. See ``captures.mysql.rows.row_loops`` for an example.
+UTF-8 already needs no copy but the last. ``tests/captures/mysql/rows/generated_decoders.txt`` shows those of a table.
 """
 
 from __future__ import annotations

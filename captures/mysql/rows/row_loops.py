@@ -1,43 +1,8 @@
 """Loops over the rows of an event, generated like the readers of images of which they are made.
 
 What is usual is written out in them: rows without NULLs, and updates that leave the key as it is. All other rows go to
-functions that take any. For a table ``(id int primary key, price decimal(5,2), note varchar(50))`` updates are read by
-this, but that what stands around the values is escaped. The names of what is read after the update end in ``_new``; a
-value that is the same is not turned into text again::
-
-    def updates(data, text, at, end, source, row, documents, sink):
-        head, tail, touched = OPENING + source[0], source[1] + ',"before":{', sink.touched
-        while at < end:
-            start = at
-            if not (data[at] & 7):
-                at += 1
-                v0, n2, = LITTLE_i3xB(data, at)
-                v1_0, v1_1, = BIG_4xHB1x(data, at)
-                at += 8
-                v2 = text[at:at + n2]
-                at += n2
-                d1 = f'{v1_0 - 32768}.{TWO_DIGITS[v1_1]}' if v1_0 - 32768 >= 0 else decimal1(pack1(v1_0, v1_1))
-                j1 = f"{d1}"
-                j2 = f"{string(v2)}"
-                if not (data[at] & 7):
-                    ...
-                    if v2_new == v2:
-                        j2_new = j2
-                    else:
-                        j2_new = f"{string(v2_new)}"
-                    if v0_new == v0:
-                        documents.append(
-                            f'{head}{row}{tail}"id":{v0},"price":"{j1}","note":{j2}}}}},'
-                            f'"id":{v0_new},"price":"{j1_new}","note":{j2_new}}}}}}}\\n'
-                        )
-                        row += 1
-                        if touched is not None:
-                            touched.add(f"{v0}".encode('latin-1'), False)
-                        continue
-            at = other(data, text, start, f"{source[0]}{row}{source[1]}", documents, sink)
-            row += 2 if sink.split else 1
-            sink.split = False
-        return at, row
+functions that take any. ``tests/captures/mysql/rows/generated_decoders.txt`` shows them, whole, for a table. The names
+of what is read after an update end in ``_new``; a value that is the same is not turned into text again.
 """
 
 from __future__ import annotations

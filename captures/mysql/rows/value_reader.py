@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 
 from captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
+from captures.mysql.values.json_values import moment
 
 _BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
 """``struct`` codes of an integer of so many bytes."""
@@ -84,7 +85,8 @@ def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) ->
     reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
     reader.costly = True
     reader.prepare.append(f"d{place}, t{place} = {days}[v{place}]")
-    reader.json, reader.mark = f"{{d{place}}}T{{t{place}[c{place}]}}{fraction}", '"'
+    clock = f"{{t{place}[c{place}]}}{fraction}"
+    reader.json, reader.mark = moment(f"{{d{place}}}", clock, utc=False), '"'
     reader.key = f"{{d{place}}} {{t{place}[c{place}]}}{fraction}"
 
 
@@ -97,9 +99,10 @@ def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, d
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
     reader.costly = True
-    moment = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
-    reader.prepare.append(f"d{place}, t{place} = {moment}")
-    reader.json, reader.mark = f"{{{days}[d{place}]}}T{{DAY_SECONDS[t{place}]}}{fraction}Z", '"'
+    parts = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
+    reader.prepare.append(f"d{place}, t{place} = {parts}")
+    clock = f"{{DAY_SECONDS[t{place}]}}{fraction}"
+    reader.json, reader.mark = moment(f"{{{days}[d{place}]}}", clock, utc=True), '"'
     reader.key = f"{{{days}[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"
 
 

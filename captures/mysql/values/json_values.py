@@ -51,6 +51,11 @@ def boolean(text: str) -> str:
     return "false" if text == "0" else "true"
 
 
+def moment(day: str, clock: str, *, utc: bool) -> str:
+    """How a datetime or a timestamp is written, without quotes: ISO 8601. Also of source that makes the two parts."""
+    return f"{day}T{clock}Z" if utc else f"{day}T{clock}"
+
+
 def date(text: str) -> str:
     """A string. Raises BadValue for a day that is none of the years 1 to 9999, as zero dates are."""
     return f'"{CALENDAR[text]}"'
@@ -58,12 +63,12 @@ def date(text: str) -> str:
 
 def datetime(text: str) -> str:
     """A string in ISO 8601 without a zone, from ``2024-01-15 14:30:00.123456``. Raises BadValue as ``date``."""
-    return f'"{_day(text)}T{text[11:]}"'
+    return quoted(moment(_day(text), text[11:], utc=False))
 
 
 def timestamp(text: str) -> str:
     """A string in ISO 8601 that ends in ``Z``, from the same form in UTC. Raises BadValue as ``date``."""
-    return f'"{_day(text)}T{text[11:]}Z"'
+    return quoted(moment(_day(text), text[11:], utc=True))
 
 
 def _day(text: str) -> str:
@@ -77,12 +82,12 @@ def _day(text: str) -> str:
 
 def datetime_text(text: str) -> str:
     """Any datetime in the same form: zero parts stay as they are."""
-    return f'"{text[:10]}T{text[11:]}"'
+    return quoted(moment(text[:10], text[11:], utc=False))
 
 
 def timestamp_text(text: str) -> str:
     """Any timestamp in the same form."""
-    return f'"{text[:10]}T{text[11:]}Z"'
+    return quoted(moment(text[:10], text[11:], utc=True))
 
 
 def double(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from captures.mysql.tables.columns import Column
-from captures.mysql.values import json_values as values
+from captures.mysql.values import json_values
 from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.geometry import geometry
 from captures.mysql.values.json_values import Convert
@@ -45,27 +45,27 @@ class Form(StrEnum):
 
 
 CONVERSIONS: dict[Form, Convert] = {
-    Form.INTEGER: values.verbatim,
-    Form.BOOLEAN: values.boolean,
-    Form.DECIMAL: values.quoted,
-    Form.FLOAT: values.single,
-    Form.DOUBLE: values.double,
-    Form.STRING: values.string,
-    Form.BINARY: values.binary,
-    Form.DATE: values.date,
-    Form.DATETIME: values.datetime,
-    Form.TIMESTAMP: values.timestamp,
-    Form.TIME: values.quoted,
-    Form.JSON: values.json,
+    Form.INTEGER: json_values.verbatim,
+    Form.BOOLEAN: json_values.boolean,
+    Form.DECIMAL: json_values.quoted,
+    Form.FLOAT: json_values.single,
+    Form.DOUBLE: json_values.double,
+    Form.STRING: json_values.string,
+    Form.BINARY: json_values.binary,
+    Form.DATE: json_values.date,
+    Form.DATETIME: json_values.datetime,
+    Form.TIMESTAMP: json_values.timestamp,
+    Form.TIME: json_values.quoted,
+    Form.JSON: json_values.json,
     Form.GEOMETRY: geometry,
-    Form.VECTOR: values.vector,
+    Form.VECTOR: json_values.vector,
 }
 
 ANY: dict[Form, Convert] = {
-    Form.DATE: values.quoted,
-    Form.DATETIME: values.datetime_text,
-    Form.TIMESTAMP: values.timestamp_text,
-    Form.JSON: values.string,
+    Form.DATE: json_values.quoted,
+    Form.DATETIME: json_values.datetime_text,
+    Form.TIMESTAMP: json_values.timestamp_text,
+    Form.JSON: json_values.string,
 }
 """The same where the column is text: any value of the type has its place."""
 
@@ -203,7 +203,7 @@ def set_json(labels: Sequence[str]) -> Callable[[int], str]:
                 raise ValueError("a set with more labels than the column has")
             if len(known) >= 10_000:
                 known.clear()
-            text = known[bits] = values.string(set_text(labels, bits))
+            text = known[bits] = json_values.string(set_text(labels, bits))
         return text
 
     return convert
