@@ -25,14 +25,13 @@ from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
 from captures.mysql.log.resumption import continued, end_position, log_files, server_identity
 from captures.mysql.log.stream import BinlogLog
-from captures.mysql.log.table_contract import BoundTable
 from captures.mysql.server.prerequisites import definition_failures
 from captures.mysql.server.session import asking, connect
 from captures.mysql.server.xa_recover import XA, may_see_prepared, prepared_transactions, prepared_xids
-from captures.mysql.tables.bindings import MysqlBinding, absent, bound_tables, folded
+from captures.mysql.tables.bindings import BoundTable, absent, bound_tables, folded
 from captures.mysql.tables.columns import Column, Table, reads_as
 from captures.mysql.tables.conversions import Definitions
-from captures.mysql.tables.layouts import Layout, layout, read_layout
+from captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from captures.mysql.tables.table_fingerprint import MEMBER, NotedTables
 from captures.mysql.values.charsets import Charsets, Recode
 from captures.scheduling.reader_process import ReaderProcess
@@ -94,74 +93,67 @@ class MysqlSource(RemembersLayouts):
                 self._fences = fence_taker(self._session, config, only_reads=only_reads)
                 self._base = str(server_identity(self._session)["base"])
                 self._as_of = end_of_log(self._session)
-                self._bindings = self._bound(bindings, resources)
+                self._bindings = self._bound(bindings, resources, layouts or {})
         except BaseException:
             self._session.close()
             raise
-        self._by_name = {self._folded(b.table.schema, b.table.name): b for b in self._bindings}
-        self._catalog_read = dict.fromkeys(range(len(self._bindings)), self._as_of)
+        self._by_name = {self._folded(*b.table.path): b.binding for b in self._bindings}
         self._noted = NotedTables(self._bindings)
-        self._nullable = {binding.index: _nullable(binding.table) for binding in self._bindings}
         self._differing: set[int] = set()
-        self._defined = {binding.index: binding.table.columns for binding in self._bindings}
-        self._layouts: dict[int, tuple[tuple[Column, ...], dict[str, Column], int, str]] = {}
-        for binding in self._bindings:
-            text = (layouts or {}).get(binding.state_key)
-            binding.definitions = Definitions(binding.table.columns, self._as_of, captured=text is not None)
-            if binding.unfit is None and text:
-                self._go_on_with(binding, read_layout(text))
+        self._layouts: dict[int, tuple[LayoutParts, str]] = {}
+        for bound in self._bindings:
+            text = (layouts or {}).get(bound.state_key)
+            if bound.unfit is None and text:
+                resumed = self._bindings[bound.binding] = bound.resumed(read_layout(text))
+                if resumed.table.columns != bound.table.columns:
+                    self._differing.add(bound.binding)
         self._emissions = Emissions()
         self._charsets = Charsets(lambda: self._session)
         self._doubted: set[int] = set()
-        self._left_out = {binding.index for binding in self._bindings if binding.unfit is not None}
+        self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
         self._snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
-        self._opened = OpenedTables(binding.opened() for binding in self._bindings)
+        self._opened = OpenedTables(bound.opened() for bound in self._bindings)
+        for bound in list(self._bindings):
+            self._announce(bound.binding)
         self.options = config.backfill.options(
             on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
         )
         self.heartbeat_seconds = config.heartbeat_seconds
 
-    def _bound(self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig]) -> list[MysqlBinding]:
+    def _bound(
+        self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig], layouts: Mapping[str, str]
+    ) -> list[BoundTable]:
         bound = []
         tables = bound_tables(self._session, resources)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
             unfit = next(definition_failures(self._session, self._config, resource, table), None)
-            bound.append(
-                MysqlBinding(
-                    index,
-                    binding.state_key,
-                    resource,
-                    table if table is not None and unfit is None else absent(resource),
-                    emit_truncate=self._config.truncation is Truncation.EMIT,
-                    tinyint1_as_bool=self._config.tinyint1_as_bool,
-                    salt=self._config.hash_salt.get_secret_value().encode(),
-                    on_bad_value=self._config.on_bad_value,
-                    unfit=unfit,
-                )
+            there = table if table is not None and unfit is None else absent(resource)
+            captured = binding.state_key in layouts
+            one = BoundTable(
+                index,
+                binding.state_key,
+                resource,
+                there,
+                emit_truncate=self._config.truncation is Truncation.EMIT,
+                tinyint1_as_bool=self._config.tinyint1_as_bool,
+                salt=self._config.hash_salt.get_secret_value().encode(),
+                on_bad_value=self._config.on_bad_value,
+                definitions=Definitions(there.columns, self._as_of, captured=captured),
             )
+            bound.append(replace(one.read(there, self._as_of), unfit=unfit))
         failures = [binding.unfit for binding in bound if binding.unfit is not None]
         if failures and len(failures) == len(bound):
             raise failures[0]
         return bound
 
-    def _go_on_with(self, bound: MysqlBinding, layout: Layout) -> None:
-        """The rows that come next in the log are as they were when the last session ended."""
-        now = bound.table
-        names = {column.name for column in layout.columns}
-        if layout.complete and set(bound.key) <= names:
-            bound.table = _with_columns(now, layout.columns, frozenset())
-            bound.definitions = Definitions(layout.columns, layout.as_of, captured=True)
-            self._defined[bound.index] = layout.columns
-            self._catalog_read[bound.index] = layout.as_of
-            if bound.table.columns != now.columns:
-                self._differing.add(bound.index)
-        present = {column.name for column in now.columns}
-        known = (*layout.past, *layout.columns)
-        bound.past = {column.name: column for column in known if column.name not in present}
-        bound.definitions.own |= {column.name: column for column in layout.past}
+    def _announce(self, binding: int) -> None:
+        """The schema of a table's documents is the one of ``tables``."""
+        bound = self._bindings[binding]
+        if bound.unfit is None:
+            self._bindings[binding] = replace(bound, announced=self._opened[binding].document_schema)
 
     def _folded(self, schema: str, table: str) -> tuple[str, str]:
         return folded((schema, table), folds=self._session.folds_names)
@@ -199,7 +191,8 @@ class MysqlSource(RemembersLayouts):
                     self._opened.put(replace(self._opened[binding], captured_otherwise=True))
             if not self._start.file:
                 # What was read of the catalog before is of a position of another server.
-                self._catalog_read = {index: at and self._as_of for index, at in self._catalog_read.items()}
+                for bound in self._bindings:
+                    self._bindings[bound.binding] = replace(bound, as_of=bound.as_of and self._as_of)
             self._prepare()
         return self._start.order
 
@@ -213,22 +206,21 @@ class MysqlSource(RemembersLayouts):
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
             self._prepare()
-        for bound in self._bindings:
-            if bound.unfit is None and bound.index not in self._left_out:
+        for bound in list(self._bindings):
+            if bound.unfit is None and bound.binding not in self._left_out:
                 # What the last session knew is of a place that the log does not have.
-                self.refresh(bound.index)
-                bound.definitions.begin(self._defined[bound.index], self._catalog_read[bound.index])
+                fresh = self.refresh(bound.binding)
+                if not isinstance(fresh, SourceError):
+                    fresh.definitions.begin(fresh.defined, fresh.as_of)
         return self._start.order
 
     def layout(self, binding: int, position: int) -> str:
-        bound = self._bindings[binding]
-        as_of = self._catalog_read[binding]
-        columns, as_of = self._defined[binding], as_of if as_of > position else 0
+        parts = self._bindings[binding].layout(position)
         known = self._layouts.get(binding)
-        past = bound.past | bound.definitions.own
-        if known is None or known[0] is not columns or known[1:3] != (past, as_of):
-            known = self._layouts[binding] = columns, past, as_of, layout(columns, past.values(), as_of=as_of)
-        return known[3]
+        if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
+            columns, past, as_of = parts
+            known = self._layouts[binding] = parts, layout(columns, past.values(), as_of=as_of)
+        return known[1]
 
     def format_position(self, position: int) -> str:
         log = self._log
@@ -288,7 +280,7 @@ class MysqlSource(RemembersLayouts):
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
-        return replace(self._bindings[binding]).scan_target()  # All of it as of one moment.
+        return self._bindings[binding].scan_target()
 
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         target = self._target(binding)
@@ -345,11 +337,11 @@ class MysqlSource(RemembersLayouts):
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         binding = self._by_name.get(self._folded(schema, table))
-        return None if binding is None or binding.index in self._left_out else self._bound_table(binding)
+        return None if binding is None or binding in self._left_out else self._bindings[binding]
 
     def left_out(self, schema: str, table: str) -> int | None:
         binding = self._by_name.get(self._folded(schema, table))
-        return binding.index if binding is not None and binding.index in self._left_out else None
+        return binding if binding in self._left_out else None
 
     def in_schema(self, schema: str) -> list[str]:
         wanted = self._folded(schema, "")[0]
@@ -362,10 +354,9 @@ class MysqlSource(RemembersLayouts):
         table = self._present(bound)
         if isinstance(table, SourceError):
             return table
-        self._bind(bound, table, as_of)
-        return self._bound_table(bound)
+        return self._bind(binding, table, as_of)
 
-    def _present(self, bound: MysqlBinding) -> Table | SourceError:
+    def _present(self, bound: BoundTable) -> Table | SourceError:
         """The table as it is now, or why it cannot be captured."""
         with asking(f"reading the columns of {bound.name}"):
             table = bound_tables(self._session, [bound.resource])[0]
@@ -374,16 +365,12 @@ class MysqlSource(RemembersLayouts):
         assert table is not None
         return table
 
-    def _bind(self, bound: MysqlBinding, table: Table, as_of: int) -> None:
-        bound.take(table)
-        bound.unfit = None
-        self._nullable[bound.index] = _nullable(table)
-        self._differing.discard(bound.index)
-        self._catalog_read[bound.index] = as_of
-        self._defined[bound.index] = table.columns
-        announced = bound.announced
+    def _bind(self, binding: int, table: Table, as_of: int) -> BoundTable:
+        """It is the log that says when rows have these columns, so that the schema is announced."""
+        bound = self._bindings[binding] = self._bindings[binding].read(table, as_of)
+        self._differing.discard(binding)
         self._opened.put(bound.opened())
-        bound.announced = announced  # It is the log that says when rows have these columns.
+        return bound
 
     # Tables that are set aside.
 
@@ -417,9 +404,8 @@ class MysqlSource(RemembersLayouts):
         # What the log had of it up to here was passed over; every statement of it after this one is followed.
         del self._returning[binding]
         self._left_out.discard(binding)
-        self._bind(bound, table, as_of)
-        bound.definitions.begin(table.columns, as_of)
-        bound.announced = bound.document_schema
+        self._bind(binding, table, as_of).definitions.begin(table.columns, as_of)
+        self._announce(binding)
         if self._log is not None:
             self._log.take_up(binding)
         return Regained(self._opened[binding], same=True)
@@ -433,7 +419,7 @@ class MysqlSource(RemembersLayouts):
             (table,) = bound_tables(self._session, [bound.resource])
         if table is None or reads_as(table.columns, bound.table.columns):
             return None
-        return self._bound_table(bound)
+        return bound
 
     def doubted(self) -> list[BoundTable]:
         found = []
@@ -442,22 +428,21 @@ class MysqlSource(RemembersLayouts):
             self._differing = set()
         while self._doubted:
             if (binding := self._doubted.pop()) not in self._left_out:
-                found.append(self._bound_table(self._bindings[binding]))
+                found.append(self._bindings[binding])
         return found
 
     def without_prepared(self) -> set[int]:
         with asking("looking for prepared transactions"):
             seen = may_see_prepared(self._session)
-        return set() if seen else {bound.index for bound in self._bindings if bound.scan.reads}
+        return set() if seen else {bound.binding for bound in self._bindings if bound.scan.reads}
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
-        bound = self._bindings[binding]
-        if columns != bound.table.columns:
-            bound.take(_with_columns(bound.table, columns, self._nullable[binding]))
+        bound = self._bindings[binding] = self._bindings[binding].shown(columns)
         announced = bound.announced
         self._opened.put(bound.opened())
-        schema = bound.announced
-        return self._bound_table(bound), schema if schema != announced else None
+        self._announce(binding)
+        bound = self._bindings[binding]
+        return bound, bound.announced if bound.announced != announced else None
 
     def still_prepared(self) -> frozenset[str]:
         with asking("looking for prepared transactions"):
@@ -471,47 +456,3 @@ class MysqlSource(RemembersLayouts):
 
     def charset_of(self, collation: int) -> str:
         return self._charsets.of_collation(collation)
-
-    def _bound_table(self, binding: MysqlBinding) -> BoundTable:
-        return BoundTable(
-            binding=binding.index,
-            columns=binding.table.columns,
-            emitted=frozenset(column.name for column in binding.columns),
-            key=binding.key,
-            as_of=self._catalog_read[binding.index],
-            tinyint1_as_bool=self._config.tinyint1_as_bool,
-            by_primary_key=binding.table.key_index == "PRIMARY",
-            identity=binding.identity,
-            hashed=frozenset(binding.resource.hash),
-            salt=binding.salt,
-            policies=binding.policies,
-            past=binding.past,
-            definitions=binding.definitions,
-            defined=self._defined[binding.index],
-            scanned=binding.scan != "none",
-        )
-
-
-def _nullable(table: Table) -> frozenset[str]:
-    """The columns that may be NULL."""
-    return frozenset(column.name for column in table.columns if column.nullable)
-
-
-def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset[str]) -> Table:
-    """The table with the log's columns, and what only the catalog knows of those that it knows too.
-
-    Args:
-        nullable: Columns that may be NULL now, as chunks read them, whether or not they could be then.
-    """
-    known = {column.name: column for column in table.columns}
-    merged = []
-    for column in columns:
-        if column.name in nullable and not column.nullable:
-            column = replace(column, nullable=True)
-        before = known.get(column.name)
-        if before is not None and column == before:
-            column = before
-        elif before is not None:
-            column = replace(column, collation=column.collation or before.collation, description=before.description)
-        merged.append(column)
-    return replace(table, columns=tuple(merged))

@@ -10,12 +10,13 @@ from captures.contract.log import LogBatch
 from captures.contract.table_changes import Consequence
 from captures.mysql.config import OnStatement
 from captures.mysql.log.events import Query, client_collation
-from captures.mysql.log.table_contract import BoundTable, Tables
+from captures.mysql.log.table_contract import Tables
 from captures.mysql.rows.table_map import read_table_name
 from captures.mysql.statements.actions import Action, Change
 from captures.mysql.statements.changes import changes
 from captures.mysql.statements.temporary import SessionId, TemporaryTables
 from captures.mysql.statements.tokens import Name
+from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.logged_tables import LoggedTable, logged_table
 from captures.mysql.tables.unlogged_alterations import UnloggedAlterations
 from protocol.codec import encode
@@ -228,7 +229,7 @@ class LoggedTables:
             # after it.
             self._empty(binding, batch)
         if self._mariadb:
-            now.definitions.note_own_types(alteration, (*bound.defined, *bound.columns))
+            now.definitions.note_own_types(alteration, (*bound.defined, *bound.table.columns))
         converted = now.definitions.converted(
             alteration,
             where.position,
@@ -244,7 +245,7 @@ class LoggedTables:
         if reused:
             left.clear()
         names = ".".join(change.name), where.text, ", ".join(sorted({*reused, *converted}))
-        if now.scanned:
+        if now.scan.reads:
             logger.info("%s was altered at %s: no event has the values of %s; its rows are read again", *names)
         else:
             logger.warning(
@@ -299,7 +300,7 @@ class LoggedTables:
             self.set_aside(bound.binding, fresh, batch)
             return None
         # Not only with the next row: until then chunks would find a table that is not as they know it.
-        fresh, schema = self._tables.adopt(bound.binding, fresh.columns)
+        fresh, schema = self._tables.adopt(bound.binding, fresh.table.columns)
         batch.changed.add(bound.binding)
         if fresh.identity != bound.identity:
             self._empty(bound.binding, batch)

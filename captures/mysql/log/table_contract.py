@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import Protocol
 
+from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.columns import Column
-from captures.mysql.tables.conversions import Definitions
 from captures.mysql.values.charsets import Recode
-from captures.tables.bad_values import STOP, Policies
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class BoundTable:
-    """A captured table as the catalog had it, or as the log has shown it since.
-
-    Attributes:
-        binding: Index of its binding.
-        columns: All of the table's, in the order of the log's rows, also those that documents do not have.
-        emitted: Names of the columns that documents have; a column that the log shows for the first time is asked
-            about with ``Tables.adopt``.
-        key: Names of the key columns, all among ``columns``; empty when rows cannot be told apart.
-        as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
-            the table was already part of what the catalog said.
-        tinyint1_as_bool: As ``captures.mysql.values.types.form`` takes it.
-        by_primary_key: The key is the primary key.
-        identity: Changes with the key and with what orders its values: then a scan cannot go on.
-        hashed: Names of the columns of which documents have hashes, made with ``salt``.
-        policies: What is done with bad values.
-        past: Columns that the table had before, by name.
-        definitions: The columns as the statements of the log find them that are yet to be read.
-        defined: The columns as the catalog had them at ``as_of``.
-        scanned: Its rows can be read again.
-    """
-
-    binding: int
-    columns: tuple[Column, ...]
-    emitted: frozenset[str]
-    key: tuple[str, ...]
-    as_of: int
-    tinyint1_as_bool: bool = False
-    by_primary_key: bool = True
-    identity: str = ""
-    hashed: frozenset[str] = frozenset()
-    salt: bytes = field(default=b"", repr=False)
-    policies: Policies = STOP
-    past: Mapping[str, Column] = field(default_factory=dict)
-    definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False))
-    defined: tuple[Column, ...] = ()
-    scanned: bool = True
 
 
 class Tables(Protocol):

@@ -1,10 +1,10 @@
-"""A bound table as it is now: its columns, its schema, its chunk query. Rebuilt when the log shows other columns."""
+"""A bound table: its columns, its schema, its chunk query."""
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -18,6 +18,7 @@ from captures.mysql.tables.catalog import Path, read_tables
 from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.document_schema import document_schema
+from captures.mysql.tables.layouts import Layout, LayoutParts
 from captures.tables.bad_values import STOP, Policies, Policy
 from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.hashes import no_salt
@@ -66,21 +67,27 @@ def absent(resource: ResourceConfig) -> Table:
     return Table(resource.schema_name, resource.table, (), (), "", False, "", False)
 
 
-@dataclass(slots=True)
-class MysqlBinding:
-    """One binding of the open capture.
+@dataclass(frozen=True, slots=True)
+class BoundTable:
+    """The table of a binding, as the catalog had it, or as the log has shown it since: another one after each change.
 
     Attributes:
+        binding: Index of its binding.
+        table: Its columns are those of the log's rows, in their order.
+        as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
+            the table was already part of what the catalog said.
+        defined: The columns as the catalog had them then.
+        nullable: Names of those that may be NULL, as chunks read them.
+        past: Columns that the table had before, by name.
+        definitions: The columns as the statements of the log find them that are yet to be read.
         announced: The document schema that was announced last.
         unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
-        past: Columns that ``table`` had before, by name.
-        definitions: The columns as the statements of the log find them that are yet to be read.
 
     Raises:
         SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
     """
 
-    index: int
+    binding: int
     state_key: str
     resource: ResourceConfig
     table: Table
@@ -88,24 +95,59 @@ class MysqlBinding:
     tinyint1_as_bool: bool
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
+    as_of: int = 0
+    defined: tuple[Column, ...] = ()
+    nullable: frozenset[str] = frozenset()
+    past: Mapping[str, Column] = field(default_factory=dict)
+    definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False), compare=False)
     announced: JsonObject | None = None
     unfit: SourceError | None = None
-    past: dict[str, Column] = field(default_factory=dict)
-    definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False))
 
     def __post_init__(self) -> None:
         if self.resource.hash and not self.salt:
             raise no_salt("TM-MY-023", self.table.name_in_full)
 
-    def take(self, table: Table) -> None:
-        """The table is this one from here on."""
-        self.past |= {column.name: column for column in self.table.columns}
+    def read(self, table: Table, as_of: int) -> BoundTable:
+        """What it is by the catalog, which was read when the log ended at ``as_of``."""
+        nullable = frozenset(column.name for column in table.columns if column.nullable)
+        return replace(self._with(table), unfit=None, as_of=as_of, defined=table.columns, nullable=nullable)
+
+    def resumed(self, layout: Layout) -> BoundTable:
+        """What it is where the log is read from, by what the last session noted of its rows there."""
+        now = self.table
+        bound = self
+        if layout.complete and set(self.key) <= {column.name for column in layout.columns}:
+            bound = replace(
+                self,
+                table=_with_columns(now, layout.columns, frozenset()),
+                as_of=layout.as_of,
+                defined=layout.columns,
+                definitions=Definitions(layout.columns, layout.as_of, captured=True),
+            )
+        present = {column.name for column in now.columns}
+        bound.definitions.own |= {column.name: column for column in layout.past}
+        known = (*layout.past, *layout.columns)
+        return replace(bound, past={column.name: column for column in known if column.name not in present})
+
+    def shown(self, columns: tuple[Column, ...]) -> BoundTable:
+        """What it is by the rows of the log, which have these columns from here on."""
+        if columns == self.table.columns:
+            return self
+        return self._with(_with_columns(self.table, columns, self.nullable))
+
+    def _with(self, table: Table) -> BoundTable:
+        past = {**self.past, **{column.name: column for column in self.table.columns}}
         for column in table.columns:
-            self.past.pop(column.name, None)
-        self.table = table
+            past.pop(column.name, None)
+        return replace(self, table=table, past=past)
+
+    def layout(self, position: int) -> LayoutParts:
+        """What the state keeps of its rows, for a log that was read to ``position``."""
+        return self.defined, {**self.past, **self.definitions.own}, self.as_of if self.as_of > position else 0
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def captured(self) -> tuple[Column, ...]:
+        """The columns that documents have."""
         return captured_columns(
             self.table.columns,
             self.resource.exclude,
@@ -116,12 +158,22 @@ class MysqlBinding:
         )
 
     @property
+    def emitted(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(column.name for column in self.captured)
+
+    @property
     def policies(self) -> Policies:
         return Policies.of(self.on_bad_value, self.resource.on_bad_value)
 
     @property
     def key(self) -> tuple[str, ...]:
+        """Names of the key columns; empty when rows cannot be told apart."""
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+
+    @property
+    def by_primary_key(self) -> bool:
+        return self.table.key_index == "PRIMARY"
 
     @property
     def scan(self) -> ScanMethod:
@@ -137,7 +189,7 @@ class MysqlBinding:
     def document_schema(self) -> JsonObject:
         return document_schema(
             self.table,
-            self.columns,
+            self.captured,
             self.key,
             truncates=self.emit_truncate,
             tinyint1_as_bool=self.tinyint1_as_bool,
@@ -163,14 +215,14 @@ class MysqlBinding:
         return " ".join(part for name in self.key for part in parts(by_name[name]) if part)
 
     def opened(self) -> OpenedTable:
+        """What the engine is told of it."""
         if self.unfit is not None:
-            return unfit_table(self.index, self.state_key, self.resource, self.unfit)
-        self.announced = self.document_schema
+            return unfit_table(self.binding, self.state_key, self.resource, self.unfit)
         return OpenedTable(
-            binding=self.index,
+            binding=self.binding,
             name=self.name,
             state_key=self.state_key,
-            document_schema=self.announced,
+            document_schema=self.document_schema,
             identity=self.identity,
             formerly=self.identity_without_types,
             key=self.key,
@@ -185,7 +237,7 @@ class MysqlBinding:
         by_name = {column.name: column for column in self.table.columns}
         return ScanTarget(
             table=self.table,
-            columns=self.columns,
+            columns=self.captured,
             # A key is the text of its columns, whatever that is.
             key=tuple(replace(by_name[name], on_bad_value="text") for name in self.key),
             where=self.resource.where,
@@ -205,7 +257,27 @@ class MysqlBinding:
         return self._head("c", cursor)
 
     def _head(self, op: str, cursor: str) -> bytes:
-        return chunk_head(self.index, op, self.table.path, b'"cursor":%b' % orjson.dumps(cursor)[:-1])
+        return chunk_head(self.binding, op, self.table.path, b'"cursor":%b' % orjson.dumps(cursor)[:-1])
+
+
+def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset[str]) -> Table:
+    """The table with the log's columns, and what only the catalog knows of those that it knows too.
+
+    Args:
+        nullable: Columns that may be NULL now, as chunks read them, whether or not they could be then.
+    """
+    known = {column.name: column for column in table.columns}
+    merged = []
+    for column in columns:
+        if column.name in nullable and not column.nullable:
+            column = replace(column, nullable=True)
+        before = known.get(column.name)
+        if before is not None and column == before:
+            column = before
+        elif before is not None:
+            column = replace(column, collation=column.collation or before.collation, description=before.description)
+        merged.append(column)
+    return replace(table, columns=tuple(merged))
 
 
 def _order(column: Column) -> str:

@@ -40,6 +40,10 @@ class Layout:
     past: tuple[Column, ...] = ()
 
 
+LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int]
+"""What the text of a layout is made of: columns, those of before by name, and ``as_of``."""
+
+
 def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int) -> str:
     """The text of a layout.
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from backfill.keys import Key, TouchedKeys
 from captures.contract.errors import UnfitValues
-from captures.mysql.log.table_contract import BoundTable, Tables
+from captures.mysql.log.table_contract import Tables
 from captures.mysql.rows import table_map
 from captures.mysql.rows.log_decoder import RowDecoder
 from captures.mysql.rows.row_images import DecodedTable
 from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
+from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.catalog import HASH_COLUMN
 from captures.mysql.tables.columns import Column
 from captures.mysql.values.charsets import RecodeOf
@@ -114,12 +115,12 @@ def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[Bound
 
     Raises SourceError when the server cannot be asked, _Unfit.
     """
-    columns = match_columns(logged, bound.columns, tables.recode)
+    columns = match_columns(logged, bound.table.columns, tables.recode)
     if columns is None or any(column is None for column in columns):
         fresh = tables.refresh(bound.binding)
         if isinstance(fresh, SourceError):
             raise _Unfit(fresh)
-        bound, columns = fresh, match_columns(logged, fresh.columns, tables.recode)
+        bound, columns = fresh, match_columns(logged, fresh.table.columns, tables.recode)
     if columns is None:
         return bound, None
     known = (
@@ -148,7 +149,7 @@ def _in_documents(column: Column, bound: BoundTable) -> Column | None:
         return None
     return replace(
         column,
-        salt=bound.salt if column.name in bound.hashed else b"",
+        salt=bound.salt if column.name in bound.resource.hash else b"",
         on_bad_value=bound.policies.column(column.name, in_key=column.name in bound.key),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.mysql.tables.bindings import MysqlBinding
+from captures.mysql.tables.bindings import BoundTable
 from protocol.messages import JsonObject
 
 MEMBER = "tables"
@@ -21,15 +21,15 @@ class NotedTables:
     """The tables of a capture.
 
     Args:
-        bindings: As they are configured now.
+        bindings: As they are now: the list is followed.
 
     Attributes:
         left: By binding, names that columns had before, and which rows downstream may still have.
     """
 
-    def __init__(self, bindings: Sequence[MysqlBinding]) -> None:
+    def __init__(self, bindings: Sequence[BoundTable]) -> None:
         self._bindings = bindings
-        self.left: dict[int, set[str]] = {binding.index: set() for binding in bindings}
+        self.left: dict[int, set[str]] = {binding.binding: set() for binding in bindings}
 
     def restore(self, source: JsonObject | None) -> set[int]:
         """Goes on from the state's ``source``; one of earlier versions says nothing of tables.
@@ -43,11 +43,11 @@ class NotedTables:
         found = set()
         for binding in self._bindings:
             before: dict[str, list[str]] = stored.get(binding.state_key) or {}
-            self.left[binding.index] |= set(before.get("left", ()))
+            self.left[binding.binding] |= set(before.get("left", ()))
             exclude, hashed = set(binding.resource.exclude), set(binding.resource.hash)
             other = set(before.get("exclude", ())) | set(before.get("hash", ())) ^ hashed
             if (other - exclude) & {column.name for column in binding.table.columns}:
-                found.add(binding.index)
+                found.add(binding.binding)
         return found
 
     def start_over(self) -> None:
@@ -60,7 +60,7 @@ class NotedTables:
         noted: JsonObject = {}
         for binding in self._bindings:
             resource = binding.resource
-            kept = {"exclude": resource.exclude, "hash": resource.hash, "left": self.left[binding.index]}
+            kept = {"exclude": resource.exclude, "hash": resource.hash, "left": self.left[binding.binding]}
             if said := {name: sorted(names) for name, names in kept.items() if names}:
                 noted[binding.state_key] = said
         return noted

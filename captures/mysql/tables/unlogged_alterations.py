@@ -6,7 +6,8 @@ catalog is asked at each new number: a difference that is not in the log up to i
 
 from __future__ import annotations
 
-from captures.mysql.log.table_contract import BoundTable, Tables
+from captures.mysql.log.table_contract import Tables
+from captures.mysql.tables.bindings import BoundTable
 
 _LOOKS = 10
 """Tables that are looked at in one turn: the log waits meanwhile."""

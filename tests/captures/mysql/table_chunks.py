@@ -16,7 +16,7 @@ from captures.mysql.chunks.reader import SelectChunkReader
 from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
 from captures.mysql.server.session import Session, connect
-from captures.mysql.tables.bindings import MysqlBinding, bound_tables
+from captures.mysql.tables.bindings import BoundTable, bound_tables
 from tests.servers.mariadb import Database
 
 Document = dict[str, Any]
@@ -48,13 +48,13 @@ def _sequence(table: re.Match[str]) -> str:
     return f"(SELECT {number} AS seq FROM {joined} HAVING seq BETWEEN 1 AND {table[1]} ORDER BY seq) {table[0]}"
 
 
-def binding_of(database: Database, table: str, *, salt: str = "", **resource: Any) -> MysqlBinding:
+def binding_of(database: Database, table: str, *, salt: str = "", **resource: Any) -> BoundTable:
     """The table as a capture with this ``hash_salt`` binds it, with these options of its resource."""
     config = parse_resource({"schema": database.name, "table": table, **resource})
     with session_on(database) as session:
         (found,) = bound_tables(session, [config])
     assert found is not None
-    return MysqlBinding(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False, salt=salt.encode())
+    return BoundTable(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False, salt=salt.encode())
 
 
 class TableChunks:

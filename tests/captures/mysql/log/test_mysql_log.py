@@ -15,14 +15,14 @@ import pytest
 
 from captures.contract.errors import LostPosition
 from captures.contract.log import LogBatch, Transaction
-from captures.mysql.config import parse_endpoint
+from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.log import events
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.mysql.log.stream import BinlogLog
-from captures.mysql.log.table_contract import BoundTable
 from captures.mysql.server.session import connect
-from captures.mysql.tables.columns import Column
+from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.columns import Column, Table
 from captures.mysql.values.charsets import Recode, built_in
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
@@ -36,13 +36,21 @@ COLUMNS = (Column("id", "int"), Column("v", "varchar", charset="utf8mb4", length
 TABLE_MAP = table_map_body(
     [(3, b""), (15, b"\x10\x00")], option(1, b"\x00") + option(2, b"\xfc\xff\x00") + option(4, strings("id", "v"))
 )
+BOUND = BoundTable(
+    0,
+    "t",
+    parse_resource({"schema": "shop", "table": "t"}),
+    Table("shop", "t", COLUMNS, ("id",), "PRIMARY", False, "InnoDB", True),
+    emit_truncate=True,
+    tinyint1_as_bool=False,
+)
 
 
 class OneTable:
     """``shop.t``, as binding 0."""
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
-        return BoundTable(0, COLUMNS, frozenset(("id", "v")), ("id",), 0) if (schema, table) == ("shop", "t") else None
+        return BOUND if (schema, table) == ("shop", "t") else None
 
     def left_out(self, schema: str, table: str) -> int | None:
         return None
@@ -54,11 +62,11 @@ class OneTable:
         raise AssertionError("no table of these tests is set aside")
 
     def refresh(self, binding: int) -> BoundTable | SourceError:
-        return BoundTable(binding, COLUMNS, frozenset(("id", "v")), ("id",), 0)
+        return BOUND
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS
-        return BoundTable(binding, columns, frozenset(("id", "v")), ("id",), 0), None
+        return BOUND, None
 
     def left_columns(self, binding: int) -> set[str]:
         return set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_tinyint1_is_boolean_where_that_is_wanted(binlog_database: Database) -> 
         "INSERT INTO t VALUES (1, 0, 0, 0), (2, 1, 1, 1), (3, -7, 7, 7), (4, NULL, NULL, NULL)",
     )
     with table_chunks(binlog_database, "t") as chunks:
-        chunks.binding.tinyint1_as_bool = True
+        chunks.binding = replace(chunks.binding, tinyint1_as_bool=True)
         _, rows = chunks.scan(10)
     assert [row["a"] for row in rows] == [False, True, True, None]
     assert [row["b"] for row in rows] == [0, 1, 7, None]

@@ -10,7 +10,7 @@ import pytest
 from captures.mysql.database import MysqlDatabase
 from captures.mysql.rows.logged_values import value_reader
 from captures.mysql.rows.table_map import JSON, LoggedColumn
-from captures.mysql.tables.bindings import MysqlBinding
+from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.columns import Column
 from protocol.errors import SourceError
 from protocol.messages import Binding
@@ -113,7 +113,7 @@ def test_without_a_salt_nothing_is_opened(binlog_database: Database) -> None:
     binding = binding_of(binlog_database, "t")
     resource = binding.resource.model_copy(update={"hash": ["mail"]})
     with pytest.raises(SourceError, match="TM-MY-023"), session_on(binlog_database):
-        MysqlBinding(0, "t", resource, binding.table, emit_truncate=True, tinyint1_as_bool=False)
+        BoundTable(0, "t", resource, binding.table, emit_truncate=True, tinyint1_as_bool=False)
 
 
 def test_a_json_of_mysql_is_never_hashed_nor_shown() -> None:
