@@ -28,3 +28,15 @@ class RemembersLayouts(Protocol):
         It is kept in the state with the position; the database that opens the next session finds it there, as the
         member ``layout`` of the table's binding.
         """
+
+
+@runtime_checkable
+class ReadsInSnapshots(Protocol):
+    """Tables without a key are read in one transaction (``ScanMethod.SNAPSHOT``)."""
+
+    def begin_snapshot(self, binding: int) -> None:
+        """Opens a table's transaction, now that it was emptied downstream while the log stands between two others.
+
+        What the log has of the table from here on is left out where the snapshot has it. Where none could be opened the
+        next chunk of the table says so: it is ``rewritten``, or raises.
+        """

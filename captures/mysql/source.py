@@ -10,7 +10,7 @@ from functools import partial
 import pymysql
 
 from backfill.keys import Key
-from captures.contract.capabilities import RemembersLayouts
+from captures.contract.capabilities import ReadsInSnapshots, RemembersLayouts
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.errors import TableAltered, TableAway
 from captures.contract.scan import ScanMethod
@@ -65,7 +65,7 @@ class _ChunkReader(ReaderProcess):
         return super().read(request)
 
 
-class MysqlSource(RemembersLayouts):
+class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     """See ``captures.contract.source.Source``.
 
     Args:
@@ -298,10 +298,11 @@ class MysqlSource(RemembersLayouts):
         return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 
     def truncation(self, binding: int, position: int) -> bytes:
-        bound = self._bindings[binding]
-        if bound.scan is ScanMethod.SNAPSHOT and self._log is not None:
+        return self._bindings[binding].truncation(f"{self._document_cursor(position)}0")
+
+    def begin_snapshot(self, binding: int) -> None:
+        if self._log is not None:
             self._snapshots.begin(binding, self._log.log_position, self._log.committing)
-        return bound.truncation(f"{self._document_cursor(position)}0")
 
     def _document_cursor(self, position: int) -> str:
         """``cursor`` up to the number of a row."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import pymysql
 
 from backfill.keys import Key
+from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from captures.mysql.chunks.reader import CHUNK_BYTES, check_shape
@@ -134,6 +135,11 @@ def _decoded(decode: ChunkDecoder, blocks: Iterable[list[bytes]]) -> Iterator[li
 
 def _given(cursor: Key | None) -> int:
     return 0 if cursor is None else int(cursor)
+
+
+def begin_request(binding: int) -> ChunkRequest:
+    """The request that opens a table's snapshot, and reads no row."""
+    return ChunkRequest(binding, ChunkPlan(None, (), scan=False), limit=0)
 
 
 def begin_again(request: ChunkRequest, started: float) -> Chunk:

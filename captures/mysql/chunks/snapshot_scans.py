@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import GtidFence, ServerFence
-from captures.mysql.chunks.snapshot_scan import begin_again
+from captures.mysql.chunks.snapshot_scan import begin_again, begin_request
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.scheduling.reader_process import ReaderProcess
@@ -85,7 +84,7 @@ class SnapshotScans:
         try:
             scan.open = False
             scan.tried = True
-            fence = scan.process.read(ChunkRequest(binding, ChunkPlan(None, (), scan=False), 0)).fence
+            fence = scan.process.read(begin_request(binding)).fence
             assert isinstance(fence, ServerFence)
             scan.open = shows_all(fence, position, committing)
             if scan.open:

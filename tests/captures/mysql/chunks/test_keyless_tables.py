@@ -17,6 +17,7 @@ import pytest
 from pymysql.constants import ER
 
 from backfill.range_scan import ChunkPlan
+from captures.contract.capabilities import ReadsInSnapshots
 from captures.contract.chunk import ChunkRequest
 from captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
 from captures.mysql.chunks.snapshot_scan import SnapshotScan
@@ -249,7 +250,8 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
         stack.enter_context(closing(source.open_log(start)))
         reader = stack.enter_context(closing(source.open_chunk_reader()))
         assert reader.read(request).rewritten
-        source.truncation(0, start)
+        assert isinstance(source, ReadsInSnapshots)
+        source.begin_snapshot(0)
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(reader.read, request)
             wait_until(lambda: asked(keyless, slowly), 10, "the rows are being read")
