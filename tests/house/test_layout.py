@@ -19,7 +19,6 @@ MOST_MODULES = 15
 STILL_LONGER = {
     "captures/engine/engine.py",
     "captures/mysql/log/stream.py",
-    "captures/mysql/source.py",
     "protocol/messages.py",
 }
 """Files of before the rule. The list only gets shorter: split a file, then remove it here."""

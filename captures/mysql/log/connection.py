@@ -19,7 +19,6 @@ from typing import Any
 from zlib import crc32
 
 from captures.contract.errors import LostPosition
-from captures.mysql.log.byte_text import byte_text
 from captures.mysql.log.events import (
     CHECKSUM,
     FINGERPRINT,
@@ -31,6 +30,7 @@ from captures.mysql.log.events import (
 )
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
+from captures.mysql.rows.byte_text import byte_text
 from captures.mysql.server.session import Session, asking
 from captures.mysql.server.wire import read_packet, send_command, socket_of
 from captures.server.shutdown_watch import HangUpWatch

@@ -12,7 +12,7 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
-from captures.mysql.log.byte_text import ByteText
+from captures.mysql.rows.byte_text import ByteText
 from protocol.errors import SourceError
 
 QUERY = 2

@@ -7,9 +7,9 @@ from collections import Counter
 
 from backfill.keys import TouchedKeys
 from captures.contract.log import LogBatch, Transaction
-from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import Gtid
 from captures.mysql.log.xa_pending import Prepared
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.tables.logged_tables import LoggedTable
 from captures.tables.captured_line import opening, without_columns

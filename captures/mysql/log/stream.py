@@ -10,7 +10,6 @@ from captures.mysql.chunks.fence import transaction_id
 from captures.mysql.config import OnStatement
 from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace
-from captures.mysql.log.byte_text import ByteText, byte_text
 from captures.mysql.log.connection import BinlogConnection
 from captures.mysql.log.events import DamagedEvent, Event
 from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
@@ -22,6 +21,7 @@ from captures.mysql.log.transaction_control import Control, ControlStatement, co
 from captures.mysql.log.transaction_payload import payload_events
 from captures.mysql.log.xa_pending import HELD_BYTES, Committing, HeldEvent, Prepared
 from captures.mysql.log.xa_reread import Recall, not_recalled
+from captures.mysql.rows.byte_text import ByteText, byte_text
 from captures.mysql.rows.log_decoder import LacksKey
 from captures.mysql.rows.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
 from captures.mysql.rows.row_sink import Sink

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from captures.mysql.log.byte_text import byte_text
 from captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
+from captures.mysql.rows.byte_text import byte_text
 from protocol.errors import SourceError
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from backfill.keys import Key
-from captures.mysql.log.byte_text import ByteText
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.partial_rows import Members, PartialRows
 from captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
 from captures.mysql.rows.row_sink import Sink

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import lenenc
 from captures.mysql.rows.bad_values import RepairedImage, RepairedRows
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.partial_rows import PartialRows
 from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from captures.mysql.rows.row_images import MISFITS, DecodedTable, Image

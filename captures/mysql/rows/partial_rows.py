@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from backfill.keys import Key
-from captures.mysql.log.byte_text import ByteText
 from captures.mysql.log.events import lenenc
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.partial_json import apply_changes
 from captures.mysql.rows.row_images import RAW, Image
 from captures.mysql.rows.row_sink import Sink, next_place

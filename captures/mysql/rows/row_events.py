@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.mysql.log import events
-from captures.mysql.log.byte_text import ByteText, byte_text
+from captures.mysql.rows.byte_text import ByteText, byte_text
 from protocol.errors import SourceError
 
 INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from captures.mysql.log.byte_text import ByteText
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.logged_values import NAMES, value_reader
 from captures.mysql.rows.table_map import JSON, LoggedColumn
 from captures.mysql.rows.value_reader import ValueReader

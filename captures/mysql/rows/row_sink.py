@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backfill.keys import Key, TouchedKeys
-from captures.mysql.log.byte_text import ByteText
+from captures.mysql.rows.byte_text import ByteText
 
 
 @dataclass(slots=True)

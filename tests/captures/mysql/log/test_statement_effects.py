@@ -80,7 +80,7 @@ def test_without_names_a_table_whose_columns_cannot_be_told_is_read_again(binlog
                 "INSERT INTO swapped (id, a, b) VALUES (2, 10, 20)",
             )
             for binding in range(3):
-                log.source.refresh(binding)  # as at an open that comes after the changes
+                log.source.captured.refresh(binding)  # as at an open that comes after the changes
             documents = log.read()
             tables = [document["_meta"]["source"]["table"] for document in documents]
             assert log.restarted == {0, 1}

@@ -456,7 +456,9 @@ def test_a_place_that_the_log_does_not_have_is_an_error(
         connect_again = partial(connect, parse_endpoint(binlog_database.config()))
         with (
             closing(
-                BinlogLog(connect_again, 4712, start, log.source, truncation=Truncation.EMIT, mariadb=not mysql)
+                BinlogLog(
+                    connect_again, 4712, start, log.source.captured, truncation=Truncation.EMIT, mariadb=not mysql
+                )
             ) as other,
             pytest.raises(SourceError) as caught,
         ):

@@ -1,0 +1,298 @@
+"""The tables of an open capture: what each is bound to now, for the log and for chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from captures.contract.source import Regained
+from captures.mysql.chunks.fence import end_of_log
+from captures.mysql.chunks.scan_target import ScanTarget
+from captures.mysql.chunks.snapshot_scan import SnapshotScan
+from captures.mysql.chunks.snapshot_scans import SnapshotScans
+from captures.mysql.config import EndpointConfig, ResourceConfig
+from captures.mysql.server.prerequisites import definition_failures
+from captures.mysql.server.session import Session, asking
+from captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
+from captures.mysql.tables.bindings import BoundTable, absent, bound_tables, folded
+from captures.mysql.tables.columns import Column, Table, reads_as
+from captures.mysql.tables.conversions import Definitions
+from captures.mysql.tables.layouts import LayoutParts, layout, read_layout
+from captures.mysql.tables.table_fingerprint import NotedTables
+from captures.mysql.values.charsets import Charsets, Recode
+from captures.scheduling.reader_process import ReaderProcess
+from captures.tables.opened_tables import OpenedTables
+from captures.tables.truncation import Truncation
+from protocol.errors import SourceError
+from protocol.messages import Binding, JsonObject
+
+
+class FollowedLog(Protocol):
+    """What is asked of the log."""
+
+    position: int
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+
+
+class CapturedTables:
+    """See ``captures.mysql.log.table_contract.Tables``.
+
+    Args:
+        session: The connection for questions as it is now.
+        layouts: What ``layout`` said of tables in an earlier session, by their state keys.
+
+    Attributes:
+        opened: What the engine is told of them.
+        noted: What the state keeps of them.
+        snapshots: The scans of those without a key.
+
+    Raises:
+        SourceError: None of the bound tables can be captured.
+        pymysql.Error: The server refuses.
+    """
+
+    def __init__(
+        self,
+        config: EndpointConfig,
+        session: Callable[[], Session],
+        bindings: Sequence[Binding],
+        resources: Sequence[ResourceConfig],
+        layouts: Mapping[str, str],
+    ) -> None:
+        self._config = config
+        self._ask = session
+        self._as_of = end_of_log(self._session)
+        self._bindings = self._bound(bindings, resources, layouts)
+        self._by_name = {self._folded(*b.table.path): b.binding for b in self._bindings}
+        self._differing: set[int] = set()
+        self._layouts: dict[int, tuple[LayoutParts, str]] = {}
+        for bound in self._bindings:
+            text = layouts.get(bound.state_key)
+            if bound.unfit is None and text:
+                resumed = self._bindings[bound.binding] = bound.resumed(read_layout(text))
+                if resumed.table.columns != bound.table.columns:
+                    self._differing.add(bound.binding)
+        self._charsets = Charsets(session)
+        self._doubted: set[int] = set()
+        self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
+        self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
+        self._log: FollowedLog | None = None
+        self.noted = NotedTables(self._bindings)
+        self.snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self.target))
+        self.opened = OpenedTables(bound.opened() for bound in self._bindings)
+        for bound in list(self._bindings):
+            self._announce(bound.binding)
+
+    def _bound(
+        self, bindings: Sequence[Binding], resources: Sequence[ResourceConfig], layouts: Mapping[str, str]
+    ) -> list[BoundTable]:
+        """The tables by the catalog. Raises SourceError where none of them can be captured."""
+        bound = []
+        tables = bound_tables(self._session, resources)
+        for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+            unfit = next(definition_failures(self._session, self._config, resource, table), None)
+            there = table if table is not None and unfit is None else absent(resource)
+            captured = binding.state_key in layouts
+            one = BoundTable(
+                index,
+                binding.state_key,
+                resource,
+                there,
+                emit_truncate=self._config.truncation is Truncation.EMIT,
+                tinyint1_as_bool=self._config.tinyint1_as_bool,
+                salt=self._config.hash_salt.get_secret_value().encode(),
+                on_bad_value=self._config.on_bad_value,
+                definitions=Definitions(there.columns, self._as_of, captured=captured),
+            )
+            bound.append(replace(one.read(there, self._as_of), unfit=unfit))
+        failures = [binding.unfit for binding in bound if binding.unfit is not None]
+        if failures and len(failures) == len(bound):
+            raise failures[0]
+        return bound
+
+    @property
+    def _session(self) -> Session:
+        return self._ask()
+
+    def __getitem__(self, binding: int) -> BoundTable:
+        return self._bindings[binding]
+
+    def target(self, binding: int) -> ScanTarget:
+        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        return self._bindings[binding].scan_target()
+
+    def follow(self, log: FollowedLog) -> None:
+        """It is this log that shows them."""
+        self._log = log
+
+    def restore(self, identity: JsonObject | None) -> None:
+        """Goes on from what ``noted`` said in the last session."""
+        for binding in self.noted.restore(identity):
+            self.opened.put(replace(self.opened[binding], captured_otherwise=True))
+
+    def on_another_server(self) -> None:
+        """What was read of the catalog before is of a position of another server."""
+        for bound in list(self._bindings):
+            self._bindings[bound.binding] = replace(bound, as_of=bound.as_of and self._as_of)
+
+    def read_all(self) -> None:
+        """Reads the catalog: what the last session knew is of a place that the log does not have."""
+        for bound in list(self._bindings):
+            if bound.unfit is None and bound.binding not in self._left_out:
+                fresh = self.refresh(bound.binding)
+                if not isinstance(fresh, SourceError):
+                    fresh.definitions.begin(fresh.defined, fresh.as_of)
+
+    def layout(self, binding: int, position: int) -> str:
+        """See ``captures.contract.capabilities.RemembersLayouts``."""
+        parts = self._bindings[binding].layout(position)
+        known = self._layouts.get(binding)
+        if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
+            columns, past, as_of = parts
+            known = self._layouts[binding] = parts, layout(columns, past.values(), as_of=as_of)
+        return known[1]
+
+    def _announce(self, binding: int) -> None:
+        """The schema of a table's documents is the one of ``tables``."""
+        bound = self._bindings[binding]
+        if bound.unfit is None:
+            self._bindings[binding] = replace(bound, announced=self.opened[binding].document_schema)
+
+    def _folded(self, schema: str, table: str) -> tuple[str, str]:
+        return folded((schema, table), folds=self._session.folds_names)
+
+    # Tables that are set aside.
+
+    def leave_out(self, binding: int) -> None:
+        self._left_out.add(binding)
+        if self._log is not None:
+            self._log.leave_out(binding)
+
+    def found_altered(self, binding: int) -> None:
+        """See ``captures.contract.source.Source``, as of all that follow."""
+        self._doubted.add(binding)
+
+    def unfit(self, binding: int) -> SourceError | None:
+        found = self._present(self._bindings[binding])
+        return found if isinstance(found, SourceError) else None
+
+    def regain(self, binding: int, position: int) -> Regained | SourceError | None:
+        bound = self._bindings[binding]
+        with asking("asking for the end of the log"):
+            as_of = end_of_log(self._session)
+        table = self._present(bound)
+        if isinstance(table, SourceError):
+            self._returning.pop(binding, None)
+            return table
+        shape = table.columns, table.key, table.engine
+        before, end = self._returning.get(binding, (None, 0))
+        if before != shape:
+            self._returning[binding] = shape, as_of
+            return None
+        if position < end:
+            return None
+        # What the log had of it up to here was passed over; every statement of it after this one is followed.
+        del self._returning[binding]
+        self._left_out.discard(binding)
+        self._bind(binding, table, as_of).definitions.begin(table.columns, as_of)
+        self._announce(binding)
+        if self._log is not None:
+            self._log.take_up(binding)
+        return Regained(self.opened[binding], same=True)
+
+    # Tables, as the log shows them.
+
+    def bound(self, schema: str, table: str) -> BoundTable | None:
+        binding = self._by_name.get(self._folded(schema, table))
+        return None if binding is None or binding in self._left_out else self._bindings[binding]
+
+    def left_out(self, schema: str, table: str) -> int | None:
+        binding = self._by_name.get(self._folded(schema, table))
+        return binding if binding in self._left_out else None
+
+    def in_schema(self, schema: str) -> list[str]:
+        wanted = self._folded(schema, "")[0]
+        return [table for name, table in self._by_name if name == wanted]
+
+    def refresh(self, binding: int) -> BoundTable | SourceError:
+        bound = self._bindings[binding]
+        with asking(f"reading the columns of {bound.name}"):
+            as_of = end_of_log(self._session)
+        table = self._present(bound)
+        if isinstance(table, SourceError):
+            return table
+        return self._bind(binding, table, as_of)
+
+    def _present(self, bound: BoundTable) -> Table | SourceError:
+        """The table as it is now, or why it cannot be captured."""
+        with asking(f"reading the columns of {bound.name}"):
+            table = bound_tables(self._session, [bound.resource])[0]
+            for failure in definition_failures(self._session, self._config, bound.resource, table):
+                return failure
+        assert table is not None
+        return table
+
+    def _bind(self, binding: int, table: Table, as_of: int) -> BoundTable:
+        """It is the log that says when rows have these columns, so that the schema is announced."""
+        bound = self._bindings[binding] = self._bindings[binding].read(table, as_of)
+        self._differing.discard(binding)
+        self.opened.put(bound.opened())
+        return bound
+
+    def left_columns(self, binding: int) -> set[str]:
+        return self.noted.left[binding]
+
+    def outdated(self, binding: int) -> BoundTable | None:
+        bound = self._bindings[binding]
+        with asking(f"reading the columns of {bound.name}"):
+            (table,) = bound_tables(self._session, [bound.resource])
+        if table is None or reads_as(table.columns, bound.table.columns):
+            return None
+        return bound
+
+    def doubted(self) -> list[BoundTable]:
+        found = []
+        if self._log is not None and self._log.position >= self._as_of:
+            self._doubted |= self._differing  # No statement of the log has made them what they are.
+            self._differing = set()
+        while self._doubted:
+            if (binding := self._doubted.pop()) not in self._left_out:
+                found.append(self._bindings[binding])
+        return found
+
+    def end_of_log(self) -> int:
+        with asking("asking for the end of the log"):
+            return end_of_log(self._session)
+
+    def without_prepared(self) -> set[int]:
+        with asking("looking for prepared transactions"):
+            seen = may_see_prepared(self._session)
+        return set() if seen else {bound.binding for bound in self._bindings if bound.scan.reads}
+
+    def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
+        bound = self._bindings[binding] = self._bindings[binding].shown(columns)
+        announced = bound.announced
+        self.opened.put(bound.opened())
+        self._announce(binding)
+        bound = self._bindings[binding]
+        return bound, bound.announced if bound.announced != announced else None
+
+    def still_prepared(self) -> frozenset[str]:
+        with asking("looking for prepared transactions"):
+            return prepared_xids(self._session)
+
+    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
+        return self.snapshots.leaves_out(binding, gtid, position, xid)
+
+    def recode(self, charset: str) -> Recode | None:
+        return self._charsets.recode(charset)
+
+    def charset_of(self, collation: int) -> str:
+        return self._charsets.of_collation(collation)
