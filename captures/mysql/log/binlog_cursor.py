@@ -1,4 +1,4 @@
-"""Where the log is read: the file and offset of the present event."""
+"""Where the log is read: the file and offset of the present event, and how far whole transactions were read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from zlib import crc32
 from captures.contract.errors import LostPosition
 from captures.mysql.log import events
 from captures.mysql.log.events import FINGERPRINT, HEADER
-from captures.mysql.log.position import LastEvent, LogPosition, position
+from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
+from captures.mysql.log.position import LastEvent, LogPosition, PreparedPlace, position
+from captures.mysql.log.xa_pending import Prepared
 from captures.mysql.rows.row_events import ROW_EVENTS
 from protocol.errors import SourceError
 
@@ -134,5 +136,54 @@ class LogPlace:
         self._silence = here, end
         if end < here or was_here == here < was_end:
             raise SourceError(
-                "TM-MY-020", (f"the server sends nothing after {self}, although its log does not end there")
+                "TM-MY-020", f"the server sends nothing after {self}, although its log does not end there"
             )
+
+
+class ReadTo:
+    """How far whole transactions were read: what the state keeps.
+
+    Args:
+        mariadb: The server is MariaDB: its GTIDs are others.
+
+    Attributes:
+        gtids: Of all transactions before.
+        keeps_gtids: They are followed. On MySQL a set that does not begin with all that was before would ask for it:
+            GTIDs switched on on the way.
+        prepared: XA transactions by their xids, until they are committed or rolled back.
+        begun: File and offset where the present transaction begins.
+    """
+
+    def __init__(self, start: LogPosition, *, mariadb: bool) -> None:
+        self.gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
+        self.keeps_gtids = mariadb or bool(start.gtids)
+        self.prepared = {xid: Prepared(place, None) for xid, place in start.prepared.items()}
+        self._order = start.order
+        self._boundary = self.begun = start.file, start.offset
+        self._last = start.last
+
+    @property
+    def log_position(self) -> LogPosition:
+        """For the state."""
+        prepared = {xid: prepared.place for xid, prepared in self.prepared.items()}
+        return LogPosition(*self._boundary, str(self.gtids), prepared, None if self.keeps_gtids else self._last)
+
+    def boundary(self, place: LogPlace) -> int:
+        """Everything up to here, and nothing after it, is whole transactions. Returns it as the engine knows it."""
+        if place.order > self._order:
+            self._order = place.order
+            self._boundary = place.file, place.offset
+            if not self.keeps_gtids:
+                self._last = place.last
+        return self._order
+
+    def prepared_here(self, gtid: str) -> Prepared:
+        """The present transaction as one that is prepared."""
+        before = str(self.gtids) if isinstance(self.gtids, MariadbGtids) else ""
+        return Prepared(PreparedPlace(*self.begun, gtid, before))
+
+    def over(self, gtid: str, ends: str) -> None:
+        """A transaction has ended; ``ends`` is the xid of the prepared one that it commits or rolls back."""
+        if gtid and self.keeps_gtids:
+            self.gtids.add(gtid)
+        self.prepared.pop(ends, None)

@@ -9,12 +9,12 @@ from captures.contract.log import LogBatch
 from captures.mysql.chunks.fence import transaction_id
 from captures.mysql.config import OnStatement
 from captures.mysql.log import events
-from captures.mysql.log.binlog_cursor import LogPlace
+from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from captures.mysql.log.connection import BinlogConnection
 from captures.mysql.log.events import DamagedEvent, Event
-from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
+from captures.mysql.log.mapped_rows import MappedRows, TableMaps
 from captures.mysql.log.open_transaction import OpenTransaction
-from captures.mysql.log.position import LogPosition, PreparedPlace
+from captures.mysql.log.position import LogPosition
 from captures.mysql.log.statement_effects import LoggedTables, StatementPlace
 from captures.mysql.log.table_contract import Tables
 from captures.mysql.log.transaction_control import Control, ControlStatement, control
@@ -22,12 +22,9 @@ from captures.mysql.log.transaction_payload import payload_events
 from captures.mysql.log.xa_pending import HELD_BYTES, Committing, HeldEvent, Prepared
 from captures.mysql.log.xa_reread import Recall, not_recalled
 from captures.mysql.rows.byte_text import ByteText, byte_text
-from captures.mysql.rows.log_decoder import LacksKey
-from captures.mysql.rows.row_events import ROW_EVENTS, WITHOUT_TABLE, row_event
-from captures.mysql.rows.row_sink import Sink
+from captures.mysql.rows.row_events import ROW_EVENTS
 from captures.mysql.server.session import Session
 from captures.mysql.tables.logged_tables import LoggedTable
-from captures.tables.bad_values import BadValues
 from captures.tables.captured_line import origin_members
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
@@ -69,14 +66,8 @@ class BinlogLog:
         self._beside = beside
         self._server_id = server_id
         self._truncation = truncation
-        self._gtids: Gtids = (MariadbGtids if mariadb else MysqlGtids)(start.gtids)
-        # On MySQL a set that does not begin with all that was before would ask for it: GTIDs switched on on the way.
-        self._keeps_gtids = mariadb or bool(start.gtids)
-        self._prepared = {xid: Prepared(place, None) for xid, place in start.prepared.items()}
-        self._maps: dict[bytes, LoggedTable | None] = {}
+        self._read_to = ReadTo(start, mariadb=mariadb)
         self._next_tracked: frozenset[int] = frozenset()
-        self._left_out: set[int] = set()
-        self._unfit: dict[bytes, LoggedTable] = {}  # Those that were set aside for their values in this batch.
         self._count = 0
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
@@ -91,8 +82,7 @@ class BinlogLog:
         self._tables = LoggedTables(
             tables, names_columns=self._connection.names_columns, mariadb=mariadb, on_statement=on_statement
         )
-        self._boundary = self._began = start.file, start.offset
-        self._last = start.last
+        self._maps = TableMaps(self._tables)
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
@@ -108,9 +98,7 @@ class BinlogLog:
     @property
     def log_position(self) -> LogPosition:
         """How far whole transactions were read: what the state keeps."""
-        prepared = {xid: prepared.place for xid, prepared in self._prepared.items()}
-        last = None if self._keeps_gtids else self._last
-        return LogPosition(*self._boundary, str(self._gtids), prepared, last)
+        return self._read_to.log_position
 
     @property
     def committing(self) -> Collection[str]:
@@ -149,16 +137,11 @@ class BinlogLog:
 
     def leave_out(self, binding: int) -> None:
         """Passes over the rows of a binding from here on."""
-        self._left_out.add(binding)
-        self._tables.forget()
-        for number, table in self._maps.items():
-            if table is not None and table.binding == binding:
-                self._maps[number] = None
+        self._maps.leave_out(binding)
 
     def take_up(self, binding: int) -> None:
         """The end of ``leave_out``, between transactions."""
-        self._left_out.discard(binding)
-        self._tables.forget()
+        self._maps.take_up(binding)
 
     # Reading.
 
@@ -167,7 +150,7 @@ class BinlogLog:
             failure, self._failure = self._failure, None
             raise failure
         batch = LogBatch()
-        self._unfit.clear()
+        self._maps.begin_batch()
         try:
             self._read(batch, limit, wait, wakeup)
         except SourceError as error:
@@ -212,7 +195,7 @@ class BinlogLog:
         in_log = not flags & events.ARTIFICIAL and self._payload is None
         if in_log:
             passed = self._place.move(kind, size, log_position)
-            if not self._keeps_gtids:
+            if not self._read_to.keeps_gtids:
                 self._place.note(kind, data, start - events.HEADER, end, passed=passed)
             if passed:
                 return
@@ -221,8 +204,7 @@ class BinlogLog:
         if kind in ROW_EVENTS:
             self._rows(kind, data, text, start, end, batch)
         elif kind == events.TABLE_MAP:
-            self._maps[data[start : start + 6]] = self._tables.mapped(data[start:end], batch)
-            self._left_out |= batch.set_aside.keys()
+            self._maps.mapped(data[start:end], batch)
         elif kind == events.XID:
             self._commit(timestamp, batch)
         elif kind == events.MARIADB_GTID:
@@ -241,18 +223,13 @@ class BinlogLog:
             self._boundary_here()
 
     def _boundary_here(self) -> None:
-        place = self._place
-        if place.base + place.offset > self.position:
-            self.position = place.order
-            self._boundary = place.file, place.offset
-            if not self._keeps_gtids:
-                self._last = place.last
+        self.position = self._read_to.boundary(self._place)
 
     def _other(self, kind: int, body: bytes, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
         if kind == events.ROTATE:
             self._place.rotate(*events.read_rotate(body))
-            self._maps.clear()  # A transaction maps its tables again, by numbers that change with each ALTER.
+            self._maps.clear()
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
             if self._open is not None and self._recalled is None:
@@ -292,17 +269,12 @@ class BinlogLog:
             else:
                 batch.restarted |= broken.bindings  # it is not in the log any more
         self._broken = None
-        self._began = self._place.file, self._place.event_start
+        self._read_to.begun = self._place.file, self._place.event_start
         self._count += 1
         self._open = OpenTransaction(self._count, gtid, timestamp, self._next_tracked, written)
         if gtid.prepares:
-            self._open.held = self._prepared_here(gtid.text)
+            self._open.held = self._read_to.prepared_here(gtid.text)
         return self._open
-
-    def _prepared_here(self, gtid: str) -> Prepared:
-        """The present transaction as one that is prepared."""
-        before = str(self._gtids) if isinstance(self._gtids, MariadbGtids) else ""
-        return Prepared(PreparedPlace(*self._began, gtid, before))
 
     def _commit(self, timestamp: int, batch: LogBatch) -> None:
         if self._recalled is not None:
@@ -314,15 +286,13 @@ class BinlogLog:
         self.committed_at = transaction.committed_at or float(timestamp)
         finished = transaction.finished(self.position)
         if finished is not None:
-            if isinstance(self._gtids, MariadbGtids):
+            if self._committing is not None:
                 server = self._connection.server
                 finished.txn = transaction_id(transaction.gtid, server, self.position, transaction.ends)
             batch.transactions.append(finished)
 
     def _over(self, transaction: OpenTransaction) -> None:
-        if transaction.gtid and self._keeps_gtids:
-            self._gtids.add(transaction.gtid)
-        self._prepared.pop(transaction.ends, None)
+        self._read_to.over(transaction.gtid, transaction.ends)
         if transaction.ends and self._committing is not None:
             self._committing.add(transaction.ends)
         self._open = None
@@ -376,7 +346,7 @@ class BinlogLog:
                 self._abandoned(batch)
             case Control.XA_START:
                 transaction.explicit = True
-                transaction.held = self._prepared_here(transaction.gtid)
+                transaction.held = self._read_to.prepared_here(transaction.gtid)
             case Control.XA_COMMIT:
                 self._xa_commit(transaction, statement.xid, timestamp, batch)
             case Control.XA_ROLLBACK:
@@ -386,21 +356,16 @@ class BinlogLog:
     # Rows.
 
     def _rows(self, kind: int, data: bytes, text: ByteText, start: int, end: int, batch: LogBatch) -> None:
-        number = data[start : start + 6]
-        table = self._maps.get(number)
-        if table is None:
-            if number not in self._maps and number != WITHOUT_TABLE:
-                raise SourceError("TM-MY-044", f"rows at {self._place} without their table")
-            if number in self._unfit:
-                self._look_for_more(self._unfit[number], row_event(kind, data, text, start, end), batch)
+        rows = self._maps.rows(kind, data, text, start, end, self._place, batch)
+        if rows is None:
             if self._open is not None and self._open.held is None:
                 self._open.pass_over()
             return
-        what, data, text, at, end = row_event(kind, data, text, start, end)
+        table = rows.table
         transaction = self._open or self._begin(events.Gtid(""), 0, batch)
         if transaction.held is not None:
-            room = HELD_BYTES - sum(prepared.size for prepared in self._prepared.values()) - transaction.held.size
-            transaction.held.add(HeldEvent(table, what, data[at:end]), room)
+            held = sum(prepared.size for prepared in self._read_to.prepared.values()) + transaction.held.size
+            transaction.held.add(HeldEvent(table, rows.what, rows.data[rows.at : rows.end]), HELD_BYTES - held)
             return
         if table.decoder is None or not table.decoder.has_key:
             counts = self._place.order if self._recalled is None else self._recalled.after.order
@@ -410,29 +375,7 @@ class BinlogLog:
         if table.as_of and table.as_of < self._place.order:
             table.as_of = 0
         place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
-        try:
-            transaction.rows(table, what, data, text, at, end, place, batch)
-        except BadValues as error:
-            self._set_aside(table.binding, error, batch)
-            self._unfit[number] = table
-        except LacksKey as error:
-            self._set_aside(table.binding, error, batch)
-
-    def _set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
-        self._tables.set_aside(binding, error, batch)
-        self.leave_out(binding)
-
-    def _look_for_more(self, table: LoggedTable, event: tuple[str, bytes, ByteText, int, int], batch: LogBatch) -> None:
-        """All bad columns of a table that a batch shows are said at once."""
-        known = batch.set_aside.get(table.binding)
-        if table.decoder is None or not isinstance(known, BadValues):
-            return
-        what, data, text, at, end = event
-        try:
-            table.decoder.decode(what, data, text, at, end, ("{", "}"), 0, Sink([], None, []))
-        except BadValues as error:
-            if not error.columns.keys() <= known.columns.keys():
-                batch.set_aside[table.binding] = known.joined(error)
+        self._maps.write(rows, transaction, place, batch)
 
     # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
 
@@ -444,17 +387,17 @@ class BinlogLog:
             self._return_from_recall(self._recalled, xid, timestamp, batch)
             return
         held, transaction.held = transaction.held, None
-        held = held or self._prepared_here(transaction.gtid)
+        held = held or self._read_to.prepared_here(transaction.gtid)
         if one_phase:
             self._count_prepared(transaction, xid, held, timestamp, batch)
         else:
-            self._prepared[xid] = held
+            self._read_to.prepared[xid] = held
             if self._committing is not None:
                 self._committing.prepared(xid)
             self._over(transaction)
 
     def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
-        prepared = self._prepared.get(xid)
+        prepared = self._read_to.prepared.get(xid)
         transaction.ends = xid
         if prepared is None:
             # Of before the capture, which waits for those that it can see before it reads tables.
@@ -479,24 +422,21 @@ class BinlogLog:
 
     def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
         for event in prepared.events or ():
-            rows, table = event.rows, event.table
-            if table.binding in self._left_out:
+            data, table = event.rows, event.table
+            if self._maps.leaves_out(table.binding):
                 batch.passed.add(table.binding)
                 transaction.pass_over()
             elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
                 transaction.pass_over()
             else:
-                text = byte_text(rows)
-                try:
-                    transaction.rows(table, event.what, rows, text, 0, len(rows), self._counted_at, batch)
-                except (BadValues, LacksKey) as error:
-                    self._set_aside(table.binding, error, batch)
+                rows = MappedRows(table, event.what, data, byte_text(data), 0, len(data))
+                self._maps.write(rows, transaction, self._counted_at, batch)
 
     def _recall(self, recall: Recall) -> None:
         """Goes back in the log to the rows of a prepared transaction."""
         self._recalled = recall
         self._connection.close()
-        self._connection = self._connected(recall.start(self._gtids))
+        self._connection = self._connected(recall.start(self._read_to.gtids))
 
     def _return_from_recall(self, recall: Recall, xid: str, timestamp: int, batch: LogBatch) -> None:
         recall.check(xid)

@@ -1,0 +1,117 @@
+"""Row events and their tables: each names its table by a number, which a TABLE_MAP event before it gave."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from captures.contract.log import LogBatch
+from captures.mysql.log.open_transaction import OpenTransaction
+from captures.mysql.log.statement_effects import LoggedTables
+from captures.mysql.rows.byte_text import ByteText
+from captures.mysql.rows.log_decoder import LacksKey
+from captures.mysql.rows.row_events import WITHOUT_TABLE, row_event
+from captures.mysql.rows.row_sink import Sink
+from captures.mysql.tables.logged_tables import LoggedTable
+from captures.tables.bad_values import BadValues
+from protocol.errors import SourceError
+
+
+class MappedRows(NamedTuple):
+    """The rows of an event, of a captured table.
+
+    Attributes:
+        what: As of ``RowDecoder.decode``, like all that follow.
+        number: Of the table, in the log.
+    """
+
+    table: LoggedTable
+    what: str
+    data: bytes
+    text: ByteText
+    at: int
+    end: int
+    number: bytes = b""
+
+
+class TableMaps:
+    """The tables by their numbers.
+
+    Args:
+        tables: What their names stand for.
+    """
+
+    def __init__(self, tables: LoggedTables) -> None:
+        self._tables = tables
+        self._maps: dict[bytes, LoggedTable | None] = {}
+        self._left_out: set[int] = set()
+        self._unfit: dict[bytes, LoggedTable] = {}  # Those that were set aside for their values in this batch.
+
+    def __len__(self) -> int:
+        """How many numbers stand for a table now."""
+        return len(self._maps)
+
+    def begin_batch(self) -> None:
+        self._unfit.clear()
+
+    def clear(self) -> None:
+        """Another file begins: a transaction maps its tables anew, by numbers that are others after each ALTER."""
+        self._maps.clear()
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+        self._left_out.add(binding)
+        self._tables.forget()
+        for number, table in self._maps.items():
+            if table is not None and table.binding == binding:
+                self._maps[number] = None
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
+        self._left_out.discard(binding)
+        self._tables.forget()
+
+    def leaves_out(self, binding: int) -> bool:
+        return binding in self._left_out
+
+    def mapped(self, body: bytes, batch: LogBatch) -> None:
+        """A TABLE_MAP event. Raises SourceError."""
+        self._maps[body[:6]] = self._tables.mapped(body, batch)
+        self._left_out |= batch.set_aside.keys()
+
+    def rows(
+        self, kind: int, data: bytes, text: ByteText, start: int, end: int, place: object, batch: LogBatch
+    ) -> MappedRows | None:
+        """The rows of an event at ``place``, None where the table is not captured. Raises SourceError."""
+        number = data[start : start + 6]
+        table = self._maps.get(number)
+        if table is not None:
+            return MappedRows(table, *row_event(kind, data, text, start, end), number)
+        if number not in self._maps and number != WITHOUT_TABLE:
+            raise SourceError("TM-MY-044", f"rows at {place} without their table")
+        if number in self._unfit:
+            self._look_for_more(MappedRows(self._unfit[number], *row_event(kind, data, text, start, end)), batch)
+        return None
+
+    def write(self, rows: MappedRows, transaction: OpenTransaction, place: str, batch: LogBatch) -> None:
+        """Writes rows, or sets their table aside. Raises SourceError."""
+        table, what, data, text, at, end, number = rows
+        try:
+            transaction.rows(table, what, data, text, at, end, place, batch)
+        except (BadValues, LacksKey) as error:
+            self._tables.set_aside(table.binding, error, batch)
+            self.leave_out(table.binding)
+            if isinstance(error, BadValues):
+                self._unfit[number] = table
+
+    @staticmethod
+    def _look_for_more(rows: MappedRows, batch: LogBatch) -> None:
+        """All bad columns of a table that a batch shows are said at once."""
+        table, what, data, text, at, end, _ = rows
+        known = batch.set_aside.get(table.binding)
+        if table.decoder is None or not isinstance(known, BadValues):
+            return
+        try:
+            table.decoder.decode(what, data, text, at, end, ("{", "}"), 0, Sink([], None, []))
+        except BadValues as error:
+            if not error.columns.keys() <= known.columns.keys():
+                batch.set_aside[table.binding] = known.joined(error)
