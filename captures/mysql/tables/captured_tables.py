@@ -141,6 +141,7 @@ class CapturedTables:
         """What was read of the catalog before is of a position of another server."""
         for bound in list(self._bindings):
             self._bindings[bound.binding] = replace(bound, as_of=bound.as_of and self._as_of)
+            bound.definitions.on_another_server(self._as_of)
 
     def read_all(self) -> None:
         """Reads the catalog: what the last session knew is of a place that the log does not have."""

@@ -55,6 +55,11 @@ class Definitions:
         self._named.clear()
         self.own.clear()
 
+    def on_another_server(self, as_of: int) -> None:
+        """Places of the log of before say nothing: of a catalog that the log was behind, it is now until ``as_of``."""
+        if self._as_of:
+            self._as_of = as_of
+
     def note_own_types(self, alteration: Alteration, before: Iterable[Column]) -> None:
         """Follows ``own`` through a statement; ``before`` are what the table had, or may have had, so far."""
         known = {column.name: column for column in before if column.log_says_less} | self.own

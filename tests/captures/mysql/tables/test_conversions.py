@@ -140,5 +140,11 @@ def test_what_was_before_is_not_known() -> None:
     assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ("a",)
     definitions = Definitions((TEXT,), 100, captured=True)
     assert converted(definitions, Alteration(texts=True), 10, 100, TEXT) == ("a",)
+    definitions = Definitions((TEXT,), 5, captured=True)
+    definitions.on_another_server(100)
+    assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ("a",)
+    definitions = Definitions((TEXT,), 0, captured=True)  # All of that log was read.
+    definitions.on_another_server(100)
+    assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ()
     definitions = Definitions((TEXT,), 100, captured=False)
     assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ()
