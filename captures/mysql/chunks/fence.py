@@ -15,9 +15,9 @@ from typing import Protocol
 from backfill.fence import TransactionId
 from captures.mysql.chunks.row_decoder import quoted_name
 from captures.mysql.config import EndpointConfig
-from captures.mysql.log.connection import server_name
 from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
 from captures.mysql.log.position import position
+from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session
 from captures.mysql.server.xa_recover import prepared_xids
 from protocol.errors import SourceError

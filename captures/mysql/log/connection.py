@@ -18,7 +18,6 @@ from itertools import chain
 from typing import Any
 from zlib import crc32
 
-from captures.contract.errors import LostPosition
 from captures.mysql.log.events import (
     CHECKSUM,
     FINGERPRINT,
@@ -31,6 +30,7 @@ from captures.mysql.log.events import (
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.mysql.rows.byte_text import byte_text
+from captures.mysql.server.replication import server_name, stream_failure
 from captures.mysql.server.session import Session, asking
 from captures.mysql.server.wire import read_packet, send_command, socket_of
 from captures.server.shutdown_watch import HangUpWatch
@@ -77,9 +77,6 @@ _EVENT = struct.Struct("<IBIBIIIH").unpack_from
 
 _ERROR_PACKET = struct.Struct("<H")
 
-_READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
-_FORBIDDEN = frozenset((1045, 1142, 1227))
-
 
 class BinlogConnection:
     """A started stream of events.
@@ -96,7 +93,7 @@ class BinlogConnection:
         names_columns: The server's ``binlog_row_metadata`` is FULL.
 
     Raises:
-        SourceError: As ``failure`` says, and those of ``open_session``.
+        SourceError: As ``stream_failure`` says, and those of ``open_session``.
     """
 
     def __init__(
@@ -181,7 +178,7 @@ class BinlogConnection:
         """The events, without their checksums; None each time that no whole one has arrived.
 
         Raises:
-            SourceError: The server ended the stream, as ``failure`` says; ``TM-MY-049`` an event is damaged.
+            SourceError: The server ended the stream, as ``stream_failure`` says; ``TM-MY-049`` an event is damaged.
         """
         while True:
             data, at = self._buffer, self._at
@@ -378,7 +375,7 @@ class BinlogConnection:
         if packet[0] == _ERROR:
             (number,) = _ERROR_PACKET.unpack_from(packet, 1)
             # A marker and the SQLSTATE stand before the message.
-            return failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
+            return stream_failure(number, packet[9:].decode("utf-8", "replace"), self._server_id)
         return self._broken("the server closed it without a reason")
 
 
@@ -386,34 +383,3 @@ def _whole_event(data: bytes, *header: int) -> Event:
     """An event that has arrived in several packets: its status, header and body."""
     kind, timestamp, server_id, size, log_position, flags = header
     return data, byte_text(data), 1 + HEADER, len(data), kind, timestamp, server_id, size, log_position, flags
-
-
-def server_name(session: Session) -> str:
-    """What tells a server from any other: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
-    if session.mariadb:
-        return ":".join(str(part) for part in session.rows("SELECT @@server_id, @@hostname, @@port")[0])
-    return str(session.value("SELECT @@server_uuid"))
-
-
-def failure(number: int, message: str, server_id: int) -> SourceError:
-    """What it means that the server ended the stream with an error. ER_MASTER_FATAL_ERROR_READING_BINLOG has many
-    causes, told apart by the message.
-    """
-    text = " ".join(message.split())
-    reason = f"{text} (error {number})"
-    lower = text.lower()
-    if "same server" in lower and "connected" in lower:
-        return SourceError("TM-MY-042", f"another replica took server_id {server_id}: {reason}")
-    if number in _FORBIDDEN:
-        return SourceError("TM-MY-006", reason, remedy="Run GRANT REPLICATION SLAVE ON *.* TO the configured user;")
-    if number != _READ_LOG:
-        return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
-    if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:
-        return LostPosition("TM-MY-015", reason)
-    if "max_allowed_packet" in lower:
-        return SourceError("TM-MY-043", reason)
-    if "is not in the master" in lower or "impossible position" in lower or "has more gtids" in lower:
-        return LostPosition("TM-MY-016", reason)
-    if "out-of-order" in lower or "diverged" in lower or "position > file size" in lower:
-        return LostPosition("TM-MY-016", reason)
-    return SourceError("TM-MY-020", f"the server cannot read its binary log: {reason}")

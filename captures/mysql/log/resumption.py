@@ -14,9 +14,9 @@ import pymysql
 from captures.contract.errors import LostPosition
 from captures.mysql.chunks.fence import has_gtids, log_file_and_offset
 from captures.mysql.config import EndpointConfig
-from captures.mysql.log.connection import server_name
 from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
 from captures.mysql.log.position import LogPosition
+from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session
 from protocol.errors import SourceError
 from protocol.messages import JsonObject

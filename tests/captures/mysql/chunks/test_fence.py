@@ -20,8 +20,8 @@ from captures.mysql.chunks.fence import (
     transaction_id,
 )
 from captures.mysql.config import parse_endpoint
-from captures.mysql.log.connection import server_name
 from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session, connect
 from captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
 from tests.captures.mysql.captured_log import captured_log

@@ -18,8 +18,8 @@ import pytest
 
 from captures.mysql.chunks.fence import MariadbFences, PositionFence, transaction_id
 from captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
-from captures.mysql.log.connection import server_name
 from captures.mysql.log.position import LogPosition
+from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session as Asking
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on

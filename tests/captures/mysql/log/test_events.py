@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.mysql.log import events
-from captures.mysql.log.connection import failure
 from captures.mysql.log.transaction_control import Control, control
 from captures.mysql.log.transaction_payload import payload_events
+from captures.mysql.server.replication import stream_failure
 from protocol.errors import SourceError
 
 SERVER = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
@@ -201,5 +201,5 @@ def test_compressed_payloads() -> None:
     ],
 )
 def test_what_the_end_of_a_stream_means(number: int, message: str, code: str) -> None:
-    error = failure(number, message, 99)
+    error = stream_failure(number, message, 99)
     assert error.code == code and message[:20] in error.message
