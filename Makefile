@@ -37,14 +37,8 @@ test: java setup check ## Run the checks, then all tests (ARGS="-k window" for s
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS) \
 		|| { status=$$?; mkdir -p .pytest_cache; echo $$status >.pytest_cache/exit-status; exit $$status; }
 
-# Only after a run of all tests: pytest exits with 1 then, and with another status where it broke off.
 test-again: setup ## Run the tests that failed last by themselves, where they are three at most
-	@[ "$$(cat .pytest_cache/exit-status)" = 1 ]
-	@$(VENV)/bin/python -c 'import json, pathlib, sys; \
-		failed = json.loads(pathlib.Path(".pytest_cache/v/cache/lastfailed").read_text()); \
-		print("failed beside other tests:", *failed, sep="\n  "); \
-		sys.exit(not 0 < len(failed) <= 3)'
-	$(RUN) pytest --last-failed --last-failed-no-failures none
+	@$(RUN) tests.again
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
 
