@@ -1,6 +1,6 @@
-"""A connector that waits little for tables that are away: ``python -m tests.captures.impatient SECONDS MODULE``.
+"""A connector that waits little for tables that are away, and looks at its tables all the time.
 
-And what it says of them.
+``python -m tests.captures.impatient SECONDS MODULE``. And what it says of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
-from captures.engine import set_aside_record as aside
+from captures.engine import set_aside, set_aside_record
+from captures.postgres.tables import table_changes
 
 if TYPE_CHECKING:
     from tests.captures.session import Json, Session
@@ -43,5 +44,6 @@ def is_set_aside(capture: Session, table: str) -> bool:
 
 
 if __name__ == "__main__":
-    aside.GRACE_SECONDS = float(sys.argv[1])
+    set_aside_record.GRACE_SECONDS = float(sys.argv[1])
+    set_aside.LOOK_SECONDS = set_aside.GRACE_LOOK_SECONDS = table_changes.LOOK_SECONDS = 0.2
     runpy.run_module(sys.argv[2], run_name="__main__")

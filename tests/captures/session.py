@@ -24,11 +24,11 @@ from captures.process.connector import answer
 from protocol.codec import decode_request, split_captured
 from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
-from tests.captures.warm_connector import WarmConnector, is_warm
+from tests.warm_process import WarmProcess, is_warm
 
 Message = dict[str, Any]
 Json = dict[str, Any]
-Process = subprocess.Popen[bytes] | WarmConnector
+Process = subprocess.Popen[bytes] | WarmProcess
 
 DOCUMENTS = 1000
 """That a session takes at most before it looks at what is waited for."""
@@ -48,7 +48,7 @@ def unary(
     )
     variables = {**os.environ, **(env or {})}
     if is_warm(command):
-        status, stdout, stderr = WarmConnector(command, variables).run(line, timeout=60)
+        status, stdout, stderr = WarmProcess(command, variables).run(line, timeout=60)
     else:
         done = subprocess.run(command, input=line, capture_output=True, env=variables, timeout=60, check=False)
         status, stdout, stderr = done.returncode, done.stdout, done.stderr
@@ -284,7 +284,7 @@ def session(
     variables = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1" if stop else "", **(env or {})}
     pipe = subprocess.PIPE
     process = (
-        WarmConnector(command, variables)
+        WarmProcess(command, variables)
         if is_warm(command)
         else subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=variables)
     )

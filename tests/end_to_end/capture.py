@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.servers.deadline import wait_until
+from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
 from tests.workload.source import in_order
 from tests.workload.tables import Database, source_of
@@ -99,14 +99,7 @@ class Capture:
 
     def run(self, command: str, *options: str) -> Ended:
         """Runs a command on the file to its end."""
-        ended = subprocess.run(
-            [*TIDEMARK, command, str(self.file), *options],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
+        ended = run_to_its_end([*TIDEMARK, command, str(self.file), *options], timeout=COMMAND_SECONDS)
         return Ended(ended.returncode, ended.stdout + ended.stderr)
 
     def catch_up(self) -> None:

@@ -15,6 +15,7 @@ import yaml
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import HEADER
 from runtime.changelog.events import events
+from tests.warm_process import run_to_its_end
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")
 
@@ -53,11 +54,14 @@ class CaptureFolder:
         (self.path / "script.json").write_text(json.dumps({"tables": tables, "sessions": sessions, **more}))
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs ``tidemark``, at most a minute."""
+        """Runs ``tidemark``, at most a minute; with variables of its own as users start it, since imports read some."""
+        command = [sys.executable, "-m", "runtime", *arguments]
+        if not environment:
+            return run_to_its_end(command, folder=self.path)
         return subprocess.run(
-            [sys.executable, "-m", "runtime", *arguments],
+            command,
             cwd=self.path,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
             timeout=60,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.captures.postgres.tables_that_change.attentive import COMMAND
+from tests.captures.impatient import impatient
 from tests.captures.session import Json, Session, apply, bindings, replay, session
 from tests.captures.source_tables import endpoint
 from tests.servers.postgres import Database
@@ -31,7 +31,7 @@ def capturing(
     bound = bindings(*tables, **(resource or {}))
     if state is None:
         apply(settings, bound)
-    with session(settings, bound, state, stop=stop, command=COMMAND) as capture:
+    with session(settings, bound, state, stop=stop, command=impatient("connectors.postgres", 0.5)) as capture:
         yield capture
 
 

@@ -1,11 +1,12 @@
-"""Connectors as forks of a process that has imported them already.
+"""Python processes as forks of one that has imported what they import already.
 
-A connector takes 0.3 s of a processor to import its modules, and the tests start one many hundred times. What a
-connector does from there on is the same. The runtime's own tests start connectors as users do.
+A connector takes 0.3 s of a processor to import its modules, and a ``tidemark`` command as much. The tests start a
+thousand of them. What they do from there on is the same. What starts and stops with a command, a test starts itself.
 """
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import runpy
@@ -18,31 +19,41 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
-MODULES = ("connectors.postgres", "connectors.mysql")
+_MAINS = {
+    "connectors.postgres": "connectors.postgres.__main__",
+    "connectors.mysql": "connectors.mysql.__main__",
+    "runtime": "runtime.__main__",
+    "tests.captures.impatient": "tests.captures.impatient",
+}
+"""By what ``python -m`` runs: the module that it then runs as ``__main__``."""
+
+_LATER = ("runtime.owned_log", "runtime.supervisor", "runtime.changelog.events")
+"""What commands import once they need it."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["runpy", *(f"{module}.__main__" for module in MODULES)])
+_context.set_forkserver_preload(["runpy", *_MAINS.values(), *_LATER])
 
 
 def is_warm(command: Sequence[str]) -> bool:
-    """Whether this is what ``WarmConnector`` runs: this Python, and the module of a connector alone."""
-    return len(command) == 3 and list(command[:2]) == [sys.executable, "-m"] and command[2] in MODULES
+    """Whether this is what ``WarmProcess`` runs: this Python, a module that it knows, and arguments."""
+    return len(command) >= 3 and list(command[:2]) == [sys.executable, "-m"] and command[2] in _MAINS
 
 
-class WarmConnector:
-    """A running connector, with the part of ``subprocess.Popen`` that tests use.
+class WarmProcess:
+    """A running process, with the part of ``subprocess.Popen`` that tests use.
 
     Args:
-        command: ``python -m MODULE``, see ``is_warm``.
+        command: ``python -m MODULE ARGUMENT…``, see ``is_warm``.
         env: The whole environment.
+        folder: Where it runs; by default where this process does.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
         self.args = list(command)
         stdin, ours = _context.Pipe(duplex=False)
         outputs = [_context.Pipe(duplex=False) for _ in range(2)]
         theirs = [stdin, *(writer for _, writer in outputs)]
-        self._process = _context.Process(target=_run, args=(command[2], theirs, dict(env), Path.cwd()))
+        self._process = _context.Process(target=_run, args=(self.args[2:], theirs, dict(env), folder or Path.cwd()))
         self._process.start()
         for end in theirs:
             end.close()
@@ -76,7 +87,7 @@ class WarmConnector:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def run(self, request: bytes, timeout: float) -> tuple[int, bytes, bytes]:
+    def run(self, given: bytes, timeout: float) -> tuple[int, bytes, bytes]:
         """Gives it all of its input, and returns its exit status, stdout and stderr."""
         outputs: dict[IO[bytes], bytes] = {}
         streams = (self.stdout, self.stderr)
@@ -85,7 +96,7 @@ class WarmConnector:
             reader.start()
         try:
             with self.stdin:
-                self.stdin.write(request)
+                self.stdin.write(given)
         except BrokenPipeError:
             pass  # It has ended, and says why.
         try:
@@ -99,12 +110,20 @@ class WarmConnector:
         return status, outputs[self.stdout], outputs[self.stderr]
 
 
+def run_to_its_end(
+    command: Sequence[str], *, folder: Path | None = None, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run``, with nothing on stdin, and with this process's environment."""
+    status, stdout, stderr = WarmProcess(command, os.environ, folder).run(b"", timeout)
+    return subprocess.CompletedProcess(command, status, stdout.decode(), stderr.decode())
+
+
 def _file(end: Connection, mode: str) -> IO[bytes]:
     with end:
         return os.fdopen(os.dup(end.fileno()), mode)
 
 
-def _run(module: str, ends: Sequence[Connection], environment: Mapping[str, str], folder: Path) -> None:
+def _run(arguments: Sequence[str], ends: Sequence[Connection], environment: Mapping[str, str], folder: Path) -> None:
     for number, end in enumerate(ends):
         os.dup2(end.fileno(), number)
         end.close()
@@ -112,5 +131,10 @@ def _run(module: str, ends: Sequence[Connection], environment: Mapping[str, str]
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    del sys.modules[f"{module}.__main__"]  # It runs once more, now by its name.
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    for name in _MAINS.values():  # One of them runs once more, now by its name, and may run another.
+        sys.modules.pop(name, None)
+    sys.argv = list(arguments)
+    try:
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    finally:
+        atexit._run_exitfuncs()  # Until Python 3.13 a process of multiprocessing ends without them.
