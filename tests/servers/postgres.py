@@ -24,6 +24,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.servers.copied_postgres import CopiedPostgres
 from tests.servers.deadline import wait_until
 from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
 
@@ -130,7 +131,11 @@ def startable(at_least: int = 14) -> list[Source]:
 
 @contextmanager
 def own_server(
-    settings: Mapping[str, str] = MappingProxyType({}), *, at_least: int = 14, oldest: bool = False
+    settings: Mapping[str, str] = MappingProxyType({}),
+    *,
+    at_least: int = 14,
+    oldest: bool = False,
+    another: bool = False,
 ) -> Iterator[Postgres]:
     """A server that the test starts by itself; skips the test where none can be started.
 
@@ -138,11 +143,13 @@ def own_server(
         settings: Lines of postgresql.conf, besides what the tests need anyway.
         at_least: Its version.
         oldest: The oldest one that there is, instead of the newest.
+        another: It has a system identifier of its own, which takes a second more.
     """
     found = startable(at_least)
     if not found:
         pytest.skip(not_startable(at_least))
-    with PostgresServer(found[-1 if oldest else 0].binaries, settings=settings) as server:
+    kind = PostgresServer if another else CopiedPostgres
+    with kind(found[-1 if oldest else 0].binaries, settings=settings) as server:
         yield Postgres(server.dsn, server.version, server.binaries, server)
 
 
@@ -155,7 +162,7 @@ def running(source: Source) -> Iterator[Postgres]:
         with _container(source.image) as dsn:
             yield Postgres(dsn, _major(dsn))
     else:
-        with PostgresServer(source.binaries) as server:
+        with CopiedPostgres(source.binaries) as server:
             yield Postgres(server.dsn, server.version, server.binaries, server)
 
 

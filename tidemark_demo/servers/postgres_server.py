@@ -151,6 +151,14 @@ class PostgresServer(ServerProcess):
         )
 
     def _make_data_directory(self) -> None:
+        self._initialize()
+        # In the file, not on the command line, so that ALTER SYSTEM can change every one of them.
+        settings = {**self._settings, "unix_socket_directories": str(self.socket_directory)}
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{_quoted(value)}'\n" for name, value in settings.items())
+
+    def _initialize(self) -> None:
+        """Runs initdb; a subclass may make ``data`` another way, with this ``password`` in it."""
         secret = self._root / "password"
         secret.touch(mode=0o600)
         secret.write_text(self.password + "\n")
@@ -166,10 +174,6 @@ class PostgresServer(ServerProcess):
         secret.unlink()
         if made.returncode != 0:
             raise SourceError("TM-DEMO-001", f"initdb of PostgreSQL {self.version} failed: {_last_line(made.stderr)}")
-        # In the file, not on the command line, so that ALTER SYSTEM can change every one of them.
-        settings = {**self._settings, "unix_socket_directories": str(self.socket_directory)}
-        with (self.data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = '{_quoted(value)}'\n" for name, value in settings.items())
 
     def _command(self) -> Sequence[str | Path]:
         return [self.binaries / "postgres", "-D", self.data, "-p", str(self.port)]

@@ -53,7 +53,7 @@ def test_a_slot_that_is_gone_is_not_made_before_that_is_said(any_database: Datab
 
 def test_nothing_is_made_on_another_server(database: Database) -> None:
     state = captured(database)
-    with own_server() as server, fresh_database(server, "another") as other:
+    with own_server(another=True) as server, fresh_database(server, "another") as other:
         prepare(other, USERS)
         for _ in range(2):
             assert start(endpoint(other), state) == "TM-PG-016"
