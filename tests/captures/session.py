@@ -95,6 +95,7 @@ class Session:
         state: The reduced state of the last checkpoint.
         checkpoints: How many came.
         logs: Log lines so far.
+        texts: Documents as they came, with their bindings, where a test makes it a list.
     """
 
     def __init__(self, process: Process, state: Json) -> None:
@@ -105,6 +106,7 @@ class Session:
         self.events: list[tuple[str, int, Json]] = []
         self.checkpoints = 0
         self.logs: list[Message] = []
+        self.texts: list[tuple[int, bytes]] | None = None
         self._pending: list[tuple[str, int, Json]] = []
         self._unacknowledged = 0
         self._taking = threading.Event()
@@ -229,6 +231,8 @@ class Session:
         cut = split_captured(line)
         if cut is not None:
             self._pending.append(("doc", cut[0], json.loads(cut[1])))
+            if self.texts is not None:
+                self.texts.append((cut[0], bytes(cut[1])))
             return True
         message = json.loads(line)
         if "sourcedSchema" in message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -22,6 +22,8 @@ DATABASES = {
     "mariadb": (MariaDbEngine, "mariadb_database"),
     "mysql": (MariaDbEngine, "mysql_database"),
     WITHOUT_COLUMN_NAMES: (MariaDbEngine, "mariadb_database_without_column_names"),
+    "mariadb_minimal": (MariaDbEngine, "mariadb_database_with_minimal_metadata"),
+    "mysql_minimal": (MariaDbEngine, "mysql_database_with_minimal_metadata"),
 }
 """By name: the harness, and the fixture that makes a fresh database."""
 
@@ -35,15 +37,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             names.remove("oldest_postgres")
         if module not in ("test_schema_changes", "test_types"):
             names.remove(WITHOUT_COLUMN_NAMES)
+        if module != "test_types":
+            names = [name for name in names if not name.endswith("_minimal")]
         metafunc.parametrize("engine", names, indirect=True)
 
 
 @pytest.fixture
 def mariadb_database_without_column_names(mariadb_database: Database) -> Iterator[Database]:
-    with closing(mariadb_database.connect()) as admin, closing(admin.cursor()) as cursor:
-        cursor.execute("SET @before = @@GLOBAL.binlog_row_metadata")
-        cursor.execute("SET GLOBAL binlog_row_metadata = %s", ["MINIMAL" if mariadb_database.is_mysql else "NO_LOG"])
+    with _row_metadata(mariadb_database, "NO_LOG"):
         yield mariadb_database
+
+
+@pytest.fixture
+def mariadb_database_with_minimal_metadata(mariadb_database: Database) -> Iterator[Database]:
+    with _row_metadata(mariadb_database, "MINIMAL"):
+        yield mariadb_database
+
+
+@pytest.fixture
+def mysql_database_with_minimal_metadata(mysql_database: Database) -> Iterator[Database]:
+    with _row_metadata(mysql_database, "MINIMAL"):
+        yield mysql_database
+
+
+@contextmanager
+def _row_metadata(database: Database, kind: str) -> Iterator[None]:
+    with closing(database.connect()) as admin, closing(admin.cursor()) as cursor:
+        cursor.execute("SET @before = @@GLOBAL.binlog_row_metadata")
+        cursor.execute("SET GLOBAL binlog_row_metadata = %s", [kind])
+        yield
         cursor.execute("SET GLOBAL binlog_row_metadata = @before")
 
 

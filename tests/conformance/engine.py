@@ -14,7 +14,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import IntEnum
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from itertools import islice
+from math import inf, isfinite
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -25,6 +27,9 @@ from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session,
 from tests.workload.tables import Database
 
 Run = Callable[[str], None]
+
+Literals = Mapping[str, Sequence[tuple[str, Any]]]
+"""By type: SQL of values, and the JSON that documents have for them."""
 
 
 class Code(IntEnum):
@@ -53,6 +58,9 @@ class Engine(ABC):
             ``log old rows``, where the log does not have the whole of a row before its change anyway.
         errors: What its driver raises.
         prefix: Of its error codes; their numbers mean the same in every database, see ``code``.
+        text_for_bad_values: A pattern of types; values of theirs among ``literals`` are bad unless they may be text.
+        own_values: A pattern of types whose values its driver gives as documents have them, see ``as_json``.
+        loosely: Statements after which a session may store all of ``literals``.
     """
 
     module: ClassVar[str]
@@ -60,8 +68,15 @@ class Engine(ABC):
     statements: ClassVar[Mapping[str, str]]
     prefix: ClassVar[str]
     errors: ClassVar[type[Exception]]
+    text_for_bad_values: ClassVar[str]
+    own_values: ClassVar[str]
+    loosely: ClassVar[Sequence[str]] = ()
 
     # The source's side.
+
+    @abstractmethod
+    def literals(self) -> Literals:
+        """Values of each type that the server has; what has to be made for them is made."""
 
     @property
     @abstractmethod
@@ -237,6 +252,10 @@ def as_json(value: Any) -> Any:
             return format(value, "f")
         case bytes():
             return base64.b64encode(value).decode()
-        case UUID():
+        case list():
+            return [as_json(element) for element in value]
+        case UUID() | IPv4Interface() | IPv6Interface() | IPv4Address() | IPv6Address() | IPv4Network() | IPv6Network():
             return str(value)
+        case float() if not isfinite(value):
+            return {inf: "Infinity", -inf: "-Infinity"}.get(value, "NaN")
     return value

@@ -10,7 +10,8 @@ import pymysql
 import pytest
 
 from tests.captures.session import Json
-from tests.conformance.engine import Engine
+from tests.conformance import mysql_literals
+from tests.conformance.engine import Engine, Literals
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, end_sessions
 
@@ -33,6 +34,11 @@ class MariaDbEngine(Engine):
     }
     errors = pymysql.MySQLError
     prefix = "TM-MY"
+    text_for_bad_values = mysql_literals.TEXT_FOR_BAD_VALUES
+    # Not fractions of a second, which documents have as many of as the column, nor FLOAT, of which the server shows six
+    # digits, nor bits and geometries.
+    own_values = r"(?!.*TIME|FLOAT|BIT|POINT|GEOMETRY|MULTI|VECTOR|JSON)"
+    loosely = ("SET sql_mode = ''",)
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,6 +51,12 @@ class MariaDbEngine(Engine):
     @property
     def database(self) -> Database:
         return self._database
+
+    def literals(self) -> Literals:
+        found: dict[str, list[tuple[str, Any]]] = {}
+        for of, value, expected in mysql_literals.cases_of(self._database):
+            found.setdefault(of, []).append((value, expected))
+        return found
 
     def connect(self, *, autocommit: bool) -> Any:
         dialect = "SET sql_mode = concat(@@sql_mode, ',ANSI_QUOTES,PIPES_AS_CONCAT'), time_zone = '+00:00'"

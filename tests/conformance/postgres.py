@@ -10,7 +10,8 @@ import pytest
 from psycopg import sql
 
 from tests.captures.session import Json
-from tests.conformance.engine import Engine
+from tests.conformance import postgres_literals
+from tests.conformance.engine import Engine, Literals
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
 
@@ -34,6 +35,9 @@ class PostgresEngine(Engine):
     }
     errors = psycopg.Error
     prefix = "TM-PG"
+    text_for_bad_values = postgres_literals.TEXT_FOR_BAD_VALUES
+    # Not moments, of which some are in no year of Python's, nor composites and ranges, which are Python objects.
+    own_values = r"(?!date|time|interval|.*range|int2vector|public\.|ext\.)"
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,6 +49,14 @@ class PostgresEngine(Engine):
     @property
     def database(self) -> Database:
         return self._database
+
+    def literals(self) -> Literals:
+        with self._database.connect() as session:
+            cases = postgres_literals.cases_of(session)
+        return {
+            of: [(postgres_literals.expression(of, text), expected) for text, expected in values]
+            for of, values in cases.items()
+        }
 
     def connect(self, *, autocommit: bool) -> Any:
         return self._database.connect(autocommit=autocommit, options="-c timezone=UTC")

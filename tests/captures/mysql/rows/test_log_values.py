@@ -1,4 +1,4 @@
-"""Every type from the log: byte for byte what a chunk gives, and under the same key."""
+"""Keys from the log: byte for byte the rows that a chunk gives, under the same keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from captures.contract.chunk import Rows
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.captures.mysql.values.test_chunk_values import values_of, zeros_as_text
 from tests.servers.mariadb import Database
 
 KEYS = [
@@ -35,60 +34,6 @@ KEYS = [
 ]
 """A type, and SQL of a value."""
 
-MORE_VALUES = [
-    ("MEDIUMINT", "-8388608"),
-    ("MEDIUMINT", "-1"),
-    ("MEDIUMINT UNSIGNED", "16777215"),
-    ("SMALLINT", "-32768"),
-    ("SMALLINT UNSIGNED", "65535"),
-    ("TINYINT UNSIGNED", "255"),
-    ("DECIMAL(9,9)", "-0.000000001"),
-    ("DECIMAL(18,9)", "123456789.987654321"),
-    ("DECIMAL(5,0)", "-99999"),
-    ("DECIMAL(38,10)", "-1234567890123456789012345678.0123456789"),
-    ("TIME(1)", "'-00:00:00.1'"),
-    ("TIME(3)", "'838:59:58.999'"),
-    ("TIME(5)", "'-1:00:00.00001'"),
-    ("DATETIME(1)", "'1000-01-01 00:00:00.9'"),
-    ("DATETIME(5)", "'2024-12-31 23:59:59.99999'"),
-    ("TIMESTAMP(4) NULL", "'2038-01-19 03:14:07.9999'"),
-    ("YEAR", "1901"),
-    ("VARCHAR(300)", "repeat('ä', 300)"),
-    ("TEXT CHARACTER SET latin1", "_latin1 x'80818de961'"),
-    ("VARCHAR(9) CHARACTER SET cp1251", "'привет'"),
-    ("VARCHAR(9) CHARACTER SET koi8r", "'привет'"),
-    ("VARCHAR(9) CHARACTER SET gbk", "'汉字'"),
-    ("VARCHAR(9) CHARACTER SET sjis", "'漢字ｶﾅ'"),
-    ("VARCHAR(9) CHARACTER SET ujis", "'漢字'"),
-    ("VARCHAR(9) CHARACTER SET euckr", "'한글'"),
-    ("VARCHAR(9) CHARACTER SET big5", "'漢字'"),
-    ("VARCHAR(9) CHARACTER SET ucs2", "'añ'"),
-    ("VARCHAR(9) CHARACTER SET utf32", "'a😀'"),
-    ("VARCHAR(9) CHARACTER SET utf16le", "'a😀'"),
-    ("VARCHAR(9) CHARACTER SET ascii", "'abc'"),
-    ("VARCHAR(9) CHARACTER SET utf8mb3", "'añ€'"),
-    ("CHAR(9) CHARACTER SET greek", "'αβγ'"),
-    ("CHAR(255)", "repeat('é', 255)"),
-    ("MEDIUMTEXT", "repeat('é', 40000)"),
-    ("MEDIUMBLOB", "x'00'"),
-    ("TINYBLOB", "x'ff00'"),
-    ("ENUM('a','b')", "''"),
-    ("SET('a','b','c','d','e','f','g','h','i','j')", "'a,j'"),
-    ("BINARY(3)", "x'000000'"),
-    ("BIT(17)", "b'10000000000000001'"),
-]
-MARIADB_MORE = [
-    ("UUID", "'00000000-0000-0000-0000-000000000000'"),
-    ("UUID", "'ffffffff-ffff-7fff-8fff-ffffffffff00'"),
-    ("INET6", "'::'"),
-    ("INET6", "'::ffff:192.0.2.1'"),
-    ("INET6", "'fe80::1:0:0:1'"),
-    ("VARCHAR(300) COMPRESSED", "repeat('ä', 300)"),
-    ("TEXT COMPRESSED", "repeat('x', 1000)"),
-    ("TEXT COMPRESSED", "'short'"),
-    ("BLOB COMPRESSED", "repeat('x', 1000)"),
-]
-
 
 def chunk_lines(database: Database, table: str, **options: Any) -> dict[bytes, bytes]:
     """What a chunk has of each row after its place, by key."""
@@ -109,25 +54,6 @@ def agree(log: CapturedLog, table: str, **options: Any) -> None:
     assert found.keys() == expected.keys()
     for key, tail in expected.items():
         assert found[key].rstrip() == tail.rstrip()
-
-
-@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG", "MINIMAL"])
-def test_a_value_of_each_type(binlog_database: Database, metadata: str) -> None:
-    if binlog_database.is_mysql and metadata == "NO_LOG":
-        pytest.skip("MySQL always has MINIMAL")
-    cases = [(of, value) for of, value, _ in values_of(binlog_database)] + MORE_VALUES
-    cases += [case for case in MARIADB_MORE if binlog_database.has_type(case[0])]
-    columns = ", ".join(f"c{place} {of}" for place, (of, _) in enumerate(cases))
-    values = ", ".join(value for _, value in cases)
-    run(binlog_database, f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
-    text = zeros_as_text(cases)
-    with captured_log(binlog_database, "t", on_bad_value=text) as log:
-        log.log.track(frozenset((0,)))
-        with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
-            inserted = f"INSERT INTO t VALUES (1, {values}), (2{', NULL' * len(cases)})"
-            run(binlog_database, "SET sql_mode = '', time_zone = '+00:00'", inserted)
-        log.read()
-        agree(log, "t", on_bad_value=text)
 
 
 @pytest.mark.parametrize(("of", "value"), KEYS)

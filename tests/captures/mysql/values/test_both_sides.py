@@ -1,4 +1,4 @@
-"""A row reads the same from a chunk and from the log: columns, and key."""
+"""A row reads the same from a chunk and from the log: characters, labels, and key."""
 
 from __future__ import annotations
 
@@ -10,34 +10,9 @@ from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.chunks.test_reader import keys_of
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.captures.mysql.values.test_chunk_values import values_of
-from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
-
-
-def test_values_of_each_type(binlog_database: Database) -> None:
-    cases = values_of(binlog_database)
-    columns = ", ".join(f"c{place} {of}" for place, (of, _, _) in enumerate(cases))
-    values = ", ".join(value for _, value, _ in cases)
-    name = binlog_database.name
-    with binlog_database.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
-        cursor.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
-        cursor.execute(f"INSERT INTO t VALUES (1, {values})")
-        cursor.execute("INSERT INTO t (id) VALUES (2)")
-        # Among the values are zero dates.
-        bound = bindings(f"{name}.t", on_bad_value="text")
-        with session(binlog_database.config(), bound, command=COMMAND) as capture:
-            capture.until(lambda s: s.done())
-            cursor.execute(f"INSERT INTO t VALUES (3, {values})")
-            cursor.execute("INSERT INTO t (id) VALUES (4)")
-            capture.until(lambda s: (4,) in s.rows())
-            rows = capture.rows()
-    for place, (of, _, _) in enumerate(cases):
-        assert (of, rows[1,][f"c{place}"]) == (of, rows[3,][f"c{place}"])
-        assert (of, rows[2,][f"c{place}"]) == (of, rows[4,][f"c{place}"])
 
 
 def test_keys_of_each_type(binlog_database: Database) -> None:

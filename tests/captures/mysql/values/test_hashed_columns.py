@@ -16,16 +16,16 @@ from protocol.errors import SourceError
 from protocol.messages import Binding
 from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, table_chunks
-from tests.captures.mysql.values.test_chunk_values import values_of
+from tests.conformance.mysql_literals import Case, cases_of
 from tests.servers.mariadb import Database
 
 SALT = "päper"
 CONFIG = {"hash_salt": SALT}
 
 
-def hashed_cases(database: Database) -> list[tuple[str, str, Any]]:
+def hashed_cases(database: Database) -> list[Case]:
     """MySQL's JSON has no hash; MariaDB's is a text."""
-    return [case for case in values_of(database) if not database.is_mysql or case[0] != "JSON"]
+    return [case for case in cases_of(database) if not database.is_mysql or case[0] != "JSON"]
 
 
 def test_chunk_and_log_have_the_same_hashes_of_every_type(binlog_database: Database) -> None:
