@@ -19,11 +19,11 @@ FORWARDED := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS
 WORKERS := 3
 SOAK_SECONDS := 600
 # They start a connector a thousand times, which is not to compile its modules each time.
-test soak bench demo: export PYTHONDONTWRITEBYTECODE :=
+test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-again soak check delta bench images constraints python java
+.PHONY: help setup demo test test-fast test-again soak check delta bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -37,15 +37,20 @@ test: java setup check ## Run the checks, then all tests (ARGS="-k window" for s
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS) \
 		|| { status=$$?; mkdir -p .pytest_cache; echo $$status >.pytest_cache/exit-status; exit $$status; }
 
+test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (ARGS as for test)
+	TIDEMARK_TEST_FAST=1 $(RUN) pytest -r fE --numprocesses $(WORKERS) $(ARGS)
+
 test-again: setup ## Run the tests that failed last by themselves, where they are three at most
 	@$(RUN) tests.again
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
 
-soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), with another seed each time
+soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try more examples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
 	  tests/captures/postgres/test_random_table_changes.py \
 	  tests/captures/mysql/tables_that_change/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
+	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
+	TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from protocol.messages import RUNTIME
+from tests.examples import PROFILE
+from tests.fast import FAST, is_left_out
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
@@ -23,6 +26,7 @@ _numbers = itertools.count()
 # collect garbage: without them one takes half the processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+settings.load_profile(PROFILE)
 
 # As our runtime starts a connector. Tests of others' runtimes take it away.
 os.environ[RUNTIME] = "1"
@@ -54,7 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist's own reads the groups.
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a run over several processes, one of them has the Spark session, and one counts the engine's containers.
 
     What takes long is begun first: at the end no process then waits for another.
@@ -62,9 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for shared in ("spark", "spark_cluster"):
             if shared in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.spark)
                 item.add_marker(pytest.mark.xdist_group(shared))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
+    if FAST:
+        config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+        items[:] = [item for item in items if not is_left_out(item)]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

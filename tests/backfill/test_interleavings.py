@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from tests.backfill.machine import BackfillMachine
 from tests.backfill.walks import Walk
+from tests.examples import examples
 
 _deep = settings.get_current_profile_name() == "deep"
 
@@ -14,7 +15,7 @@ TestBackfill = BackfillMachine.TestCase
 TestBackfill.settings = (
     settings.get_profile("deep")
     if _deep
-    else settings(max_examples=500, stateful_step_count=50, deadline=None, derandomize=True, database=None)
+    else settings(max_examples=examples(200), stateful_step_count=50, deadline=None, derandomize=True, database=None)
 )
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from protocol.changelog.models import META_COLUMNS
 from runtime.changelog.columns import arrow_type
 from runtime.changelog.writer import LogWriter
+from tests.examples import examples
 from tests.runtime.changelog.shop import document, stored
 
 Cell = tuple[str, Any]
@@ -153,7 +154,7 @@ def same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_typed_columns(table: tuple[dict[str, Kind], list[dict[str, Cell]]]) -> None:
     columns, rows = table
@@ -183,7 +184,7 @@ def test_typed_columns(table: tuple[dict[str, Kind], list[dict[str, Cell]]]) -> 
                 assert same(event[name], value), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

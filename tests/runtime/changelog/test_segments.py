@@ -23,6 +23,7 @@ from protocol.changelog.models import DOCUMENT_COLUMN, MOST_RUNS
 from runtime.changelog.decoder import decoder
 from runtime.changelog.segments import SegmentWriter
 from runtime.changelog.writer import LogWriter
+from tests.examples import examples
 from tests.protocol.segment_facts import segment_facts
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 
@@ -115,7 +116,7 @@ def check(made: Case, least: int = 3) -> Segment:
     return segment
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.integers(1, 9))
 @example(case(["bigint", "string"], [(1, "b"), (1, "c"), (2, "a"), (2, "a")], 1), 2)
 @example(case(["string"], [("é" * 128 + "x",)], 1), 1)
@@ -170,7 +171,7 @@ def test_keys_without_gaps_have_no_jumps(tmp_path: Path, type_: str, value: Call
     assert [run.rows for run in segment.runs] == [16_384, 16_384, 7_232]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.integers(1, 7))
 def test_a_run_has_so_many_rows_and_no_more(made: Case, longest: int) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -15,6 +15,7 @@ from protocol.changelog.models import Commit
 from protocol.changelog.reader import CLAIMS_KEPT, advance
 from runtime.changelog import storage
 from runtime.changelog.writer import LogWriter
+from tests.examples import examples
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
 
 
@@ -54,7 +55,7 @@ def test_leftovers_go_and_nothing_else(tmp_path: Path) -> None:
     assert len(stored(tmp_path)) == 3
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.sampled_from(["commit", "reopen", "fill", "discard"]), max_size=12))
 def test_only_named_files_are_left_after_any_history(actions: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceG
 from spark_sink.pipeline.parts.ranges import key_ranges
 from spark_sink.source.segment_reader import SegmentFile
 from spark_sink.tables.column_types import arrow_schema
+from tests.examples import examples
 
 COLUMNS = {"tenant": "string", "id": "bigint", "name": "string", "note": "string", "_offset": "bigint"}
 KEY = ("tenant", "id")
@@ -88,7 +89,7 @@ def replayed(rows: dict[Key, dict[str, Any]], events: Sequence[dict[str, Any]]) 
     return [state[key] for key in sorted(state, key=order)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     held=st.integers(0, 60),
@@ -166,7 +167,6 @@ def test_merging_is_replaying(
             assert not [key for key in stayed if first_key < key < last_key]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     counts=st.lists(st.integers(1, 30), max_size=12),
     batch=st.integers(1, 10),

@@ -17,6 +17,7 @@ from spark_sink.formats.data_files import KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.formats.file_writer import FileWriter
 from spark_sink.tables.column_types import arrow_schema
+from tests.examples import examples
 
 MICROSECONDS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 998999))
 
@@ -51,7 +52,7 @@ def bounds(
     return box
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=5), st.booleans())
 def test_bounds_enclose_the_keys_of_every_type(rows: list[dict[str, Any]], checkpoint: bool) -> None:
     columns = {name: name for name in VALUES}

@@ -23,6 +23,7 @@ from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.formats.file_writer import FileWriter
 from spark_sink.tables.column_types import arrow_schema
+from tests.examples import examples
 
 COLUMNS = {"id": "bigint"}
 TARGET = "public/items current"
@@ -358,7 +359,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(STEPS)
 def test_the_position_always_describes_the_rows(tmp_path_factory: pytest.TempPathFactory, steps: Any) -> None:
     """Whatever we and others do, the rows are those that were there when the position was committed."""

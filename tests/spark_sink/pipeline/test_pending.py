@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from spark_sink.pipeline.pending import Pending
 from spark_sink.source.followed_log import FollowedLog
+from tests.examples import examples
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 
 TABLES = ("public/a", "public/b", "public/c")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 2**32), commits=st.integers(1, 6), start=st.integers(0, 6))
 def test_it_knows_the_segments_of_each_table_as_the_log_grows(
     tmp_path_factory: pytest.TempPathFactory, seed: int, commits: int, start: int

@@ -15,6 +15,7 @@ from captures.mysql.chunks import reader as chunks_module
 from captures.mysql.values.types import key_text, text_of_key
 from protocol.errors import SourceError
 from tests.captures.mysql.table_chunks import binding_of, documents, run, session_on, table_chunks, texts
+from tests.examples import examples
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 
@@ -303,14 +304,14 @@ def test_texts_that_are_no_keys_never_reach_a_statement(binlog_database: Databas
         assert caught.value.code == "TM-MY-024"
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.text())
 def test_key_texts_are_injective_and_without_nul(text: str) -> None:
     written = key_text(text)
     assert "\0" not in written and text_of_key(written) == text
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=30, unique=True))
 def test_scans_of_any_texts(binlog_database: Database, values: list[str]) -> None:
     with binlog_database.connect() as connection, connection.cursor() as cursor:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
+from tests.examples import examples
 from tests.servers.mariadb import Database
 
 Literals = st.SearchStrategy[str]
@@ -272,7 +273,7 @@ def tables(draw: st.DrawFn) -> RandomTable:
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(table=tables())
 def test_chunk_and_log_and_server_agree(binlog_database: Database, metadata: str, table: RandomTable) -> None:
     if binlog_database.is_mysql and metadata == "NO_LOG":

@@ -19,6 +19,7 @@ from msgspec import Raw
 from tests.captures.postgres.captured_table import before, captured, columns, operation
 from tests.captures.postgres.random_nested_types import NAMES, OF_EXTENSIONS, any_type, identifier
 from tests.captures.postgres.random_types import RandomType, Value, leaf
+from tests.examples import examples
 from tests.servers.postgres import Connection, Database, Postgres, fresh_database
 
 # What chunk and log sessions must not be moved by.
@@ -115,7 +116,7 @@ def random_tables(draw: st.DrawFn, types: st.SearchStrategy[RandomType]) -> Rand
     return RandomTable(columns, rows, key)
 
 
-EXAMPLES = settings.default.max_examples // 4  # type: ignore[union-attr]
+EXAMPLES = examples(15)
 """Each makes a table, opens a source, a log and a reader."""
 
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.captures.postgres.both_ways import BothWays
+from tests.examples import examples
 from tests.servers.postgres import Postgres, fresh_database
 
 
@@ -48,7 +49,7 @@ MATRIX = st.integers(1, 3).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.none() | ANY_TEXT,
     texts=st.lists(st.none() | ANY_TEXT, max_size=4),
