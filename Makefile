@@ -33,7 +33,7 @@ setup: $(INSTALLED) ## Make .venv with everything in it, at the tested versions
 demo: java setup ## Capture a live Postgres into Spark tables, and prove them equal (about three minutes)
 	$(VENV)/bin/tidemark demo
 
-test: java setup check ## Run the checks, then all tests (ARGS="-k window" for some of them)
+test: java setup check $(VENV)/spark.jsa ## Run the checks, then all tests (ARGS="-k window" for some of them)
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS) \
 		|| { status=$$?; mkdir -p .pytest_cache; echo $$status >.pytest_cache/exit-status; exit $$status; }
 
@@ -85,6 +85,10 @@ $(DELTA)/.installed: pyproject.toml constraints.txt tests/spark_sink/engine/delt
 		--editable '.[dev]' "pyspark==$(DELTA_PYSPARK)"
 	@$(DELTA)/bin/python -m tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 || { cat $(DELTA)/session.log; exit 1; }
 	@touch $@
+
+# A JVM loads Spark from it in half the time.
+$(VENV)/spark.jsa: $(INSTALLED)
+	@$(RUN) tests.servers.spark_classes $@ || { rm -f $@; echo "no archive of Spark's classes: its tests take longer" >&2; }
 
 $(VENV)/.bench: $(INSTALLED)
 	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'

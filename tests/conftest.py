@@ -16,15 +16,14 @@ from tests.fast import FAST, is_left_out
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
+from tests.servers.spark_classes import java_options
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
 
-# Of every Spark that a test starts. Its runs are too short to pay for the optimizing compiler and for threads that
-# collect garbage: without them one takes half the processor time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 settings.load_profile(PROFILE)
 
