@@ -191,9 +191,16 @@ class Engine(ABC):
         """Where tables are captured by more than their name: says so of those that took the name of a bound one."""
 
     def until_equal(
-        self, capture: Session, table: str, *, binding: int = 0, key: Sequence[str] = ("id",), acknowledge: bool = True
+        self,
+        capture: Session,
+        table: str,
+        *,
+        binding: int = 0,
+        key: Sequence[str] = ("id",),
+        acknowledge: bool = True,
+        seconds: float = 30,
     ) -> None:
-        """Takes messages until the backfills are over and the replayed table equals the source's.
+        """Takes messages until the backfills are over and the replayed table equals the source's, for so long.
 
         A column that an old document does not have counts as null: so reads whoever added it to a table later.
         """
@@ -220,7 +227,7 @@ class Engine(ABC):
             return target() == source
 
         try:
-            capture.until(equal, acknowledge=acknowledge)
+            capture.until(equal, seconds, acknowledge=acknowledge)
         except ConnectorEnded:
             raise
         except AssertionError as late:
