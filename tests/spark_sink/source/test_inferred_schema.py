@@ -63,7 +63,7 @@ def test_later_events_of_other_columns_depart(log: LogBuilder, new: TableSchema,
 
     assert found
     assert found[0] == 5
-    assert found[1].startswith("from offset 5 on, public.items has ")
+    assert found[1].startswith("from offset 5 on, public.items ")
     assert says in found[1]
 
 
