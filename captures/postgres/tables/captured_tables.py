@@ -32,7 +32,7 @@ from captures.postgres.tables.comparison import (
     tell,
     why_unfit,
 )
-from captures.postgres.tables.logged_tables import as_logged, has_another_key
+from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from captures.postgres.tables.opening import opened_bindings, undecodable
 from captures.postgres.tables.prerequisites import log_failures, publication_failures
 from captures.postgres.tables.table_record import read_digests
@@ -234,6 +234,9 @@ class CapturedTables:
         if binding is None:
             if (binding := self._successor(relation)) is None:
                 return None
+            if has_another_key(relation, binding) or lacks_the_key(relation, binding):
+                # The log is behind: it shows an identity that the table had for a while. Those rows are read with it.
+                return AlteredTable(binding.index, binding.document_schema, Consequence.EMPTIED)
         elif has_another_key(relation, binding):
             announced = None
             if not self._rekeyed(binding, relation):

@@ -47,5 +47,11 @@ def has_another_key(relation: Relation, binding: PostgresBinding) -> bool:
     return sent != set(binding.key) if relation.identity == "d" else not set(binding.key) <= sent
 
 
+def lacks_the_key(relation: Relation, binding: PostgresBinding) -> bool:
+    """Whether old rows of the log have a part of a row that does not identify it."""
+    sent = {column.name for column in relation.columns if column.in_key}
+    return bool(sent) and not set(binding.key) <= sent
+
+
 def _signature(column: Column) -> tuple[str, int, int]:
     return column.name, column.type.oid, column.type.typmod

@@ -86,6 +86,30 @@ def test_an_identity_that_loses_the_key(database: Database, table: list[str], al
         capture.until(lambda c: aside_of(c, "t") is None and kept(c) == held(database), SECONDS)
 
 
+def test_another_table_that_had_another_identity_for_a_while(database: Database) -> None:
+    """The log shows the identity of that moment, which the table has no more when the log is read."""
+    prepare(database, *TABLE)
+    with capturing(database, tables=BOTH) as capture:
+        capture.until(Session.done)
+        with database.connect(autocommit=False) as connection:
+            for statement in (
+                "ALTER TABLE t RENAME TO t_old",
+                "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL)",
+                "CREATE UNIQUE INDEX t_other ON t (a)",
+                "ALTER PUBLICATION tidemark ADD TABLE t",
+                "ALTER TABLE t REPLICA IDENTITY USING INDEX t_other",
+                "INSERT INTO t SELECT i, i FROM generate_series(1, 50) i",
+                "UPDATE t SET a = a + 100 WHERE id < 10",
+                "ALTER TABLE t REPLICA IDENTITY DEFAULT",
+                "UPDATE t SET a = a + 1000 WHERE id > 40",
+            ):
+                connection.execute(statement.encode())
+            connection.commit()
+        prepare(database, "INSERT INTO s VALUES (2)", "DELETE FROM t WHERE id = 20")
+        capture.until(lambda c: kept(c, binding=1) == held(database, "SELECT * FROM s"), SECONDS)
+        capture.until(lambda c: kept(c) == held(database), SECONDS)
+
+
 def test_identities_that_tell_rows_apart(database: Database) -> None:
     prepare(
         database,
