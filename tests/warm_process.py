@@ -28,11 +28,18 @@ _MAINS = {
 }
 """By what ``python -m`` runs: the module that it then runs as ``__main__``."""
 
-_LATER = ("runtime.owned_log", "runtime.supervisor", "runtime.changelog.events")
+_LATER = (
+    "runtime.sessions.owned_log",
+    "runtime.sessions.supervisor",
+    "runtime.changelog.events",
+)
 """What commands import once they need it."""
 
+PRELOADED = (*_MAINS.values(), *_LATER)
+"""A name that is no module is left out without a word, by multiprocessing."""
+
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["runpy", *_MAINS.values(), *_LATER])
+_context.set_forkserver_preload(["runpy", *PRELOADED])
 
 
 def is_warm(command: Sequence[str]) -> bool:
