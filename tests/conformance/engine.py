@@ -141,10 +141,14 @@ class Engine(ABC):
     def rows(self, table: str, key: Sequence[str] = ("id",)) -> Rows:
         """What a table holds, as ``Session.rows`` gives a replayed one."""
         with closing(self.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
-            cursor.execute(f'SELECT * FROM "{table}"')
+            cursor.execute(self.query(table))
             names = [column[0] for column in cursor.description]
             found = [dict(zip(names, map(as_json, row), strict=True)) for row in cursor.fetchall()]
         return {tuple(row[name] for name in key): row for row in found}
+
+    def query(self, table: str) -> str:
+        """What selects all columns of a table's rows, as values that Python has too."""
+        return f'SELECT * FROM "{table}"'
 
     # The connector's side.
 

@@ -61,6 +61,17 @@ class PostgresEngine(Engine):
     def connect(self, *, autocommit: bool) -> Any:
         return self._database.connect(autocommit=autocommit, options="-c timezone=UTC")
 
+    def query(self, table: str) -> str:
+        columns = (
+            "SELECT string_agg(format(CASE typtype WHEN 'c' THEN 'to_jsonb(%1$I) AS %1$I' ELSE '%1$I' END, attname),"
+            " ', ' ORDER BY attnum) FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+        )
+        with self._database.connect() as session:
+            row = session.execute(columns.replace("%1$I", "%%1$I"), [f'"{table}"']).fetchone()
+        assert row is not None
+        return f'SELECT {row[0]} FROM "{table}"'
+
     def config(self, **more: Any) -> Json:
         return {**self._database.config(), "slot": self._slot, "publication": "tidemark", **more}
 
