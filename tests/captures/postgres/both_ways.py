@@ -79,7 +79,9 @@ class BothWays:
             rows = [bytes(row) for row in copy]
         if not rows:
             return [], []
-        tails, keys = ChunkDecoder(columns, table.key, table=f"public.{name}").decode(rows)
+        tails, keys = ChunkDecoder(columns, table.key, table=f"public.{name}", quoted_table=f'public."{name}"').decode(
+            rows
+        )
         # A tail begins with its row's number in the chunk, the last part of loc.
         return [_HEAD + tail.partition(b"]}")[2] for tail in tails.split(TAIL_MARK)], keys.split(KEY_MARK)
 
@@ -124,7 +126,10 @@ class BothWays:
         table = self.table(relation.table)
         columns = {column.name: column for column in self.columns(table)}
         emitted = [columns.get(column.name) for column in relation.columns]
-        return compile_log_decoder(7, emitted, relation.columns, table.key, table=f"public.{relation.table}")
+        name = relation.table
+        return compile_log_decoder(
+            7, emitted, relation.columns, table.key, table=f"public.{name}", quoted_table=f'public."{name}"'
+        )
 
 
 def decoded(decoder: LogDecoder, message: bytes) -> Event:

@@ -252,7 +252,7 @@ def test_an_image_for_something_else(engine: docker.DockerClient, label: str) ->
     with build(engine, "tidemark-test-label", f"LABEL {label}") as tag, pytest.raises(ConnectorError) as caught:
         ContainerConnector(tag).start({})
     assert caught.value.code == "TM-RUN-008"
-    assert f"labelled {label}" in caught.value.message
+    assert f"has the label {label}" in caught.value.message
 
 
 def test_a_container_has_limits_and_a_telling_name(engine: docker.DockerClient, image: str) -> None:
