@@ -58,7 +58,7 @@ def test_without_spark_submit_the_files_and_the_environment_of_spark_are_heard(t
     assert defaults["spark.app.name"] == "tidemark"
     assert (own["spark.master"], own[PARTITIONS], own["ours"]) == ("local[1]", "3", True)
     assert (active["spark.master"], active["ours"]) == ("local[1]", False)
-    assert "TM-SPK-021: the active session's master is local[1], and local[2] was asked for" in conflicting["error"]
+    assert "TM-SPK-021: the active session's master is local[1], but local[2] was requested" in conflicting["error"]
     assert (again["spark.master"], again["ours"]) == ("local[1]", False)
 
 
