@@ -301,6 +301,12 @@ def session(
         opened.close()
 
 
+def cold(command: Sequence[str]) -> list[str]:
+    """The command of a connector that is no fork of a warm process: one whose memory is its own."""
+    python, *rest = command
+    return [python, "-u", *rest]
+
+
 def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) -> None:
     """Makes what the capture needs at the source (slot and publication), as its first session does.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.captures.session import Session, apply, bindings, session
+from tests.captures.session import COMMAND, Session, apply, bindings, cold, session
 from tests.captures.source_tables import endpoint, prepare
 from tests.servers.postgres import Database
 
@@ -71,7 +71,7 @@ def test_large_rows(database: Database, megabytes: int) -> None:
     bound = bindings("public.users")
     config = endpoint(database)
     apply(config, bound)
-    with session(config, bound) as capture:
+    with session(config, bound, command=cold(COMMAND)) as capture:
         with watched(capture) as held:
             capture.until(Session.done)
             assert len(capture.documents) == ROWS
@@ -88,7 +88,7 @@ def test_large_rows_that_are_read_again_by_their_keys(database: Database) -> Non
     bound = bindings("public.users", scan="none")
     config = endpoint(database)
     apply(config, bound)
-    with session(config, bound) as capture, watched(capture) as held:
+    with session(config, bound, command=cold(COMMAND)) as capture, watched(capture) as held:
         # The log has the rows' new keys, and not the large values, which did not change.
         prepare(database, "UPDATE users SET id = id + 100")
         capture.until(lambda c: sum("name" in doc for _, doc in c.documents) >= 3 * ROWS and c.done())

@@ -12,7 +12,7 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.captures.process.test_memory import watched
-from tests.captures.session import bindings, session
+from tests.captures.session import bindings, cold, session
 from tests.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "connectors.mysql"]
@@ -26,7 +26,7 @@ def held_while(database: Database, table: str, *statements: tuple[str, list[byte
 
     Some 150 MB of it are there without them: pages that its processes share count once for each.
     """
-    with session(database.config(), bindings(f"{database.name}.{table}"), command=COMMAND) as capture:
+    with session(database.config(), bindings(f"{database.name}.{table}"), command=cold(COMMAND)) as capture:
         capture.until(lambda s: s.done())
         with watched(capture) as held:
             with database.connect(autocommit=False) as connection, connection.cursor() as cursor:
