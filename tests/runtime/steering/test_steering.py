@@ -86,7 +86,7 @@ def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_star
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
     for arguments in (["pause"], ["backfill", "--table", "public.t", "--from", "3", "--until", "5,x"]):
         noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
-        assert "noted" in noted.stdout, noted.stderr
+        assert "stored" in noted.stdout, noted.stderr
     status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
     assert [order["sequence"] for order in status["orders"]] == [1, 2]
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
