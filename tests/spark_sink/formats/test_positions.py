@@ -253,7 +253,7 @@ def test_a_cleaned_log_is_not_trusted_where_a_restore_may_hide(table: Positioned
     assert opened(table.path).position == 10
     clean_before(table.path, newest)
 
-    with pytest.raises(SparkError, match=r"TM-SPK-016.*after version 3 were cleaned"):
+    with pytest.raises(SparkError, match=r"TM-SPK-016.*after version 3 were removed"):
         opened(table.path)
 
 
