@@ -28,7 +28,7 @@ def test_pymysql_has_the_member(member: str) -> None:
 def test_no_other_module_touches_private_members_of_a_connection() -> None:
     used = {
         (path.name, member)
-        for path in PACKAGE.glob("*.py")
+        for path in PACKAGE.rglob("*.py")
         for member in re.findall(r"\bconnection\.(_\w+)", path.read_text())
     }
     assert {name for name, _ in used} == {"wire.py"}
