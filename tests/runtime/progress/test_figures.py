@@ -153,7 +153,7 @@ def test_the_table_on_the_terminal() -> None:
     assert "done" in text
     assert "17 events in 1 commits" in text
     assert "lag 250 ms" in text
-    assert "source keeps 2.0 MB of log" in text
+    assert "source retains 2.0 MB of log" in text
 
 
 def test_many_tables_are_summed_up() -> None:

@@ -159,7 +159,7 @@ BAD_OUTPUT = [
     ([OPENED, {"line": '{"captured":{"binding":0,"doc":{}},"more":{}}'}], "TM-PRO-002", "'more'"),
     ([OPENED, {"line": '{"checkpoint":{"state":7}}'}], "TM-PRO-003", "checkpoint.state"),
     ([OPENED, {"message": {"checkpoint": {"state": {"updated": 7}}}}], "TM-RUN-005", "not an object"),
-    ([OPENED, {"rows": {"first": 1, "count": 1, "binding": 1}}], "TM-RUN-005", "sent binding 1; there are 1"),
+    ([OPENED, {"rows": {"first": 1, "count": 1, "binding": 1}}], "TM-RUN-005", "sent binding 1, but there are 1"),
     ([OPENED, {"message": {"sourcedSchema": {"binding": 9, "documentSchema": {}}}}], "TM-RUN-005", "binding 9"),
     ([OPENED, OPENED], "TM-RUN-005", "sent opened after opened"),
     ([{"rows": {"first": 1, "count": 1}}], "TM-RUN-005", "captured before opened"),

@@ -93,7 +93,7 @@ def test_another_server(database: Database) -> None:
     prepare(database, USERS)
     cursor, identity = applied(database)
     other = {**identity, "system": "1"}
-    lost(database, database.name, cursor, other, "TM-PG-016", "the capture read system 1, this server is")
+    lost(database, database.name, cursor, other, "TM-PG-016", "the capture read system 1, but this server is")
 
 
 def test_a_server_that_was_restored(database: Database) -> None:
