@@ -5,8 +5,11 @@ A ``Source`` that does is a subclass of the protocol, and the engine asks with `
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from enum import Enum, auto
 from typing import Protocol, runtime_checkable
 
+from backfill.fence import TransactionId
 from backfill.keys import Key
 
 
@@ -30,13 +33,48 @@ class RemembersLayouts(Protocol):
         """
 
 
+class Begun(Enum):
+    """The answer of ``ReadsInSnapshots.begin_snapshot``."""
+
+    OPEN = auto()
+    """The table's chunks can be read."""
+    LATER = auto()
+    """No snapshot shows yet what it has to show: ask again."""
+    LOST = auto()
+    """The scan cannot be resumed: the table has to be emptied and read again."""
+
+
 @runtime_checkable
 class ReadsInSnapshots(Protocol):
-    """Tables without a key are read in one transaction (``ScanMethod.SNAPSHOT``)."""
+    """Tables without a key are read in a snapshot that says which rows come from the scan, and which from the log.
 
-    def begin_snapshot(self, binding: int) -> None:
-        """Opens a table's transaction, now that it was emptied downstream while the log stands between two others.
+    No window can hold rows without keys. So a consumer counts them, and each must come from exactly one of the two.
+    """
 
-        What the log has of the table from here on is left out where the snapshot has it. Where none could be opened the
-        next chunk of the table says so: it is ``rewritten``, or raises.
+    def await_snapshot(self, binding: int, kept: str | None) -> None:
+        """Prepares the log for a table whose scan begins or is resumed, while it is between transactions.
+
+        Args:
+            kept: Of a scan that is resumed, what ``kept_snapshot`` said. None for a table of which nothing was emitted
+                since it was emptied: the log leaves out all its changes until ``begin_snapshot``, whose snapshot has
+                them.
         """
+
+    def begin_snapshot(self, binding: int, unseen: Collection[TransactionId]) -> Begun:
+        """Opens the snapshot, with the log between two transactions; does nothing while it is open.
+
+        From here on the log leaves out the table's changes that the snapshot has, and no others.
+
+        Args:
+            unseen: Transactions of the log up to here that changed the table, or may have, and that snapshots may not
+                show yet. A new snapshot must show them.
+
+        Raises:
+            SourceError: The server cannot be asked.
+        """
+
+    def kept_snapshot(self, binding: int) -> str | None:
+        """What the state must hold to resume the scan. Empty if it cannot be resumed; None before there is one."""
+
+    def end_snapshot(self, binding: int) -> None:
+        """The table's scan is complete."""

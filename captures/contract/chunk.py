@@ -32,16 +32,11 @@ class ChunkRequest:
         plan: What is read of it. In a physical scan its bounds are places that earlier chunks of the scan and
             ``split_pages`` named, and say nothing to anyone else. See ``ScanMethod.by_places``.
         limit: The most rows of the scan.
-        base: Of a scan by pages (``ScanMethod.PAGES``) of a table without a key, the barrier that its capture began at.
-            No window can hold its rows, so each comes either from a chunk or from the log: chunks leave out what was
-            written since. None is lost; those of transactions that ran at the barrier, or between the log's start and
-            the barrier, may come from both.
     """
 
     binding: int
     plan: ChunkPlan
     limit: int
-    base: Barrier | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from captures.contract.capabilities import ReadsInSnapshots
-from captures.contract.scan import ScanMethod
 from captures.contract.source import Source
 from captures.engine.checkpoints import Checkpoints
 from captures.engine.state import CaptureState
@@ -64,9 +62,6 @@ class Announcements:
                 self._backfills.latest[binding].name,
             )
         self._checkpoints.write_piece(line)
-        scan = self._backfills.tables[binding].table.scan
-        if scan is ScanMethod.SNAPSHOT and isinstance(self._source, ReadsInSnapshots):
-            self._source.begin_snapshot(binding)
 
     def _write(self, message: Message) -> None:
         self._checkpoints.write_piece(encode(message))

@@ -196,7 +196,7 @@ class Capture:
             self._backfills.take_over(self._source.changed_tables())
             self._announcements.schemas(back)
             self._identity_changed |= bool(back)
-            self._backfills.emptied |= {binding for binding in back if self._backfills.tables[binding].anew}
+            self._backfills.come_back(back)
         if self._asides.changed():
             self._checkpoints.changed = True
 

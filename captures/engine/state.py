@@ -10,7 +10,8 @@
      "taken_out": ["public%2Fold"],            tables that are bound no more: one that is again is emptied first
      "bindings": {"public%2Fusers": {          by stateKey
          "identity": "16402 id", the table and its key: with others it is read again "barrier": 751, no chunk before all
-         transactions below this are over "base": 751, without a key: what was written since comes from the log
+         transactions below this are over "base": "751:760:@0/19…", without a key: the snapshot that its scan gives, and
+         the log does not; empty where the scan cannot be resumed
          "log_only": true, it is not scanned "begun": true, the begin of its backfill was announced, and the end was not
          "paused": true, by command "priority": [5, 0], by command, and the configured one that it takes the place of
          "failed": {"code": "TM-…", "text": …}, why the table was left alone "bad": {"null": 3}, bad values so far, by

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import pymysql
 
+from backfill.fence import TransactionId
 from backfill.keys import Key
-from captures.contract.capabilities import ReadsInSnapshots, RemembersLayouts
+from captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.errors import TableAltered, TableAway
 from captures.contract.scan import ScanMethod
@@ -45,13 +46,10 @@ class _ChunkReader(ReaderProcess):
         self, open_reader: Callable[[], SelectChunkReader], table: Callable[[int], ScanTarget], snapshots: SnapshotScans
     ) -> None:
         super().__init__(open_reader, table)
-        self._target = table
         self._snapshots = snapshots
 
     def read(self, request: ChunkRequest) -> Chunk:
-        if request.plan.physical:
-            return self._snapshots.read(request, self._target(request.binding).name)
-        return super().read(request)
+        return self._snapshots.read(request) if request.plan.physical else super().read(request)
 
 
 class MysqlSource(RemembersLayouts, ReadsInSnapshots):
@@ -222,9 +220,19 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     def truncation(self, binding: int, position: int) -> bytes:
         return self.captured[binding].truncation(f"{self._document_cursor(position)}0")
 
-    def begin_snapshot(self, binding: int) -> None:
-        if self._log is not None:
-            self.captured.snapshots.begin(binding, self._log.log_position, self._log.committing)
+    def await_snapshot(self, binding: int, kept: str | None) -> None:
+        self.captured.snapshots.expect(binding, self.captured.target(binding).name, kept)
+
+    def begin_snapshot(self, binding: int, unseen: Collection[TransactionId]) -> Begun:
+        assert self._log is not None
+        # Which transactions a snapshot shows, it says by GTIDs or positions: it needs no list.
+        return self.captured.snapshots.begin(binding, self._log.log_position, self._log.committing)
+
+    def kept_snapshot(self, binding: int) -> str | None:
+        return self.captured.snapshots.kept(binding)
+
+    def end_snapshot(self, binding: int) -> None:
+        self.captured.snapshots.end(binding)
 
     def _document_cursor(self, position: int) -> str:
         """``cursor`` up to the number of a row."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
+from backfill.fence import TransactionId
 from backfill.keys import Key
-from captures.contract.capabilities import SplitsPages
-from captures.contract.chunk import Barrier
+from captures.contract.capabilities import Begun, ReadsInSnapshots, SplitsPages
+from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.errors import LostPosition, TableAway
 from captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from captures.postgres.chunks.fence import FenceTaker
@@ -36,7 +37,22 @@ from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
 
-class PostgresSource(SplitsPages):
+class _ChunkReader(ReaderProcess):
+    """A chunk that fails may have lost the snapshot that it was to be read in."""
+
+    def __init__(self, open_reader: Callable[[], CopyChunkReader], followed: CapturedTables) -> None:
+        super().__init__(open_reader, followed.target)
+        self._scans = followed.scans
+
+    def read(self, request: ChunkRequest) -> Chunk:
+        try:
+            return super().read(request)
+        except SourceError:
+            self._scans.doubt(request.binding)
+            raise
+
+
+class PostgresSource(SplitsPages, ReadsInSnapshots):
     """See ``captures.contract.source.Source``; ``followed`` are its tables.
 
     Raises:
@@ -84,8 +100,10 @@ class PostgresSource(SplitsPages):
         self._session = self.followed.session = self._slot.session = connect(self._config)
         self._fences = FenceTaker(self._session, read_only=self._config.read_only)
         self._standby = in_recovery(self._session)
+        self.followed.scans.doubt_all()
 
     def close(self) -> None:
+        self.followed.scans.close()
         self._made.take_back(self._session)
         self._session.close()
 
@@ -136,6 +154,7 @@ class PostgresSource(SplitsPages):
     # Tables that are set aside.
 
     def leave_out(self, binding: int, identity: str) -> None:
+        self.followed.scans.end(binding)
         self.followed.leave_out(binding, identity)
         if self._stream is not None:
             self._stream.leave_out(binding)
@@ -241,13 +260,27 @@ class PostgresSource(SplitsPages):
             return text.encode() if text.isascii() else stored(self._session, text)
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return ReaderProcess(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed.target)
+        return _ChunkReader(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed)
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         return self.followed.bindings[binding].chunk_head(position, self._emissions.next())
 
     def truncation(self, binding: int, position: int) -> bytes:
         return self.followed.bindings[binding].truncation(position, self._emissions.next())
+
+    # Tables without a key.
+
+    def await_snapshot(self, binding: int, kept: str | None) -> None:
+        self.followed.scans.expect(binding, self.followed.bindings[binding].name, kept)
+
+    def begin_snapshot(self, binding: int, unseen: Collection[TransactionId]) -> Begun:
+        return self.followed.scans.begin(binding, self.followed.bindings[binding].relations, unseen)
+
+    def kept_snapshot(self, binding: int) -> str | None:
+        return self.followed.scans.kept(binding)
+
+    def end_snapshot(self, binding: int) -> None:
+        self.followed.scans.end(binding)
 
     # What is kept for us.
 

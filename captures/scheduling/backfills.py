@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 
 from backfill.hidden import HiddenSet
 from backfill.range_scan import RangeScan
+from captures.contract.capabilities import Begun, ReadsInSnapshots
 from captures.contract.chunk import Barrier, ChunkRequest
 from captures.contract.log import LogBatch
-from captures.contract.scan import ScanMethod
 from captures.contract.source import OpenedTable, Source
 from captures.engine.state import CaptureState
 from captures.scheduling.chunk_failures import Failures, leave_alone
@@ -19,7 +19,7 @@ from captures.scheduling.range_splitting import RangeSplitter
 from captures.scheduling.readers import ChunkFailure, ReaderPool
 from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from captures.scheduling.throttle import Throttle
-from protocol.errors import SourceError
+from protocol.errors import SourceError, TidemarkError
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,10 @@ class Backfills:
             )
             for table in source.tables
         ]
+        self._snapshots = source if isinstance(source, ReadsInSnapshots) else None
+        for backfill in self.tables:
+            if not (backfill.anew or backfill.left_out):
+                self._await_snapshot(backfill)
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
         self.to_read_again: set[int] = set()
@@ -221,6 +225,8 @@ class Backfills:
                 write(piece)
         for backfill, chunk, _ in ready:
             if chunk.request.plan.scan and backfill.done:
+                if backfill.counted and self._snapshots is not None:
+                    self._snapshots.end_snapshot(backfill.table.binding)
                 logger.info("the backfill of %s is complete", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
@@ -262,9 +268,10 @@ class Backfills:
                 backfill.not_before = now + BARRIER_SECONDS
             else:
                 backfill.barrier = None
+                self._begin_snapshot(backfill, now)
         if self.throttle.remaining() > 0:
             return
-        due = [b for b in due if b.wanted and b.barrier is None]
+        due = [b for b in due if b.wanted and b.barrier is None and not b.unopened]
         spare = self._readers.free - sum(len(b.startable(now)) for b in due)
         if spare > 0:
             self._splitter.cut(due, spare + 1, now)
@@ -275,7 +282,7 @@ class Backfills:
         held = self.hidden_until is not None or self.throttle.remaining() > 0
         if self._readers.free <= 0 or now < self._failures.connect_at or held:
             return
-        idle = {b.table.binding: scans for b in self.unfinished if b.barrier is None and (scans := b.startable(now))}
+        idle = {b.table.binding: scans for b in self.unfinished if (scans := b.startable(now))}
         room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
         for _ in range(min(room, self._readers.free)):
             if not idle:
@@ -303,10 +310,46 @@ class Backfills:
             backfill.table.binding,
             plan,
             self.throttle.chunk_rows(backfill.size.rows, backfill.row_bytes),
-            base=backfill.base if backfill.table.scan is ScanMethod.PAGES else None,
         )
         backfill.flights.append(Flight(scan, request))
         self._readers.submit(request)
+
+    # Tables without a key.
+
+    def come_back(self, bindings: Iterable[int]) -> None:
+        """Tables are captured again that were left out; some of them where they stood."""
+        for binding in bindings:
+            if self.tables[binding].anew:
+                self.emptied.add(binding)
+            else:
+                self._await_snapshot(self.tables[binding])
+
+    def _await_snapshot(self, backfill: TableBackfill) -> None:
+        """The log has to know of a table without a key, before it is read on, what its scan gives."""
+        if self._snapshots is not None and backfill.counted and not backfill.done:
+            binding = backfill.table.binding
+            self._snapshots.await_snapshot(binding, backfill.base)
+            backfill.kept_snapshot = partial(self._snapshots.kept_snapshot, binding)
+            backfill.unopened = True
+
+    def _begin_snapshot(self, backfill: TableBackfill, now: float) -> None:
+        """Opens the table's snapshot, or another one if that has ended."""
+        if self._snapshots is None or not backfill.counted:
+            return
+        binding = backfill.table.binding
+        table = str(binding)
+        hidden = [each.txn for each in self.hidden.entries() if table in each.touched or table not in each.tracked]
+        try:
+            begun = self._snapshots.begin_snapshot(binding, hidden)
+        except TidemarkError as error:
+            self._failures.take_snapshot(backfill, error)
+            return
+        backfill.unopened = begun is not Begun.OPEN
+        if begun is Begun.LOST:
+            logger.warning("the scan of %s cannot be resumed: it is emptied and read again", backfill.table.name)
+            self.emptied.add(binding)
+        if begun is not Begun.OPEN:
+            backfill.not_before = now + HELD_SECONDS
 
     # Beginning again.
 
@@ -314,6 +357,7 @@ class Backfills:
         """Begins backfills from nothing, with the tables as the source has them now."""
         for binding in bindings:
             self.tables[binding].begin(self.latest[binding], barrier, self._source.options)
+            self._await_snapshot(self.tables[binding])
 
     def read_again(self, backfill: TableBackfill) -> None:
         """Reads a whole table again: what there is downstream is overwritten row by row."""

@@ -78,18 +78,29 @@ class Failures:
             return
         if flight is None:
             return
+        backfill.size.failed()
+        backfill.reread_size.failed()
+        self._of_table(backfill, flight, error)
+
+    def take_snapshot(self, backfill: TableBackfill, error: TidemarkError) -> None:
+        """The snapshot in which a table is to be read could not be opened: it is tried again, or left alone."""
+        self._of_table(backfill, None, error)
+
+    def _of_table(self, backfill: TableBackfill, flight: Flight | None, error: TidemarkError) -> None:
+        passes = error.entry.policy is Policy.RETRY
         if isinstance(error, TableAway | UnfitValues):
             self.unfit[backfill.table.binding] = error
             passes = True
         wait = backfill.backoff.failed()
         backfill.error = error
-        backfill.size.failed()
-        backfill.reread_size.failed()
-        backfill.put_off(flight, now + wait)
-        asked = flight.scan.range.asked
+        if flight is None:
+            backfill.not_before = self._clock() + wait
+        else:
+            backfill.put_off(flight, self._clock() + wait)
+        asked = flight is not None and flight.scan.range.asked
         if passes and backfill.backoff.failures < (MAX_ASKED_FAILURES if asked else MAX_FAILURES):
             logger.warning("%s; retrying in %.1f s", error.message, wait, extra={"code": error.code})
-        elif asked:
+        elif flight is not None and asked:
             _give_up(backfill, flight.scan, error)
         else:
             leave_alone(backfill, error)

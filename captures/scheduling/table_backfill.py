@@ -40,7 +40,9 @@ class TableBackfill:
         size: Of its next chunks.
         reread_size: Rows that its next chunk may read again by key. How large they are, the first ones show.
         barrier: No chunk is started before the source has passed it.
-        base: The first barrier of a table without a key: what was written since comes from the log.
+        base: What the state held of the snapshot of a table without a key; None where there was none.
+        kept_snapshot: What the state is to hold of it.
+        unopened: No chunk is started before a snapshot is open for it: see ``contract.capabilities.ReadsInSnapshots``.
         anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
         begun: Its begin was announced, and its end was not.
         paused: By command.
@@ -61,7 +63,9 @@ class TableBackfill:
     size: ChunkSize
     reread_size: ChunkSize = field(default_factory=lambda: ChunkSize(start=1, smallest=1, largest=REREADS_PER_CHUNK))
     barrier: Barrier | None = None
-    base: Barrier | None = None
+    base: str | None = None
+    kept_snapshot: Callable[[], str | None] | None = None
+    unopened: bool = False
     anew: bool = False
     begun: bool = False
     paused: bool = False
@@ -80,6 +84,11 @@ class TableBackfill:
     @property
     def done(self) -> bool:
         return self.ranges.done
+
+    @property
+    def counted(self) -> bool:
+        """Whether its rows are read, and nothing identifies them."""
+        return self.table.scan.reads and not self.table.key
 
     @property
     def left_out(self) -> bool:
@@ -116,7 +125,8 @@ class TableBackfill:
 
     def startable(self, now: float) -> list[RangeScan]:
         """The scans of which a chunk may be started, as far as the table is concerned."""
-        return self.ranges.idle() if self.wanted and now >= self.not_before else []
+        ready = self.wanted and self.barrier is None and not self.unopened and now >= self.not_before
+        return self.ranges.idle() if ready else []
 
     def flight(self, request: ChunkRequest) -> Flight | None:
         """The chunk of this very request; None when it was put off, and what came of it is of no use."""
@@ -152,7 +162,7 @@ class TableBackfill:
         self.ranges = new_ranges(table)
         self.size = new_size(options)
         self.barrier = barrier
-        self.base = None if table.key else barrier
+        self.base = None
         self.anew = False
         self.bad.clear()
         self.take_up()
@@ -175,7 +185,8 @@ class TableBackfill:
         """
         table = self.table
         self.bad = Counter(stored.get("bad") or {})
-        self.barrier, self.base = stored.get("barrier"), stored.get("base")
+        self.barrier = stored.get("barrier")
+        self.base = None if stored.get("base") is None else str(stored["base"])
         scan = stored.get("scan") or {}
         if not table.scan.reads:
             scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
@@ -190,8 +201,10 @@ class TableBackfill:
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
         if self.barrier is not None:
             state["barrier"] = self.barrier
-        if self.base is not None:
-            state["base"] = self.base
+        if self.counted and not self.done:
+            base = self.base if self.kept_snapshot is None else self.kept_snapshot()
+            if base is not None:
+                state["base"] = base
         if not self.table.scan.reads:
             state["log_only"] = True
         if self.bad:
@@ -258,7 +271,6 @@ def opened(
     if stored is None or (stored.get("log_only") and table.scan.reads):
         if not backfill.done:
             backfill.barrier = barrier()
-            backfill.base = None if table.key else backfill.barrier
         # Rows without a key would be added to those that the log brought.
         backfill.anew = stored is not None and not table.key
         return backfill

@@ -1,8 +1,8 @@
 """The scans of tables without a key: where in the log each one's snapshot stands, and what the log leaves out.
 
-No window can hold such rows, so each must come either from the snapshot or from the log. The snapshot is opened when
-the table was just emptied downstream, while the log stands between two transactions. What the log has of the table
-between there and the snapshot is in the snapshot, and so it is left out; all of what comes after the snapshot is not.
+No window can hold such rows, so each must come either from the snapshot or from the log. A snapshot is opened while the
+log stands between two transactions. What the log has of the table from its beginning to there, and from there to the
+snapshot, is in the snapshot, and so it is left out; all of what comes after the snapshot is not.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from captures.contract.capabilities import Begun
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import GtidFence, ServerFence
 from captures.mysql.chunks.snapshot_scan import begin_again, begin_request
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.scheduling.reader_process import ReaderProcess
-from protocol.errors import ConnectorError, SourceError
+from protocol.errors import ConnectorError
 
 logger = logging.getLogger(__name__)
-
-AGAIN_SECONDS = 1.0
-"""Wait before another snapshot is tried, after one that did not show all of the log that was read."""
 
 
 @dataclass(slots=True)
@@ -32,32 +30,34 @@ class _Scan:
     """Of one table.
 
     Attributes:
+        name: The table's, for people.
+        lost: An earlier session read a part of the table, in a snapshot that is gone.
         process: Reads it, and holds its snapshot open.
-        fence: Of the snapshot that was opened last; it says what the log leaves out, also when the scan is over.
+        fence: Of the snapshot; None before there is one, and the log then leaves out everything.
         open: The snapshot is there to be read.
-        tried: It was tried to open one, and that one was of no use.
-        failure: Why there was none, until the next chunk tells.
     """
 
-    process: ReaderProcess
+    name: str
+    lost: bool
     lock: threading.Lock = field(default_factory=threading.Lock)
+    process: ReaderProcess | None = None
     fence: ServerFence | None = None
     open: bool = False
-    tried: bool = False
-    failure: SourceError | None = None
 
     def end(self) -> None:
         """Ends the process, unless a chunk is being read: who reads it looks after it."""
         if self.lock.acquire(blocking=False):
             try:
                 self.open = False
-                self.process.close()
+                if self.process is not None:
+                    self.process.close()
+                    self.process = None
             finally:
                 self.lock.release()
 
 
 class SnapshotScans:
-    """Those of one source.
+    """Those of one source; see ``captures.contract.capabilities.ReadsInSnapshots``.
 
     Args:
         open_process: Makes the process of a scan.
@@ -69,88 +69,92 @@ class SnapshotScans:
 
     # The log's thread.
 
-    def begin(self, binding: int, position: LogPosition, committing: Collection[str] = ()) -> None:
-        """Opens the table's snapshot, now that the table was emptied downstream while the log stands at ``position``.
+    def expect(self, binding: int, name: str, kept: str | None) -> None:
+        """The scan of a table begins, or an earlier session's is to be resumed, which cannot be."""
+        self.end(binding)
+        self._scans[binding] = _Scan(name, lost=kept is not None)
 
-        ``committing`` are the xids whose XA COMMIT the log has shown, and that may not be visible yet.
+    def begin(self, binding: int, position: LogPosition, committing: Collection[str] = ()) -> Begun:
+        """Opens the table's snapshot, with the log between two transactions at ``position``.
 
-        Without a process there is none: the first chunk makes it, and has the table emptied again. Then also all
-        transactions are over that had written to the table before the log was read, and were to be waited for.
+        Args:
+            committing: The xids whose XA COMMIT the log has shown, and that may not be visible yet.
+
+        Raises:
+            SourceError: The server refuses.
+            ConnectorError: The scan's process ended.
         """
-        scan = self._scans.get(binding)
-        # A chunk that is no longer needed may still be read.
-        if scan is None or not position.order or not scan.lock.acquire(blocking=False):
-            return
+        scan = self._scans[binding]
+        if scan.lost:
+            return Begun.LOST
+        if scan.fence is not None:
+            return Begun.OPEN  # Or it has ended: then the next chunk says so.
+        if not position.order:
+            return Begun.LATER
+        if scan.process is None:
+            logger.warning(
+                "%s has no key: it is read in one transaction. Until the end, ALTER TABLE waits, and the server keeps "
+                "old row versions; if it breaks, it starts again",
+                scan.name,
+            )
+            scan.process = self._open_process()
         try:
-            scan.open = False
-            scan.tried = True
             fence = scan.process.read(begin_request(binding)).fence
-            assert isinstance(fence, ServerFence)
-            scan.open = shows_all(fence, position, committing)
-            if scan.open:
-                scan.fence = fence
-        except SourceError as error:
-            scan.failure = error
         except ConnectorError:
-            del self._scans[binding]  # The first chunk tries again, and tells.
-            scan.process.close()
-        finally:
-            scan.lock.release()
+            scan.end()
+            raise
+        assert isinstance(fence, ServerFence)
+        scan.open = shows_all(fence, position, committing)
+        if scan.open:
+            scan.fence = fence
+        return Begun.OPEN if scan.open else Begun.LATER
 
     def leaves_out(self, binding: int, gtid: str, position: int, xid: str = "") -> bool | None:
-        """Whether the table's snapshot has what a transaction did; see ``in_snapshot``. False without a snapshot."""
+        """Whether the table's snapshot has what a transaction did; see ``in_snapshot``. False without a scan."""
         scan = self._scans.get(binding)
-        fence = None if scan is None else scan.fence
-        return False if fence is None else in_snapshot(fence, gtid, position, xid)
+        if scan is None or scan.lost:
+            return False
+        return True if scan.fence is None else in_snapshot(scan.fence, gtid, position, xid)
 
     def place(self, binding: int, position: int) -> int:
         """Where the rows of the table's chunks stand in the log; ``position`` is where they are emitted."""
         scan = self._scans.get(binding)
         return position if scan is None or scan.fence is None else scan.fence.high
 
+    def kept(self, binding: int) -> str | None:
+        """What the state says of a scan: no other session can resume it."""
+        scan = self._scans.get(binding)
+        return None if scan is None or (scan.fence is None and not scan.lost) else ""
+
+    def end(self, binding: int) -> None:
+        """The scan is complete, or of no use any more."""
+        if (scan := self._scans.pop(binding, None)) is not None:
+            scan.end()
+
     def close(self) -> None:
         """Ends all scans, also while readers' threads go on: what they bring is of no use."""
-        scans, self._scans = self._scans, {}
-        for scan in scans.values():
-            scan.end()
+        for binding in list(self._scans):
+            self.end(binding)
 
     # Readers' threads.
 
-    def read(self, request: ChunkRequest, name: str) -> Chunk:
-        """The next rows, or, where there is no snapshot to read, a chunk that has the table emptied first."""
+    def read(self, request: ChunkRequest) -> Chunk:
+        """The next rows, or, where the snapshot has ended, a chunk that has the table emptied and read again."""
+        started = time.monotonic()
         scan = self._scans.get(request.binding)
         if scan is None:
-            logger.warning(
-                "%s has no key: it is read in one transaction. Until the end, ALTER TABLE waits, and the server keeps "
-                "old row versions; if it breaks, it starts again",
-                name,
-            )
-            scan = self._scans[request.binding] = _Scan(self._open_process())
+            return begin_again(request, started)
         try:
             with scan.lock:
-                return self._next(scan, request)
-        except ConnectorError:
-            if self._scans.get(request.binding) is scan:
-                del self._scans[request.binding]  # Its process has ended: the next chunk makes another.
-            raise
+                if not scan.open or scan.process is None:
+                    return begin_again(request, started)
+                scan.open = False  # Until the chunk is there.
+                chunk = scan.process.read(request)
+                scan.open = not chunk.rewritten
+                return chunk
         finally:
             if self._scans.get(request.binding) is not scan:
                 scan.end()
-
-    @staticmethod
-    def _next(scan: _Scan, request: ChunkRequest) -> Chunk:
-        started = time.monotonic()
-        if scan.open:
-            scan.open = False  # Until the chunk is there.
-            chunk = scan.process.read(request)
-            scan.open = not chunk.rewritten
-            return chunk
-        if scan.failure is not None:
-            failure, scan.failure = scan.failure, None
-            raise failure
-        if scan.tried:
-            time.sleep(AGAIN_SECONDS)
-        return begin_again(request, started)
 
 
 def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> bool | None:

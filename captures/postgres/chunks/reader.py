@@ -8,7 +8,7 @@ from dataclasses import replace
 from psycopg import sql
 
 from backfill.keys import Key
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from captures.contract.chunk import Chunk, ChunkRequest
 from captures.contract.errors import TableAltered
 from captures.postgres.chunks.copy_rows import CopyConnection, UnsayableText
 from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
@@ -25,9 +25,6 @@ from captures.tables.bad_values import UNDECODABLE, BadValues
 
 STATEMENT_SECONDS = 30
 """No statement of a chunk runs longer. What was read by then is a chunk."""
-
-FIRST_EPOCH = 1 << 32
-"""From this transaction id on, the 32 bits that a row has of the one that wrote it do not tell which one that was."""
 
 
 class CopyChunkReader:
@@ -54,7 +51,7 @@ class CopyChunkReader:
             # is not found counts as deleted, so they are never ended early.
             self._reread(chunk, table)
             if request.plan.physical and request.plan.scan:
-                self._scan_pages(chunk, table, _keyless_limit(request.base, snapshot))
+                self._scan_pages(chunk, table)
             elif request.plan.scan:
                 self._scan_keys(chunk, table)
             if table.of_types_that_change:
@@ -91,8 +88,8 @@ class CopyChunkReader:
         13.6 "Caveats"): the scan would take that for its end.
         """
         begin = sql.SQL(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{}s'; {}"
-        ).format(sql.SQL(str(STATEMENT_SECONDS)), table.lock())
+            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {} SET LOCAL statement_timeout = '{}s'; {}"
+        ).format(table.snapshot.imported(), sql.SQL(str(STATEMENT_SECONDS)), table.lock())
         self._rows.execute(self._text(begin), table.name)
         if (operators := table.operators()) is not None:
             self._rows.execute(self._text(operators), table.name)
@@ -137,7 +134,7 @@ class CopyChunkReader:
         elif whole:
             chunk.cursor = bound
 
-    def _scan_pages(self, chunk: Chunk, table: ScanTarget, written_before: int | None) -> None:
+    def _scan_pages(self, chunk: Chunk, table: ScanTarget) -> None:
         plan, limit = chunk.request.plan, chunk.request.limit
         files = self.files(table)
         cursor, until = (None if key is None else Place.parse(key) for key in (plan.cursor, plan.until))
@@ -151,7 +148,7 @@ class CopyChunkReader:
             return
         start = pages.start
         relation = pages.file.schema, pages.file.name
-        query = table.pages(relation, (start.page, start.line), pages.stop, plan.where, written_before, limit)
+        query = table.pages(relation, (start.page, start.line), pages.stop, plan.where, limit)
         placed = PlacedRows(self._decoder(table), len(chunk.rereads))
         whole = self._rows.copy(self._text(query), placed.take, table.name)
         rows = chunk.rows = placed.rows()
@@ -188,17 +185,6 @@ class CopyChunkReader:
         if not result.ntuples:
             return None
         return b"\0".join(result.get_value(0, column) or b"" for column in range(result.nfields))
-
-
-def _keyless_limit(base: Barrier | None, snapshot: str) -> int | None:
-    """Rows of this transaction and of later ones come through the log only; None where that cannot be told.
-
-    A row has the low 32 bits of its transaction's id, for ever. Once the ids have gone round, an old row may have the
-    same as a new one: then none is left out, and those that were written to old pages since come twice.
-    """
-    if base is None or int(snapshot.split(":")[1]) >= FIRST_EPOCH:
-        return None
-    return int(base)
 
 
 def _decoded(value: bytes | None) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from backfill.keys import Key, key_texts
+from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.tables.columns import Column, ColumnType, Table
 from captures.postgres.tables.table_record import FIRST_NORMAL_OID, TableRecord
 
@@ -21,6 +22,7 @@ class ScanTarget:
         key: The key columns; empty where the table has no key.
         where: The configuration's condition.
         files: Those that hold the rows of a table without a key; see ``TableRecord.files``.
+        snapshot: What a table without a key is read in.
     """
 
     table: Table
@@ -28,6 +30,7 @@ class ScanTarget:
     key: tuple[Column, ...]
     where: str | None
     files: Mapping[str, int]
+    snapshot: ImportedSnapshot = OWN
 
     @property
     def name(self) -> str:
@@ -106,7 +109,6 @@ class ScanTarget:
         after: tuple[int, int],
         before: int,
         where: str | None,
-        written_before: int | None,
         limit: int,
     ) -> sql.Composable:
         """The rows of some pages, each with its ctid as a first column, in the pages' order.
@@ -115,17 +117,15 @@ class ScanTarget:
             relation: Schema and name of what holds the pages: the table itself, or a partition.
             after: Page and line of the last row that is not wanted any more.
             before: The first page that is not wanted.
-            written_before: Leave out rows of this transaction and of later ones, by ids below 2^32.
         """
         conditions = [
             sql.SQL("ctid > {}::tid").format(sql.Literal(f"({after[0]},{after[1]})")),
             sql.SQL("ctid < {}::tid").format(sql.Literal(f"({before},0)")),
             *self._conditions(where),
+            *self.snapshot.conditions(),
         ]
         # The pages themselves come in order; a condition may have the planner go another way, by an index or a join.
         order = sql.SQL(" ORDER BY ctid" if self.where or where else "")
-        if written_before is not None:
-            conditions.append(sql.SQL("xmin::text::bigint < {}").format(sql.Literal(written_before)))
         return sql.SQL("SELECT ctid, {} FROM ONLY {}{}{} LIMIT {}").format(
             self._columns(), sql.Identifier(*relation), _where(conditions), order, sql.Literal(limit)
         )

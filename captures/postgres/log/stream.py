@@ -12,6 +12,7 @@ import psycopg
 
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.contract.log import LogBatch, Transaction
+from captures.postgres.chunks.counted_scans import CountedScan
 from captures.postgres.log import pgoutput
 from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.log.relations import Relations
@@ -233,7 +234,11 @@ class PgoutputLog:
 
     def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
-            self._enter(relation)
+            self._enter(relation, batch)
+        if relation.left_to_scan:
+            return
+        if relation.counted is not None:
+            self._count_row(relation, relation.counted, message[0] != pgoutput.INSERT, batch)
         if self._texts is not None:
             message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
@@ -330,7 +335,7 @@ class PgoutputLog:
             self._given_up.update(binding for binding, _ in incomplete)
             incomplete.clear()
 
-    def _enter(self, relation: BoundRelation) -> None:
+    def _enter(self, relation: BoundRelation, batch: LogBatch) -> None:
         """The relation's first change in this transaction."""
         relation.transaction = self._count
         milliseconds = self._begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
@@ -340,11 +345,25 @@ class PgoutputLog:
         if relation.binding in self._current.tracked:
             relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())
         self._dirty = True
+        relation.left_to_scan, relation.counted = False, self._tables.counted(relation.binding)
+        if relation.counted is not None:
+            shown = relation.counted.shows(self._begin.xid, self._begin.commit_lsn)
+            relation.left_to_scan = shown is not False
+            if shown is None:
+                # It is not known what the snapshot shows. In another one it will be.
+                batch.restarted.add(relation.binding)
+
+    def _count_row(self, relation: BoundRelation, scan: CountedScan, removes: bool, batch: LogBatch) -> None:
+        """A change that the log gives of a table without a key, while its rows are read."""
+        if not scan.follows(self._begin.xid, removes=removes):
+            batch.restarted.add(relation.binding)
 
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
-            self._enter(relation)
+            self._enter(relation, batch)
         self._tables.truncated(relation.binding)
+        if relation.left_to_scan:
+            return
         if relation.touched is not None:
             relation.touched.truncate()
         if self._truncation is Truncation.EMIT:

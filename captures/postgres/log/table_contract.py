@@ -8,6 +8,7 @@ from typing import Protocol
 
 from backfill.keys import TouchedKeys
 from captures.contract.table_changes import Consequence
+from captures.postgres.chunks.counted_scans import CountedScan
 from captures.postgres.log.pgoutput import Relation
 from captures.postgres.rows.log_decoder import LogDecoder
 from protocol.errors import SourceError
@@ -26,6 +27,9 @@ class Tables(Protocol):
 
     def leave_out(self, binding: int) -> None:
         """Captures nothing more of this binding: its relations are ``LeftOut`` from here on."""
+
+    def counted(self, binding: int) -> CountedScan | None:
+        """The scan that gives rows of a table without a key which the log then leaves out."""
 
     def altered(self, position: int) -> Sequence[AlteredTable] | None:
         """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
@@ -79,3 +83,6 @@ class BoundRelation:
     transaction: int = -1
     source: bytes = b""
     touched: TouchedKeys | None = None
+    # Without a key: whether a scan gives the transaction's changes, and the scan where the log gives them.
+    left_to_scan: bool = False
+    counted: CountedScan | None = None

@@ -123,6 +123,12 @@ class PostgresBinding:
         return self.table.qualified_name
 
     @property
+    def relations(self) -> list[int]:
+        """The oids of the table and of its partitions."""
+        stores = self.table.record.stores if self.table.record is not None else ()
+        return sorted({self.table.oid, *(store.oid for store in stores)})
+
+    @property
     def document_schema(self) -> JsonObject:
         return document_schema(self.table, self.columns, self.key, truncates=self.emit_truncate)
 

@@ -6,19 +6,21 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import psycopg
 
 from captures.contract.errors import TableAway
 from captures.contract.source import Regained
 from captures.contract.table_changes import Consequence
+from captures.postgres.chunks.counted_scans import CountedScan, CountedScans
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.pgoutput import Relation
 from captures.postgres.log.schema_drift import AlteredTables
 from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
 from captures.postgres.rows.log_decoder import compile_log_decoder
-from captures.postgres.server.session import asking
+from captures.postgres.server.session import asking, connect
 from captures.postgres.server.setup import table_identifier, unpublished
 from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
@@ -61,6 +63,7 @@ class CapturedTables:
         bindings: By index.
         opened: What the engine is to know of them.
         found: Tables that chunks, or looks at the catalogs, found altered.
+        scans: The scans of those without a key.
     """
 
     def __init__(
@@ -86,13 +89,16 @@ class CapturedTables:
         self._names = {binding.table.path: binding for binding in self.bindings}
         self.opened = OpenedTables(binding.opened() for binding in self.bindings)
         self.found = AlteredTables()
+        self.scans = CountedScans(partial(connect, config), end_of_log)
 
     def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         return read_digests(self.session, self._config.publication, names)
 
     def target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
-        return replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
+        target = replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
+        scan = self.scans.get(binding)
+        return target if scan is None else replace(target, snapshot=scan.imported())
 
     # What they were.
 
@@ -300,6 +306,10 @@ class CapturedTables:
         binding.table = table
         self._by_oid[table.oid] = binding
         self.opened.put(binding.opened())
+
+    def counted(self, binding: int) -> CountedScan | None:
+        """See ``captures.postgres.log.table_contract.Tables``."""
+        return self.scans.get(binding)
 
     def truncated(self, binding: int) -> None:
         """See ``captures.postgres.log.table_contract.Tables``."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest, Rows
+from captures.contract.chunk import Chunk, ChunkRequest, Rows
+from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import parse_endpoint, parse_resource
@@ -34,9 +35,9 @@ class Table:
     def target(self) -> ScanTarget:
         return self.binding.scan_target()
 
-    def chunk(self, limit: int = 10, *, base: Barrier | None = None, **plan: Any) -> Chunk:
+    def chunk(self, limit: int = 10, *, snapshot: ImportedSnapshot = OWN, **plan: Any) -> Chunk:
         asked = ChunkPlan(**{"cursor": None, "rereads": (), "scan": True, **plan})
-        return self.reader.read(ChunkRequest(0, asked, limit, base), self.target)
+        return self.reader.read(ChunkRequest(0, asked, limit), replace(self.target, snapshot=snapshot))
 
     def chunks(self, limit: int = 10, **request: Any) -> Iterator[Chunk]:
         """The chunks of a whole scan."""

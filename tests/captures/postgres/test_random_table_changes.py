@@ -130,9 +130,10 @@ class AddedUp:
         if meta["op"] == "t":
             self._found.clear()
             return
-        self._found[doc["id"], doc["n"]] += -1 if meta["op"] == "d" else 1
+        # Some events are of a moment at which there was no ``n``: they come before the table is emptied for that.
+        self._found[doc["id"], doc.get("n")] += -1 if meta["op"] == "d" else 1
         if meta["op"] == "u":
-            self._found[meta["before"]["id"], meta["before"]["n"]] -= 1
+            self._found[meta["before"]["id"], meta["before"].get("n")] -= 1
 
 
 def until_equal(sessions: Sessions, engine: PostgresEngine, database: Database) -> None:

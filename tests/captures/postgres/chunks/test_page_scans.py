@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter
 from typing import Any
 
@@ -13,7 +11,7 @@ from captures.postgres.chunks import copy_rows
 from captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
 from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened
-from tests.servers.postgres import Database, fresh_database, own_server
+from tests.servers.postgres import Database
 
 FILLER = "x text DEFAULT repeat('x', 200)"
 FILL = "INSERT INTO t SELECT i FROM generate_series(1, 1000) i"
@@ -36,13 +34,6 @@ def values(documents: list[dict[str, Any]]) -> list[int]:
     return [document["v"] for document in documents]
 
 
-def base(table: Table) -> int:
-    """As the barrier of a capture that begins now."""
-    row = table.session.execute("SELECT pg_current_xact_id()::text::bigint + 1").fetchone()
-    assert row is not None
-    return int(row[0])
-
-
 def rows_read(table: Table, limit: int, **request: Any) -> list[int]:
     return sorted(values(table.scan(limit, physical=True, **request)))
 
@@ -58,7 +49,7 @@ def test_every_row_comes_once(any_database: Database, statements: tuple[str, ...
 
 def test_pages_are_read_by_their_tids(database: Database) -> None:
     with opened(database, *KEYED) as table:
-        query = table.target.pages(("public", "t"), (3, 4), 9, None, 700, 50)
+        query = table.target.pages(("public", "t"), (3, 4), 9, None, 50)
         with table.session.cursor() as cursor:
             plan = "\n".join(row[0] for row in cursor.execute(b"EXPLAIN " + query.as_bytes(None)))
         assert "Tid Range Scan" in plan
@@ -141,43 +132,6 @@ def test_rows_without_a_key_have_places_of_their_own(database: Database) -> None
         documents = table.scan(100, physical=True)
     places = Counter(tuple(document["_meta"]["source"]["loc"]) for document in documents)
     assert len(places) == 1000 and {place[0] for place in places} == {1}
-
-
-def test_what_was_written_since_the_capture_began_is_left_to_the_log(any_database: Database) -> None:
-    with opened(any_database, *KEYLESS, "ALTER TABLE t REPLICA IDENTITY FULL") as table:
-        began = base(table)
-        table.session.execute("DELETE FROM t WHERE v <= 100")
-        table.session.execute("VACUUM t")
-        table.session.execute("INSERT INTO t SELECT i FROM generate_series(2001, 2050) i")
-        table.session.execute("UPDATE t SET x = 'new' WHERE v = 500")
-        expected = [v for v in range(101, 1001) if v != 500]
-        assert rows_read(table, 300, base=began) == expected
-        table.session.execute("VACUUM FREEZE t")
-        assert rows_read(table, 300, base=str(began)) == expected
-
-
-@pytest.mark.slow
-def test_rows_without_a_key_after_transaction_ids_have_gone_round() -> None:
-    """Rows have the low 32 bits of the id that wrote them: those of the last round look as if they were yet to come."""
-    with own_server() as server:
-        assert server.server is not None and server.binaries is not None
-        with fresh_database(server, "round") as database:
-            with database.connect() as session:
-                for statement in KEYLESS:
-                    session.execute(statement)
-            server.server.stop()
-            data = server.server.data
-            owner = data.stat().st_uid if os.getuid() == 0 else None
-            reset = [str(server.binaries / "pg_resetwal"), "--epoch", "1", str(data)]
-            subprocess.run(reset, check=True, capture_output=True, user=owner, cwd=data)
-            server.server.start()
-            with opened(database, "INSERT INTO t VALUES (1001)") as table:
-                began = base(table)
-                assert began > 1 << 32
-                table.session.execute("INSERT INTO t VALUES (1002)")
-                # None is left out, as nothing tells old rows from new ones: the last comes from the log, too.
-                assert rows_read(table, 300, base=str(began)) == list(range(1, 1003))
-                assert rows_read(table, 300, base="700") == list(range(1, 1003))
 
 
 # The pure part.

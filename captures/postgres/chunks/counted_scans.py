@@ -1,0 +1,299 @@
+"""Scans of tables without a key: which rows a scan gives, and which the log.
+
+Nothing identifies such rows, so no window can hold them: consumers count them, and each has to come either from the
+scan or from the log. A snapshot decides it, the scan's *base*. Rows that it shows come from the scan. The log leaves
+out all transactions that it shows, and gives all others.
+
+Chunks read in snapshots of their own, and leave out rows whose inserting transaction (``xmin``) the base does not show.
+So the scan keeps no snapshot open, and another session can resume it. This is right as long as rows are only added. A
+row that is updated or deleted may be gone before the scan is there, and then the log takes away what never came. The
+first such change has the table emptied, and read again in a snapshot that is *held*: chunks import it, and see the
+table as it was. The server cleans up no row version that it shows until the scan ends.
+
+A held snapshot ends with its connection. The scan can then be resumed in another one if nothing was updated or deleted
+meanwhile; otherwise the table is emptied and read again.
+
+A base has the ids of transactions, not those of their subtransactions, which rows may have. So where a transaction that
+ran at the base changes the table, rows cannot be told apart by ``xmin``, and the snapshot has to be held as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import psycopg
+
+from backfill.fence import TransactionId
+from captures.contract.capabilities import Begun
+from captures.postgres.chunks.imported_snapshot import ImportedSnapshot
+from captures.postgres.chunks.snapshot import Snapshot
+from captures.postgres.log.lsn import format_lsn, parse_lsn
+from captures.postgres.server.session import asking, in_recovery
+from protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+FIRST_EPOCH = 1 << 32
+"""From this transaction id on, the 32 bits that a row has of the one that wrote it do not tell which one that was."""
+
+MOST_RUNNING = 100
+"""Running transactions of a base that the state holds. With more of them, the scan cannot be resumed."""
+
+UNWRITTEN_TRIES = 20
+"""How often a snapshot is taken again because a transaction is writing to the table; then it is held instead."""
+
+_OPEN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_WRITERS = """
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_locks
+    WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted AND relation = ANY (%s)
+      AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The snapshot that divides the rows of a table between scan and log.
+
+    Attributes:
+        high: A position of the log at or after every transaction that it shows.
+        certain: Whether it is known of every transaction; not on a standby, where running ones are unknown.
+    """
+
+    snapshot: Snapshot
+    high: int
+    certain: bool = True
+
+    def shows(self, xid: int, commit_lsn: int) -> bool | None:
+        """Whether the base shows a transaction that the log has at ``commit_lsn``; None if unknown."""
+        if commit_lsn > self.high:
+            return False
+        if not self.snapshot.hides(xid):
+            return True
+        return False if self.certain else None
+
+    def ran(self, xid: int) -> bool:
+        """Whether a transaction that it does not show was running then."""
+        return not self.certain or (xid - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2
+
+    def text(self) -> str:
+        """As the state keeps it; empty if it cannot."""
+        snapshot = self.snapshot
+        if not self.certain or len(snapshot.running) > MOST_RUNNING or snapshot.xmax >= FIRST_EPOCH:
+            return ""
+        running = ",".join(map(str, sorted(snapshot.running)))
+        return f"{snapshot.xmin}:{snapshot.xmax}:{running}@{format_lsn(self.high)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Reads what ``text`` wrote; None of anything else, such as what earlier versions kept."""
+        snapshot, _, high = text.partition("@")
+        try:
+            return cls(Snapshot.parse(snapshot), parse_lsn(high))
+        except (ValueError, SourceError):
+            return None
+
+
+@dataclass(slots=True)
+class CountedScan:
+    """The scan of one table.
+
+    Attributes:
+        name: The table's, for people.
+        base: None until there is one: the log then leaves out everything, and the base will show it.
+        hold: Its snapshot is held.
+        held: The snapshot that is held, by which chunks read.
+        exported: Its name for chunks; empty while there is none.
+        session: Its connection.
+        changed: Rows may be gone that the base shows, or cannot be told apart: only the held snapshot shows them.
+        ready: Chunks may be read.
+        doubted: The held snapshot may have ended.
+        tries: Snapshots that were taken while the table was written to.
+    """
+
+    name: str
+    base: Base | None = None
+    hold: bool = False
+    held: Snapshot | None = None
+    exported: str = ""
+    session: psycopg.Connection | None = None
+    changed: bool = False
+    ready: bool = False
+    doubted: bool = False
+    tries: int = 0
+
+    # The log's side.
+
+    def shows(self, xid: int, commit_lsn: int) -> bool | None:
+        """Whether the scan gives the rows of a transaction, and so the log leaves it out; None if unknown."""
+        if self.base is None:
+            return True
+        return self.base.shows(xid, commit_lsn)
+
+    def follows(self, xid: int, *, removes: bool) -> bool:
+        """The log gives a change of a transaction that the base does not show.
+
+        Args:
+            removes: It updates or deletes a row.
+
+        Returns:
+            Whether the scan remains right.
+        """
+        assert self.base is not None
+        if not removes and not self.base.ran(xid):
+            return True
+        self.changed = True
+        return self.held is not None and self.held.hides(xid)
+
+    # Readers' side.
+
+    def imported(self) -> ImportedSnapshot:
+        """What chunks read in."""
+        if self.base is None or (self.held is not None and self.held == self.base.snapshot):
+            return ImportedSnapshot(self.exported)
+        snapshot = self.base.snapshot
+        return ImportedSnapshot(self.exported, snapshot.xmax, tuple(sorted(snapshot.running)))
+
+    def release(self) -> None:
+        """Ends the held snapshot."""
+        self.held, self.exported, self.ready, self.doubted = None, "", False, False
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+
+class CountedScans:
+    """Those of one source, used by the log's thread; see ``captures.contract.capabilities.ReadsInSnapshots``.
+
+    Args:
+        connect: Opens a session for a snapshot.
+        high: The position of the log after a snapshot was opened.
+    """
+
+    def __init__(self, connect: Callable[[], psycopg.Connection], high: Callable[[], int]) -> None:
+        self._connect = connect
+        self._high = high
+        self._scans: dict[int, CountedScan] = {}
+
+    def get(self, binding: int) -> CountedScan | None:
+        """The scan of a table; None when it has none. Readers' threads ask, too."""
+        return self._scans.get(binding)
+
+    def expect(self, binding: int, name: str, kept: str | None) -> None:
+        """See ``ReadsInSnapshots.await_snapshot``."""
+        earlier = self._scans.pop(binding, None)
+        scan = CountedScan(name)
+        if earlier is not None:
+            # What had the table read again is likely to come again.
+            scan.hold = earlier.hold or earlier.changed
+            earlier.release()
+        if kept is not None:
+            scan.base = Base.parse(kept)
+            scan.changed = scan.hold = scan.base is None
+        self._scans[binding] = scan
+
+    def begin(self, binding: int, relations: Sequence[int], unseen: Collection[TransactionId]) -> Begun:
+        """See ``ReadsInSnapshots.begin_snapshot``.
+
+        Args:
+            relations: The oids of the table and of its partitions.
+        """
+        scan = self._scans[binding]
+        if scan.doubted and not self._lasts(scan):
+            logger.warning("the snapshot in which %s is read has ended", scan.name)
+            scan.release()
+        if scan.ready:
+            return Begun.OPEN
+        if scan.changed:
+            return Begun.LOST
+        try:
+            with asking(f"opening a snapshot for {scan.name}"):
+                return self._open(scan, relations, unseen)
+        except BaseException:
+            scan.release()
+            raise
+
+    def _open(self, scan: CountedScan, relations: Sequence[int], unseen: Collection[TransactionId]) -> Begun:
+        if scan.session is None:
+            scan.session = self._connect()
+        session = scan.session
+        standby = in_recovery(session)  # Before the snapshot is taken: see CopyChunkReader.
+        session.execute(_OPEN)
+        text, exported = _one_row(session, "SELECT pg_current_snapshot()::text, pg_export_snapshot()")
+        snapshot = Snapshot.parse(text, recovery=standby)
+        high = self._high()
+        resumed = scan.base is not None
+        if snapshot.xmax >= FIRST_EPOCH and resumed:
+            scan.release()
+            return Begun.LOST
+        if not resumed and any(snapshot.hides(int(xid)) for xid in unseen):
+            session.execute("ROLLBACK")
+            return Begun.LATER
+        scan.hold |= standby or snapshot.xmax >= FIRST_EPOCH
+        if not scan.hold and not resumed and _one_row(session, _WRITERS, list(relations))[0]:
+            session.execute("ROLLBACK")
+            scan.tries += 1
+            scan.hold = scan.tries >= UNWRITTEN_TRIES
+            return Begun.LATER
+        if not resumed:
+            scan.base = Base(snapshot, high, certain=not standby)
+        if scan.hold:
+            logger.warning(
+                "%s has no key: it is read in one snapshot, so that changes of its rows are counted right. Until the "
+                "end, the server keeps old row versions",
+                scan.name,
+            )
+            scan.held, scan.exported = snapshot, exported
+        else:
+            scan.release()
+        scan.ready = True
+        return Begun.OPEN
+
+    @staticmethod
+    def _lasts(scan: CountedScan) -> bool:
+        """Whether the held snapshot is still there."""
+        scan.doubted = False
+        if scan.session is None:
+            return True
+        try:
+            scan.session.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
+
+    def doubt(self, binding: int) -> None:
+        """A chunk of the table could not be read."""
+        if (scan := self._scans.get(binding)) is not None:
+            scan.doubted = True
+
+    def doubt_all(self) -> None:
+        """The server was away."""
+        for scan in self._scans.values():
+            scan.doubted = True
+
+    def kept(self, binding: int) -> str | None:
+        """See ``ReadsInSnapshots.kept_snapshot``."""
+        scan = self._scans.get(binding)
+        if scan is None or (scan.base is None and not scan.changed):
+            return None
+        return "" if scan.changed or scan.base is None else scan.base.text()
+
+    def end(self, binding: int) -> None:
+        """See ``ReadsInSnapshots.end_snapshot``."""
+        if (scan := self._scans.pop(binding, None)) is not None:
+            scan.release()
+
+    def close(self) -> None:
+        """Ends all."""
+        for binding in list(self._scans):
+            self.end(binding)
+
+
+def _one_row(session: psycopg.Connection, query: str, *parameters: object) -> Sequence[str]:
+    row = session.execute(query.encode(), parameters).fetchone()
+    assert row is not None
+    return row

@@ -1,0 +1,136 @@
+"""Tables without a key: each row comes from the scan or from the log, also where rows are changed while they are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.captures.session import Session, apply, bindings, session
+from tests.captures.source_tables import endpoint, prepare
+from tests.servers.postgres import Database
+
+ROWS = 1000
+FILL = f"INSERT INTO events SELECT i % 50, repeat('x', 100) || i % 50 FROM generate_series(1, {ROWS}) i"
+EVENTS = ("CREATE TABLE events (id int, name text)", "ALTER TABLE events REPLICA IDENTITY FULL", FILL)
+PARTS = (
+    "CREATE TABLE events (id int, name text) PARTITION BY RANGE (id)",
+    "CREATE TABLE low PARTITION OF events FOR VALUES FROM (0) TO (25)",
+    "CREATE TABLE high PARTITION OF events FOR VALUES FROM (25) TO (100000)",
+    *(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in ("events", "low", "high")),
+    FILL,
+)
+BOUND = bindings("public.events")
+SLOW = {"chunk_rows": 50, "max_rate": "2000 rows"}
+
+Row = tuple[Any, ...]
+
+
+def added_up(capture: Session) -> Counter[Row]:
+    """What came counts one more, what went one less, since the table was emptied last."""
+    found: Counter[Row] = Counter()
+    for _, doc in capture.documents:
+        meta = doc["_meta"]
+        if meta["op"] == "t":
+            found.clear()
+            continue
+        found[doc["id"], doc["name"]] += -1 if meta["op"] == "d" else 1
+        if meta["op"] == "u":
+            found[meta["before"]["id"], meta["before"]["name"]] -= 1
+    return Counter({row: count for row, count in found.items() if count})
+
+
+def counted(database: Database) -> Counter[Row]:
+    with database.connect() as connection:
+        return Counter(connection.execute("SELECT id, name FROM events").fetchall())
+
+
+def emptied(capture: Session) -> int:
+    return sum(doc["_meta"]["op"] == "t" for _, doc in capture.documents)
+
+
+def until_equal(capture: Session, database: Database) -> None:
+    capture.until(lambda c: c.done() and added_up(c) == counted(database))
+
+
+@pytest.mark.parametrize("statements", [EVENTS, PARTS], ids=["plain", "partitioned"])
+def test_rows_that_change_before_the_scan_is_there(any_database: Database, statements: tuple[str, ...]) -> None:
+    prepare(any_database, *statements)
+    config = endpoint(any_database, backfill=SLOW)
+    with session(config, BOUND) as capture:
+        capture.until(lambda c: len(c.documents) >= 50)
+        prepare(
+            any_database,
+            "DELETE FROM events WHERE id IN (13, 43)",
+            "UPDATE events SET name = 'new' WHERE id IN (11, 44)",
+            "INSERT INTO events SELECT 60, 'late' FROM generate_series(1, 20)",
+            "UPDATE events SET id = 61 WHERE id = 60",
+        )
+        until_equal(capture, any_database)
+        assert emptied(capture) <= 1  # Once it is known that rows are changed, they may be.
+
+
+def test_rows_that_are_changed_all_the_time(database: Database) -> None:
+    prepare(database, *EVENTS)
+    with session(endpoint(database, backfill=SLOW), BOUND) as capture:
+        for number in range(40):
+            capture.until(lambda c, n=number: c.done() or len(c.documents) >= n * 20)  # type: ignore[misc]
+            prepare(
+                database,
+                f"UPDATE events SET name = 'n{number}' WHERE id = {number}",
+                f"DELETE FROM events WHERE id = {49 - number} AND name LIKE 'x%'",
+                f"INSERT INTO events VALUES ({number}, 'i')",
+            )
+        until_equal(capture, database)
+        assert emptied(capture) == 1
+
+
+def test_an_earlier_transaction_that_writes_by_savepoints(database: Database) -> None:
+    """Its rows have the ids of its subtransactions, which no snapshot names."""
+    prepare(database, *EVENTS, "CREATE TABLE others (id int)")
+    apply(endpoint(database), BOUND)
+    with database.connect() as writer:
+        with session(endpoint(database, backfill=SLOW), BOUND) as capture:
+            capture.until(lambda c: len(c.documents) >= 50)
+            writer.execute("BEGIN")
+            writer.execute("INSERT INTO others VALUES (1)")
+            writer.execute("SAVEPOINT a")
+            writer.execute("INSERT INTO others VALUES (2)")
+            # Now the table is emptied, and read in a snapshot at which both run.
+            prepare(database, "UPDATE events SET name = 'new' WHERE id = 40")
+            capture.until(lambda c: emptied(c) == 1)
+            writer.execute("INSERT INTO events SELECT 70, 'sub' FROM generate_series(1, 30)")
+            writer.execute("RELEASE SAVEPOINT a")
+            writer.execute("COMMIT")
+            until_equal(capture, database)
+
+
+def change(database: Database) -> None:
+    prepare(database, "UPDATE events SET name = 'new' WHERE id = 40", "DELETE FROM events WHERE id = 41")
+
+
+def add(database: Database) -> None:
+    prepare(database, "INSERT INTO events SELECT 80, 'late' FROM generate_series(1, 30)")
+
+
+@pytest.mark.parametrize("change_it", [add, change])
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "while it is away"])
+def test_a_scan_is_resumed_where_rows_were_only_added(
+    database: Database, change_it: Callable[[Database], None], meanwhile: bool
+) -> None:
+    prepare(database, *EVENTS)
+    config = endpoint(database, backfill=SLOW)
+    with session(config, BOUND) as first:
+        first.until(lambda c: len(c.documents) >= 100)
+        if not meanwhile:
+            change_it(database)
+            first.until(lambda c: any("txid" in doc["_meta"]["source"] for _, doc in c.documents))
+        first.process.kill()
+    if meanwhile:
+        change_it(database)
+    with session(config, BOUND, first.state) as second:
+        second.documents[:0] = first.documents
+        until_equal(second, database)
+        assert emptied(second) <= (2 if change_it is change else 0)
