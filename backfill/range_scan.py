@@ -177,7 +177,8 @@ class RangeScan:
             whose keys are unknown: close the snapshot, ``abandon``, and try later.
         """
         chunk = self._in_flight()
-        if not chunk.window.take(fence, self.table):
+        # Which rows without keys they touched does not matter: ``backfill.counted_rows`` decides.
+        if not chunk.window.take(fence, self.table) and not self._keyless:
             return False
         self._request_hidden(chunk.window)
         if self._useless(chunk.window):

@@ -60,8 +60,8 @@ Event = Put | Delete | Truncate
 class Change(Enum):
     """What a writer may do to a key; impossible wishes become possible ones, so that none is wasted.
 
-    In a table without a key every change but TRUNCATE inserts a row: PostgreSQL refuses all others when it cannot say
-    in the log which row they mean.
+    In a table without a key, keys are only the model's: a row that is updated is another one. Most changes insert a
+    row, a DELETE deletes some row, and a MOVE updates one.
     """
 
     WRITE = "an insert, or an update of all columns"
@@ -272,7 +272,12 @@ class Database:
         if (table, None) in locked or (table, key) in locked:
             return []
         if table == KEYLESS:
-            return [Put(table, 1_000 + version, row, inserted=True)]
+            added = Put(table, 1_000 + version, row, inserted=True)
+            free = sorted(each for each in rows if (table, each) not in locked)
+            if wish.change not in (Change.DELETE, Change.MOVE) or not free:
+                return [added]
+            gone = Delete(table, free[key % len(free)], version)
+            return [gone] if wish.change is Change.DELETE else [gone, added]
         if key not in rows:
             return [Put(table, key, row, inserted=True)]
         if wish.change is Change.DELETE:

@@ -179,6 +179,36 @@ MUTANTS = (
         scripts.split_in_flight_without_keys,
     ),
     Mutant(
+        "the log gives what the base of a scan without keys shows",
+        switches.give_all_from_the_log,
+        scripts.added_before_the_base,
+    ),
+    Mutant(
+        "the log gives rows without keys before there is a base",
+        switches.leave_out_nothing_before_the_base,
+        scripts.emitted_before_the_base,
+    ),
+    Mutant(
+        "rows without keys that are deleted ahead of the scan count less than never",
+        switches.overlook_removed_rows,
+        scripts.deleted_ahead_of_the_scan,
+    ),
+    Mutant(
+        "a scan without keys is resumed after rows were deleted",
+        switches.resume_changed_scans,
+        scripts.deleted_before_a_crash,
+    ),
+    Mutant(
+        "a scan without keys is resumed in a snapshot that misses deleted rows",
+        switches.resume_over_changes,
+        scripts.deleted_after_a_crash,
+    ),
+    Mutant(
+        "ids of subtransactions are taken for those of others",
+        switches.take_subtransactions_for_others,
+        scripts.added_by_a_transaction_that_ran_at_the_base,
+    ),
+    Mutant(
         "two-phase transactions that are being committed are visible",
         switches.show_what_is_listed,
         scripts.prepared_and_in_the_log_before_it_is_visible,

@@ -293,6 +293,64 @@ def split_in_flight_without_keys() -> None:
     world.quiesce()
 
 
+def _change_without_keys(world: World, change: Change, page: int = 0, *, oldest: bool = False) -> None:
+    """A row is added to a page, or the row with the smallest number is deleted; everybody sees it at once."""
+    world.database.commit([Wish(KEYLESS, change, 0, page=page)], oldest=oldest)
+    world.database.reveal(0)
+
+
+def added_before_the_base() -> None:
+    world = World([1])
+    _change_without_keys(world, Change.WRITE)
+    _steps(world, 5, KEYLESS)
+    world.quiesce()
+
+
+def emitted_before_the_base() -> None:
+    world = World([1])
+    world.database.commit([Wish(KEYLESS, Change.WRITE, 0)])
+    world.read_log(1)
+    world.database.reveal(0)
+    world.quiesce()
+
+
+def deleted_ahead_of_the_scan() -> None:
+    world = World([1, 5])  # In pages 3 and 0.
+    _steps(world, 5, KEYLESS, limit=1)
+    _change_without_keys(world, Change.DELETE)
+    world.quiesce()
+
+
+def deleted_before_a_crash() -> None:
+    world = World([1, 5])
+    world.hold = True
+    _steps(world, 5, KEYLESS, limit=1)
+    _change_without_keys(world, Change.DELETE)
+    world.read_log(1)
+    world.checkpoint()
+    world.crash()
+    world.quiesce()
+
+
+def deleted_after_a_crash() -> None:
+    world = World([1, 5])
+    _steps(world, 5, KEYLESS, limit=1)
+    world.checkpoint()
+    world.crash()
+    world.hold = True
+    _change_without_keys(world, Change.DELETE)
+    _steps(world, 5, KEYLESS, limit=1)
+    world.quiesce()
+
+
+def added_by_a_transaction_that_ran_at_the_base() -> None:
+    world = World([1, 5])
+    world.database.begin()
+    _steps(world, 5, KEYLESS, limit=1)
+    _change_without_keys(world, Change.WRITE, 4, oldest=True)
+    world.quiesce()
+
+
 # MariaDB: a chunk is started, asks for the log's end, for what is prepared, opens its snapshot, takes the fence, reads,
 # and is emitted: seven steps.
 

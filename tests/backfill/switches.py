@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from backfill.counted_rows import Base, CountedRows
+from backfill.fence import TransactionId
 from backfill.hidden import HiddenSet, HiddenTransaction
 from backfill.keys import Key, TouchedKeys
 from backfill.range_scan import Range, RangeScan
@@ -17,6 +19,7 @@ from backfill.rereads import RereadList
 from backfill.window import Window
 from captures.mysql.chunks.fence import PositionFence
 from tests.backfill.reader import Questions
+from tests.backfill.world import SeenBase
 
 
 def _nothing(*_: object) -> None:
@@ -228,3 +231,59 @@ def list_before_the_position(patch: pytest.MonkeyPatch) -> None:
 
 def list_after_the_snapshot(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Questions, "ORDER", ("position", "snapshot", "prepared"))
+
+
+# Rows without keys.
+
+
+def give_all_from_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CountedRows, "from_scan", lambda self, txn, position: self.base is None)
+
+
+def leave_out_nothing_before_the_base(patch: pytest.MonkeyPatch) -> None:
+    from_scan = CountedRows.from_scan
+
+    def always(self: CountedRows[Base], txn: TransactionId, position: int) -> bool | None:
+        return False if self.base is None else from_scan(self, txn, position)
+
+    def follow_it(self: CountedRows[Base], txn: TransactionId, *, removes: bool) -> bool:
+        return True if self.base is None else follow(self, txn, removes=removes)
+
+    follow = CountedRows.follow
+    patch.setattr(CountedRows, "from_scan", always)
+    patch.setattr(CountedRows, "follow", follow_it)
+
+
+def _follow(patch: pytest.MonkeyPatch, *, removes: bool | None = None, held: bool = False, kept: bool = False) -> None:
+    """Changes how the log's changes are followed.
+
+    Args:
+        removes: Taken in place of what the change does.
+        held: Every snapshot counts as held, with no regard to what it hides.
+        kept: The state does not say that rows were changed.
+    """
+    follow = CountedRows.follow
+
+    def followed(self: CountedRows[Base], txn: TransactionId, **change: bool) -> bool:
+        right = follow(self, txn, removes=change["removes"] if removes is None else removes)
+        if kept:
+            self.changed = False
+        return right or held
+
+    patch.setattr(CountedRows, "follow", followed)
+
+
+def overlook_removed_rows(patch: pytest.MonkeyPatch) -> None:
+    _follow(patch, removes=False)
+
+
+def resume_changed_scans(patch: pytest.MonkeyPatch) -> None:
+    _follow(patch, kept=True)
+
+
+def resume_over_changes(patch: pytest.MonkeyPatch) -> None:
+    _follow(patch, held=True)
+
+
+def take_subtransactions_for_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SeenBase, "ran", lambda self, txn: False)

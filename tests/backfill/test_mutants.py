@@ -23,7 +23,7 @@ BUDGET = settings(
     phases=[Phase.generate],
 )
 
-FAULT = "went back|is done and differs|given twice|changed without progress"
+FAULT = "went back|is done and|given twice|changed without progress"
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from backfill.counted_rows import CountedRows
 from backfill.fence import Fence, TransactionId
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
@@ -19,7 +20,7 @@ from backfill.ranges import Limits, Pages, TableRanges
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
-from tests.backfill.database import KEYLESS, TABLES, Database, Event, Put, Row, Snapshot, Transaction, Truncate
+from tests.backfill.database import KEYLESS, TABLES, Database, Delete, Event, Put, Row, Snapshot, Transaction, Truncate
 from tests.backfill.reader import (
     Questions,
     SnapshotFence,
@@ -56,13 +57,42 @@ class Chunk:
     split: bool = False
 
 
+class SeenBase(NamedTuple):
+    """The base of the model's table without a key. Rows have ids of subtransactions, which no snapshot names."""
+
+    snapshot: Snapshot
+    high: int
+
+    def shows(self, txn: TransactionId, position: int) -> bool | None:
+        xid = int(txn)
+        hidden = xid >= self.snapshot.next_xid or xid in self.snapshot.unfinished
+        return position <= self.high and not hidden
+
+    def ran(self, txn: TransactionId) -> bool:
+        return int(txn) < self.snapshot.next_xid
+
+
+class AllVisible(NamedTuple):
+    high: int
+
+    def hides(self, txn: TransactionId) -> bool:
+        return False
+
+
+class Kept(NamedTuple):
+    """Attributes: ``lost``: no session can resume the scan."""
+
+    base: SeenBase | None = None
+    lost: bool = False
+
+
 class Checkpoint(NamedTuple):
-    """Attributes: ``given_from``: from where in the log the keyless table's rows are the log's, not its scan's."""
+    """Attributes: ``counting``: what is kept of the snapshot in which the table without a key is read."""
 
     position: int
     hidden: list[TransactionId]
     ranges: dict[str, str]
-    given_from: int
+    counting: Kept | None
     consumer: Consumer
 
 
@@ -96,6 +126,11 @@ class World:
         self.ranges: dict[str, TableRanges]
         self.chunks: dict[RangeScan, Chunk]
         self.consumer: Consumer
+        self.counting: CountedRows[SeenBase] | None
+        self.held: Snapshot | None
+        self.opened: bool
+        self.miscounted: bool
+        self.hidden: HiddenSet
         self.limits = limits
         self.hidden_limit = hidden
         self.whole_transactions = whole_transactions
@@ -105,7 +140,7 @@ class World:
         self.database = Database(ordered=mariadb)
         self.database.fill(filled)
         self.trusted_from = dict.fromkeys(TABLES, 0)
-        self._restore(Checkpoint(0, [], {table: "{}" for table in TABLES}, 0, Consumer()))
+        self._restore(Checkpoint(0, [], {table: "{}" for table in TABLES}, Kept(), Consumer()))
         self.durable = self._checkpoint()
 
     # The database's steps are those of Database. The reader's:
@@ -121,13 +156,19 @@ class World:
                 self.incomplete: list[tuple[str, Key]] = []
                 self.tracked = track.union(table for table in TABLES if self._must_track(table))
             transaction = self.database.log[self.position]
-            self._emit(transaction.events[self.event])
+            self._emit(transaction.events[self.event], transaction.xid)
             self.event += 1
             if self.event == len(transaction.events):
                 self._end_transaction(transaction)
 
-    def _emit(self, event: Event) -> None:
-        self.consumer.log(event)
+    def _emit(self, event: Event, xid: int) -> None:
+        if event.table == KEYLESS and self.counting is not None:
+            if not self.counting.from_scan(xid, self.position + 1):
+                if not isinstance(event, Truncate):
+                    self.miscounted |= not self.counting.follow(xid, removes=isinstance(event, Delete))
+                self.consumer.log(event)
+        else:
+            self.consumer.log(event)
         ranges = self.ranges[event.table]
         touched = None
         if event.table in self.tracked:
@@ -161,6 +202,9 @@ class World:
         self.hidden.add(txn, self.touched, self.tracked)
         self.position += 1
         self.event = 0
+        if self.miscounted:
+            self.hold = True
+            self.restart(KEYLESS)
         self.check()
 
     # The chunks' steps:
@@ -186,7 +230,10 @@ class World:
         if chunk is None:
             return self._start(table, scan)
         if chunk.snapshot is None:
-            chunk.snapshot = self.database.snapshot() if chunk.questions is None else chunk.questions.ask()
+            if table == KEYLESS and self.held is not None:
+                chunk.snapshot = self.held
+            else:
+                chunk.snapshot = self.database.snapshot() if chunk.questions is None else chunk.questions.ask()
             return True
         if not chunk.fenced:
             self._fence(scan, chunk, chunk.snapshot, conservative, tight)
@@ -196,9 +243,11 @@ class World:
         return self._emit_chunk(scan, chunk, chunk.rows)
 
     def _start(self, table: str, scan: RangeScan) -> bool:
-        if table == KEYLESS and any(index < self.given_from for index in self.database.invisible):
-            return False
-        questions = Questions(self.database) if self.mariadb else None
+        if table == KEYLESS and not self.opened:
+            lost = self.counting is not None and self.counting.changed
+            if lost or not self._begin_snapshot():
+                return lost and self.restart(KEYLESS)
+        questions = Questions(self.database) if self.mariadb and table != KEYLESS else None
         self.chunks[scan] = Chunk(table, scan.start(self.position, self.hidden), questions)
         if self.event and not self.whole_transactions:
             if table in self.tracked:
@@ -207,13 +256,42 @@ class World:
                 self.ranges[table].truncate()  # Nobody knows what this transaction has touched so far.
         return True
 
+    def _begin_snapshot(self) -> bool:
+        """Whether the table without a key can be read; its snapshot is opened between two transactions of the log."""
+        counting = self.counting
+        assert counting is not None
+        if self.event:
+            return False
+        snapshot = self.database.snapshot()
+        if counting.base is None:
+            if any(index < self.position for index in self.database.invisible):
+                return False  # It does not show all that the log has left out.
+            counting.base = SeenBase(snapshot, len(self.database.log))
+        if self.hold:
+            self.held = snapshot
+            counting.held = SnapshotFence(snapshot, 0, conservative=False)
+        self.opened = True
+        return True
+
+    def _counted(self, found: dict[int, Row]) -> dict[int, Row]:
+        """The rows of a chunk that the scan gives, as far as their writers tell."""
+        assert self.counting is not None and self.counting.base is not None
+        base = self.counting.base.snapshot
+        if self.held is base:
+            return found
+        log = self.database.log
+        return {key: row for key, row in found.items() if row.writer < 0 or log[row.writer].xid < base.next_xid}
+
     def _fence(self, scan: RangeScan, chunk: Chunk, snapshot: Snapshot, conservative: bool, tight: bool) -> None:
         fence: Fence
         if chunk.questions is not None:
             fence = chunk.questions.fence()
+        elif self.mariadb:
+            fence = AllVisible(len(self.database.log))  # Of the table without a key: nothing that is hidden matters.
         else:
             fence = SnapshotFence(snapshot, snapshot.lowest_high if tight else len(self.database.log), conservative)
-        self.hidden.purge(fence)
+        if chunk.table != KEYLESS:
+            self.hidden.purge(fence)
         chunk.fenced = scan.fenced(fence)
         if not chunk.fenced:
             scan.abandon()
@@ -229,7 +307,7 @@ class World:
         if database.truncates[table] != snapshot.truncates[table]:
             chunk.truncated_until = database.last_truncate[table]
         if table == KEYLESS:
-            found = {key: row for key, row in found.items() if row.writer < self.given_from}
+            found = self._counted(found)
         keys, end, cursor = (
             rows_by_page(plan, found, limit, database.pages[table])
             if plan.physical
@@ -272,6 +350,8 @@ class World:
             self.consumer.chunk_row(table, key, row)
         for index in emission.keep_rereads:
             self.consumer.chunk_row(table, *chunk.rereads[index])
+        if table == KEYLESS and ranges.done:
+            self.counting, self.held = None, None
         # A chunk that found the table emptied ahead of the log is right once the log has emptied it, too.
         self.trusted_from[table] = max(self.trusted_from[table], chunk.truncated_until)
         self.check()
@@ -312,13 +392,21 @@ class World:
         if table == KEYLESS:
             if self.event:
                 return False
-            self.consumer.empty(table)
-            self.given_from = self.position
+            self._count_anew(Kept())
         self.files[table] = self.database.files[table]
         self.ranges[table].restart(self._pages(table))
         self.chunks = {scan: chunk for scan, chunk in self.chunks.items() if chunk.table != table}
         self.consumer.work[table] = Work()
         return True
+
+    def _count_anew(self, kept: Kept | None) -> None:
+        """The scan of the table without a key begins, or is resumed, or was complete."""
+        if kept is not None and kept == Kept():
+            self.consumer.empty(KEYLESS)
+        self.counting = None if kept is None else CountedRows(kept.base, changed=kept.lost)
+        self.held = None
+        self.opened = False
+        self.miscounted = False
 
     def refresh(self, *, conservative: bool = False) -> None:
         """A query of what is visible, before a checkpoint."""
@@ -345,13 +433,16 @@ class World:
         states = {table: json.dumps(ranges.to_state()) for table, ranges in self.ranges.items()}
         for state in states.values():
             assert len(state) <= OVERHEAD + max(self.limits.reread_bytes, 8) + max(self.limits.range_bytes, 130), state
-        return Checkpoint(self.position, self.hidden.ids(), states, self.given_from, self.consumer.copy())
+        counting = self.counting
+        kept = None if counting is None else Kept(counting.base, counting.changed)
+        return Checkpoint(self.position, self.hidden.ids(), states, kept, self.consumer.copy())
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.position = checkpoint.position
         self.event = 0
-        self.given_from = checkpoint.given_from
         self.consumer = checkpoint.consumer.copy()
+        self.hold = checkpoint.counting is not None and checkpoint.counting.lost
+        self._count_anew(checkpoint.counting)
         self.hidden = HiddenSet(self.hidden_limit)
         self.hidden.restore(checkpoint.hidden)
         self.chunks = {}
@@ -367,14 +458,14 @@ class World:
         if ranges.rewritten or stored.get("ranges") == [{}]:
             self.consumer.work[table] = Work()
         if ranges.rewritten and table == KEYLESS:
-            self.consumer.empty(table)
-            self.given_from = self.position
+            self._count_anew(Kept())
         return ranges
 
     def _pages(self, table: str) -> Pages | None:
         if table not in self.physical:
             return None
-        end = None if self.open_end else key_of(self.database.pages[table])
+        # Rows that the base shows may be in any page that there is when it is taken.
+        end = None if self.open_end or table == KEYLESS else key_of(self.database.pages[table])
         return Pages(str(self.database.files[table]), end)
 
     # What must hold:
@@ -385,7 +476,12 @@ class World:
             return
         for table, ranges in self.ranges.items():
             if self.position >= self.trusted_from[table] and ranges.done:
-                expected = {key: row.columns() for key, row in self.database.states[self.position][table].items()}
+                rows = self.database.states[self.position][table]
+                if table == KEYLESS:
+                    counts = {key: count for key, count in self.consumer.counts.items() if count}
+                    assert counts == dict.fromkeys(rows, 1), f"table {table} is done and was counted wrong"
+                    continue
+                expected = {key: row.columns() for key, row in rows.items()}
                 assert self.consumer.tables[table] == expected, f"table {table} is done and differs"
 
     def quiesce(self) -> None:

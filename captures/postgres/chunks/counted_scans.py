@@ -1,20 +1,12 @@
-"""Scans of tables without a key: which rows a scan gives, and which the log.
+"""Scans of tables without a key: the snapshots that decide which rows a scan gives, and which the log.
 
-Nothing identifies such rows, so no window can hold them: consumers count them, and each has to come either from the
-scan or from the log. A snapshot decides it, the scan's *base*. Rows that it shows come from the scan. The log leaves
-out all transactions that it shows, and gives all others.
+``backfill.counted_rows`` has the rules. A scan begins with snapshots of its chunks' own, and leaves out rows whose
+inserting transaction (``xmin``) the base does not show. So it keeps no snapshot open, and another session can resume
+it. The first row that is updated or deleted has the table emptied, and read again in a snapshot that is held: chunks
+import it. Until the scan ends, the server cleans up no row version that it shows.
 
-Chunks read in snapshots of their own, and leave out rows whose inserting transaction (``xmin``) the base does not show.
-So the scan keeps no snapshot open, and another session can resume it. This is right as long as rows are only added. A
-row that is updated or deleted may be gone before the scan is there, and then the log takes away what never came. The
-first such change has the table emptied, and read again in a snapshot that is *held*: chunks import it, and see the
-table as it was. The server cleans up no row version that it shows until the scan ends.
-
-A held snapshot ends with its connection. The scan can then be resumed in another one if nothing was updated or deleted
-meanwhile; otherwise the table is emptied and read again.
-
-A base has the ids of transactions, not those of their subtransactions, which rows may have. So where a transaction that
-ran at the base changes the table, rows cannot be told apart by ``xmin``, and the snapshot has to be held as well.
+A held snapshot ends with its connection. The scan is then resumed in another one if rows were only added meanwhile;
+otherwise the table is emptied and read again.
 """
 
 from __future__ import annotations
@@ -26,10 +18,11 @@ from typing import Self
 
 import psycopg
 
+from backfill.counted_rows import CountedRows
 from backfill.fence import TransactionId
 from captures.contract.capabilities import Begun
 from captures.postgres.chunks.imported_snapshot import ImportedSnapshot
-from captures.postgres.chunks.snapshot import Snapshot
+from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.server.session import asking, in_recovery
 from protocol.errors import SourceError
@@ -57,7 +50,7 @@ SELECT EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The snapshot that divides the rows of a table between scan and log.
+    """See ``backfill.counted_rows.Base``.
 
     Attributes:
         high: A position of the log at or after every transaction that it shows.
@@ -68,17 +61,17 @@ class Base:
     high: int
     certain: bool = True
 
-    def shows(self, xid: int, commit_lsn: int) -> bool | None:
-        """Whether the base shows a transaction that the log has at ``commit_lsn``; None if unknown."""
-        if commit_lsn > self.high:
+    def shows(self, txn: TransactionId, position: int) -> bool | None:
+        """See ``backfill.counted_rows.Base``; ``position`` is that of the commit record."""
+        if position > self.high:
             return False
-        if not self.snapshot.hides(xid):
+        if not self.snapshot.hides(int(txn)):
             return True
         return False if self.certain else None
 
-    def ran(self, xid: int) -> bool:
-        """Whether a transaction that it does not show was running then."""
-        return not self.certain or (xid - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2
+    def ran(self, txn: TransactionId) -> bool:
+        """See ``backfill.counted_rows.Base``."""
+        return not self.certain or (int(txn) - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2
 
     def text(self) -> str:
         """As the state keeps it; empty if it cannot."""
@@ -104,63 +97,34 @@ class CountedScan:
 
     Attributes:
         name: The table's, for people.
-        base: None until there is one: the log then leaves out everything, and the base will show it.
+        rows: What the log leaves out.
         hold: Its snapshot is held.
-        held: The snapshot that is held, by which chunks read.
-        exported: Its name for chunks; empty while there is none.
+        exported: The name of the held snapshot for chunks; empty while there is none.
         session: Its connection.
-        changed: Rows may be gone that the base shows, or cannot be told apart: only the held snapshot shows them.
         ready: Chunks may be read.
         doubted: The held snapshot may have ended.
         tries: Snapshots that were taken while the table was written to.
     """
 
     name: str
-    base: Base | None = None
+    rows: CountedRows[Base]
     hold: bool = False
-    held: Snapshot | None = None
     exported: str = ""
     session: psycopg.Connection | None = None
-    changed: bool = False
     ready: bool = False
     doubted: bool = False
     tries: int = 0
 
-    # The log's side.
-
-    def shows(self, xid: int, commit_lsn: int) -> bool | None:
-        """Whether the scan gives the rows of a transaction, and so the log leaves it out; None if unknown."""
-        if self.base is None:
-            return True
-        return self.base.shows(xid, commit_lsn)
-
-    def follows(self, xid: int, *, removes: bool) -> bool:
-        """The log gives a change of a transaction that the base does not show.
-
-        Args:
-            removes: It updates or deletes a row.
-
-        Returns:
-            Whether the scan remains right.
-        """
-        assert self.base is not None
-        if not removes and not self.base.ran(xid):
-            return True
-        self.changed = True
-        return self.held is not None and self.held.hides(xid)
-
-    # Readers' side.
-
     def imported(self) -> ImportedSnapshot:
         """What chunks read in."""
-        if self.base is None or (self.held is not None and self.held == self.base.snapshot):
+        base, held = self.rows.base, self.rows.held
+        if base is None or (isinstance(held, SnapshotFence) and held.snapshot == base.snapshot):
             return ImportedSnapshot(self.exported)
-        snapshot = self.base.snapshot
-        return ImportedSnapshot(self.exported, snapshot.xmax, tuple(sorted(snapshot.running)))
+        return ImportedSnapshot(self.exported, base.snapshot.xmax, tuple(sorted(base.snapshot.running)))
 
     def release(self) -> None:
         """Ends the held snapshot."""
-        self.held, self.exported, self.ready, self.doubted = None, "", False, False
+        self.rows.held, self.exported, self.ready, self.doubted = None, "", False, False
         if self.session is not None:
             self.session.close()
             self.session = None
@@ -186,15 +150,13 @@ class CountedScans:
     def expect(self, binding: int, name: str, kept: str | None) -> None:
         """See ``ReadsInSnapshots.await_snapshot``."""
         earlier = self._scans.pop(binding, None)
-        scan = CountedScan(name)
+        base = None if kept is None else Base.parse(kept)
+        lost = kept is not None and base is None
+        scan = self._scans[binding] = CountedScan(name, CountedRows(base, changed=lost), hold=lost)
         if earlier is not None:
             # What had the table read again is likely to come again.
-            scan.hold = earlier.hold or earlier.changed
+            scan.hold |= earlier.hold or earlier.rows.changed
             earlier.release()
-        if kept is not None:
-            scan.base = Base.parse(kept)
-            scan.changed = scan.hold = scan.base is None
-        self._scans[binding] = scan
 
     def begin(self, binding: int, relations: Sequence[int], unseen: Collection[TransactionId]) -> Begun:
         """See ``ReadsInSnapshots.begin_snapshot``.
@@ -208,7 +170,7 @@ class CountedScans:
             scan.release()
         if scan.ready:
             return Begun.OPEN
-        if scan.changed:
+        if scan.rows.changed:
             return Begun.LOST
         try:
             with asking(f"opening a snapshot for {scan.name}"):
@@ -226,7 +188,7 @@ class CountedScans:
         text, exported = _one_row(session, "SELECT pg_current_snapshot()::text, pg_export_snapshot()")
         snapshot = Snapshot.parse(text, recovery=standby)
         high = self._high()
-        resumed = scan.base is not None
+        resumed = scan.rows.base is not None
         if snapshot.xmax >= FIRST_EPOCH and resumed:
             scan.release()
             return Begun.LOST
@@ -240,14 +202,14 @@ class CountedScans:
             scan.hold = scan.tries >= UNWRITTEN_TRIES
             return Begun.LATER
         if not resumed:
-            scan.base = Base(snapshot, high, certain=not standby)
+            scan.rows.base = Base(snapshot, high, certain=not standby)
         if scan.hold:
             logger.warning(
                 "%s has no key: it is read in one snapshot, so that changes of its rows are counted right. Until the "
                 "end, the server keeps old row versions",
                 scan.name,
             )
-            scan.held, scan.exported = snapshot, exported
+            scan.rows.held, scan.exported = SnapshotFence(snapshot, high), exported
         else:
             scan.release()
         scan.ready = True
@@ -278,9 +240,9 @@ class CountedScans:
     def kept(self, binding: int) -> str | None:
         """See ``ReadsInSnapshots.kept_snapshot``."""
         scan = self._scans.get(binding)
-        if scan is None or (scan.base is None and not scan.changed):
+        if scan is None or (scan.rows.base is None and not scan.rows.changed):
             return None
-        return "" if scan.changed or scan.base is None else scan.base.text()
+        return "" if scan.rows.changed or scan.rows.base is None else scan.rows.base.text()
 
     def end(self, binding: int) -> None:
         """See ``ReadsInSnapshots.end_snapshot``."""

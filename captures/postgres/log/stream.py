@@ -12,7 +12,6 @@ import psycopg
 
 from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from captures.contract.log import LogBatch, Transaction
-from captures.postgres.chunks.counted_scans import CountedScan
 from captures.postgres.log import pgoutput
 from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
 from captures.postgres.log.relations import Relations
@@ -237,8 +236,9 @@ class PgoutputLog:
             self._enter(relation, batch)
         if relation.left_to_scan:
             return
-        if relation.counted is not None:
-            self._count_row(relation, relation.counted, message[0] != pgoutput.INSERT, batch)
+        counted = relation.counted
+        if counted is not None and not counted.follow(self._begin.xid, removes=message[0] != pgoutput.INSERT):
+            batch.restarted.add(relation.binding)
         if self._texts is not None:
             message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
@@ -347,16 +347,10 @@ class PgoutputLog:
         self._dirty = True
         relation.left_to_scan, relation.counted = False, self._tables.counted(relation.binding)
         if relation.counted is not None:
-            shown = relation.counted.shows(self._begin.xid, self._begin.commit_lsn)
-            relation.left_to_scan = shown is not False
-            if shown is None:
-                # It is not known what the snapshot shows. In another one it will be.
+            from_scan = relation.counted.from_scan(self._begin.xid, self._begin.commit_lsn)
+            relation.left_to_scan = from_scan is not False
+            if from_scan is None:
                 batch.restarted.add(relation.binding)
-
-    def _count_row(self, relation: BoundRelation, scan: CountedScan, removes: bool, batch: LogBatch) -> None:
-        """A change that the log gives of a table without a key, while its rows are read."""
-        if not scan.follows(self._begin.xid, removes=removes):
-            batch.restarted.add(relation.binding)
 
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from backfill.counted_rows import CountedRows
 from backfill.keys import TouchedKeys
 from captures.contract.table_changes import Consequence
-from captures.postgres.chunks.counted_scans import CountedScan
+from captures.postgres.chunks.counted_scans import Base
 from captures.postgres.log.pgoutput import Relation
 from captures.postgres.rows.log_decoder import LogDecoder
 from protocol.errors import SourceError
@@ -28,8 +29,8 @@ class Tables(Protocol):
     def leave_out(self, binding: int) -> None:
         """Captures nothing more of this binding: its relations are ``LeftOut`` from here on."""
 
-    def counted(self, binding: int) -> CountedScan | None:
-        """The scan that gives rows of a table without a key which the log then leaves out."""
+    def counted(self, binding: int) -> CountedRows[Base] | None:
+        """What the log leaves out of a table without a key while it is scanned."""
 
     def altered(self, position: int) -> Sequence[AlteredTable] | None:
         """Tables that chunks found altered, once the log was read to where they are; None while it has to be.
@@ -85,4 +86,4 @@ class BoundRelation:
     touched: TouchedKeys | None = None
     # Without a key: whether a scan gives the transaction's changes, and the scan where the log gives them.
     left_to_scan: bool = False
-    counted: CountedScan | None = None
+    counted: CountedRows[Base] | None = None

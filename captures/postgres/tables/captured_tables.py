@@ -10,10 +10,11 @@ from functools import partial
 
 import psycopg
 
+from backfill.counted_rows import CountedRows
 from captures.contract.errors import TableAway
 from captures.contract.source import Regained
 from captures.contract.table_changes import Consequence
-from captures.postgres.chunks.counted_scans import CountedScan, CountedScans
+from captures.postgres.chunks.counted_scans import Base, CountedScans
 from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.log.pgoutput import Relation
@@ -307,9 +308,10 @@ class CapturedTables:
         self._by_oid[table.oid] = binding
         self.opened.put(binding.opened())
 
-    def counted(self, binding: int) -> CountedScan | None:
+    def counted(self, binding: int) -> CountedRows[Base] | None:
         """See ``captures.postgres.log.table_contract.Tables``."""
-        return self.scans.get(binding)
+        scan = self.scans.get(binding)
+        return None if scan is None else scan.rows
 
     def truncated(self, binding: int) -> None:
         """See ``captures.postgres.log.table_contract.Tables``."""
