@@ -8,6 +8,7 @@ _CAPTURES = "tests/captures"
 _POSTGRES = f"{_CAPTURES}/postgres"
 _CONFORMANCE = "tests/conformance"
 _FENCES = f"{_POSTGRES}/chunks/test_fences.py"
+_COUNTED = f"{_POSTGRES}/chunks/test_counted_scans.py"
 _BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
 _COMMITS = f"{_POSTGRES}/chunks/test_waiting_commits.py"
 _LARGE = f"{_CAPTURES}/engine/test_capture.py::test_an_unchanged_large_value_is_read_again_until_it_is_whole"
@@ -238,16 +239,50 @@ POSTGRES = (
     ),
     Mutant(
         "rows without a key come from the chunk and from the log",
-        "captures/postgres/chunks/scan_target.py",
-        ("if written_before is not None:", "if False:"),
-        (f"{_POSTGRES}/chunks/test_page_scans.py", f"{_CAPTURES}/scheduling/test_page_scan_captures.py"),
-        of="truncates are overlooked where rows have no keys",
+        "captures/postgres/chunks/imported_snapshot.py",
+        ("        if self.before is None:\n", "        if True:\n"),
+        (_COUNTED, f"{_CAPTURES}/scheduling/test_page_scan_captures.py"),
+        of="the log gives what the base of a scan without keys shows",
     ),
     Mutant(
         "ids that have gone round tell which transaction wrote a row",
-        "captures/postgres/chunks/reader.py",
-        ("""if base is None or int(snapshot.split(":")[1]) >= FIRST_EPOCH:""", "if base is None:"),
-        (f"{_POSTGRES}/chunks/test_page_scans.py",),
+        "captures/postgres/chunks/counted_scans.py",
+        ("scan.hold |= standby or snapshot.xmax >= FIRST_EPOCH", "scan.hold |= standby"),
+        (_COUNTED,),
+    ),
+    Mutant(
+        "chunks of a held snapshot are read in their own",
+        "captures/postgres/chunks/imported_snapshot.py",
+        ("        if not self.exported:\n", "        if True:\n"),
+        (_COUNTED,),
+        of="rows without keys that are deleted ahead of the scan count less than never",
+    ),
+    Mutant(
+        "the base does not have to show what the log has left out",
+        "captures/postgres/chunks/counted_scans.py",
+        ("if not resumed and any(snapshot.hides(int(xid)) for xid in unseen):", "if False:"),
+        (_COUNTED,),
+        of="the log gives rows without keys before there is a base",
+    ),
+    Mutant(
+        "rows of subtransactions that ran at the base are taken for those of others",
+        "captures/postgres/chunks/counted_scans.py",
+        (
+            "return not self.certain or (int(txn) - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2",
+            "return not self.certain",
+        ),
+        (_COUNTED,),
+        of="ids of subtransactions are taken for those of others",
+    ),
+    Mutant(
+        "a scan without keys is resumed after rows were deleted",
+        "captures/postgres/chunks/counted_scans.py",
+        (
+            'return "" if scan.rows.changed or scan.rows.base is None else scan.rows.base.text()',
+            'return "" if scan.rows.base is None else scan.rows.base.text()',
+        ),
+        (_COUNTED,),
+        of="a scan without keys is resumed after rows were deleted",
     ),
     Mutant(
         "a chunk of an altered table is decoded as the table was",

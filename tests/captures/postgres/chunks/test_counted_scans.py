@@ -1,7 +1,9 @@
-"""Tables without a key: each row comes from the scan or from the log, also where rows are changed while they are read."""
+"""Tables without a key: each row comes from the scan or from the log, also where rows change while they are read."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database, fresh_database, own_server
 
 ROWS = 1000
 FILL = f"INSERT INTO events SELECT i % 50, repeat('x', 100) || i % 50 FROM generate_series(1, {ROWS}) i"
@@ -87,24 +89,39 @@ def test_rows_that_are_changed_all_the_time(database: Database) -> None:
         assert emptied(capture) == 1
 
 
-def test_an_earlier_transaction_that_writes_by_savepoints(database: Database) -> None:
-    """Its rows have the ids of its subtransactions, which no snapshot names."""
+def test_a_transaction_that_writes_by_savepoints(database: Database) -> None:
+    """Its rows have the id of a subtransaction, which the snapshot at which it ran does not name."""
     prepare(database, *EVENTS, "CREATE TABLE others (id int)")
-    apply(endpoint(database), BOUND)
-    with database.connect() as writer:
-        with session(endpoint(database, backfill=SLOW), BOUND) as capture:
+    config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "250 rows"})
+    with database.connect() as earlier, database.connect() as writer:
+        apply(config, BOUND)
+        earlier.execute("BEGIN; INSERT INTO others VALUES (1)")
+        with session(config, BOUND) as capture:
+            capture.until(lambda c: "waits for transactions" in str(c.logs))
+            writer.execute("BEGIN; INSERT INTO others VALUES (2); SAVEPOINT a; INSERT INTO others VALUES (3)")
+            earlier.execute("COMMIT")
             capture.until(lambda c: len(c.documents) >= 50)
-            writer.execute("BEGIN")
-            writer.execute("INSERT INTO others VALUES (1)")
-            writer.execute("SAVEPOINT a")
-            writer.execute("INSERT INTO others VALUES (2)")
-            # Now the table is emptied, and read in a snapshot at which both run.
-            prepare(database, "UPDATE events SET name = 'new' WHERE id = 40")
-            capture.until(lambda c: emptied(c) == 1)
             writer.execute("INSERT INTO events SELECT 70, 'sub' FROM generate_series(1, 30)")
-            writer.execute("RELEASE SAVEPOINT a")
-            writer.execute("COMMIT")
+            writer.execute("RELEASE SAVEPOINT a; COMMIT")
             until_equal(capture, database)
+            assert emptied(capture) == 1
+
+
+def test_a_held_snapshot_is_opened_again(database: Database) -> None:
+    """A server may end any session, and the scan with it: what was read by then counts no more."""
+    prepare(database, *EVENTS)
+    with session(endpoint(database, backfill=SLOW), BOUND) as capture:
+        capture.until(lambda c: len(c.documents) >= 50)
+        prepare(database, "UPDATE events SET name = 'new' WHERE id = 40")
+        capture.until(lambda c: emptied(c) == 1 and len(c.documents) >= 200)
+        prepare(
+            database,
+            "DELETE FROM events WHERE id = 41",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'tidemark' AND state = 'idle in transaction' AND datname = current_database()",
+        )
+        until_equal(capture, database)
+        assert emptied(capture) == 2
 
 
 def change(database: Database) -> None:
@@ -134,3 +151,26 @@ def test_a_scan_is_resumed_where_rows_were_only_added(
         second.documents[:0] = first.documents
         until_equal(second, database)
         assert emptied(second) <= (2 if change_it is change else 0)
+
+
+@pytest.mark.slow
+def test_transaction_ids_that_have_gone_round() -> None:
+    """Rows have the low 32 bits of the id that wrote them: those of the last round look as if they were yet to come."""
+    with own_server() as server:
+        assert server.server is not None and server.binaries is not None
+        with fresh_database(server, "round") as database:
+            prepare(database, *EVENTS)
+            server.server.stop()
+            data = server.server.data
+            owner = data.stat().st_uid if os.getuid() == 0 else None
+            reset = [str(server.binaries / "pg_resetwal"), "--epoch", "1", str(data)]
+            subprocess.run(reset, check=True, capture_output=True, user=owner, cwd=data)
+            server.server.start()
+            config = endpoint(database, backfill=SLOW)
+            with session(config, BOUND) as first:
+                first.until(lambda c: len(c.documents) >= 100)
+                add(database)
+            with session(config, BOUND, first.state) as second:
+                second.documents[:0] = first.documents
+                until_equal(second, database)
+                assert emptied(second) == 1

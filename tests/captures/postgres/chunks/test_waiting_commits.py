@@ -13,7 +13,7 @@ import pytest
 
 from captures.postgres.log.lsn import parse_lsn
 from tests.captures.engine.test_commands import handled
-from tests.captures.session import Session, apply, session
+from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import (
@@ -28,6 +28,7 @@ from tests.servers.postgres import (
 )
 
 ROWS = 1000
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 READ = 300
 """Rows that are read before the commits."""
 
@@ -110,14 +111,13 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
             admin_setting(admin, "synchronous_standby_names", "ghost"),
         ):
             hanging = [threads.submit(_commit, database, statements) for statements in transactions]
-            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            wait_until(lambda: admin.execute(waiting).fetchone() == (len(transactions),), 30, "all commits wait")
+            wait_until(lambda: admin.execute(WAITING).fetchone() == (len(transactions),), 30, "all commits wait")
             with session(config, BOUND, first.state) as capture:
                 capture.documents[:0] = first.documents
                 capture.until(lambda c: len(_logged(c)) == len(transactions))
                 # The scan goes on, with what it may emit: the last row is not one of those that were changed.
                 capture.until(lambda c: any(doc.get("id") == ROWS for _, doc in c.documents))
-                assert admin.execute(waiting).fetchone() == (len(transactions),)
+                assert admin.execute(WAITING).fetchone() == (len(transactions),)
                 assert not capture.done(), "rows without their large value are left to be read again"
                 _set(admin, "synchronous_standby_names", None)
                 for future in hanging:
@@ -152,3 +152,31 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
                     hanging.result(timeout=30)
                     second.until(Session.done)
                     assert second.rows() == table_rows(database)
+
+
+def test_a_table_without_a_key_waits_for_them(own_server: Postgres) -> None:
+    """The log has left out what its snapshot is to show."""
+    with fresh_database(own_server, "waiting") as database, database.connect() as admin:
+        prepare(
+            database,
+            "CREATE TABLE marks (id int PRIMARY KEY)",
+            "CREATE TABLE events (id int)",
+            "ALTER TABLE events REPLICA IDENTITY FULL",
+            "INSERT INTO events SELECT generate_series(1, 100)",
+        )
+        bound = bindings("public.events", "public.marks")
+        config = endpoint(database)
+        apply(config, bound)
+        with ThreadPoolExecutor(2) as threads, database.connect() as earlier:
+            earlier.execute("BEGIN; SELECT pg_current_xact_id()")
+            with session(config, bound) as capture, admin_setting(admin, "synchronous_standby_names", "ghost"):
+                capture.until(lambda c: "waits for transactions" in str(c.logs))
+                for statement in ("INSERT INTO events VALUES (101)", "INSERT INTO marks VALUES (1)"):
+                    threads.submit(_commit, database, [statement])
+                    wait_until(lambda: admin.execute(WAITING).fetchone() != (0,), 30, "the commit waits")
+                capture.until(lambda c: any(index == 1 for index, _ in c.documents))
+                earlier.execute("ROLLBACK")
+                capture.until(lambda c: "backfill of public.marks is complete" in str(c.logs))
+                _set(admin, "synchronous_standby_names", None)
+                capture.until(lambda c: c.done())
+                assert sorted(doc["id"] for index, doc in capture.documents if index == 0) == list(range(1, 102))
