@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from backfill.fence import TransactionId
 from backfill.keys import Key, join_key, key_texts
@@ -104,3 +104,32 @@ def mariadb_id(transaction: Transaction, end: int) -> str:
 
 def _xid(number: int) -> str:
     return f"x'{number:x}',x'',1"
+
+
+class SeenBase(NamedTuple):
+    """The base of the model's table without a key. Rows have ids of subtransactions, which no snapshot names."""
+
+    snapshot: Snapshot
+    high: int
+
+    def shows(self, txn: TransactionId, position: int) -> bool | None:
+        xid = int(txn)
+        hidden = xid >= self.snapshot.next_xid or xid in self.snapshot.unfinished
+        return position <= self.high and not hidden
+
+    def ran(self, txn: TransactionId) -> bool:
+        return int(txn) < self.snapshot.next_xid
+
+
+class AllVisible(NamedTuple):
+    high: int
+
+    def hides(self, txn: TransactionId) -> bool:
+        return False
+
+
+class Kept(NamedTuple):
+    """Attributes: ``lost``: no session can resume the scan."""
+
+    base: SeenBase | None = None
+    lost: bool = False

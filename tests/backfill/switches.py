@@ -18,8 +18,7 @@ from backfill.ranges import TableRanges
 from backfill.rereads import RereadList
 from backfill.window import Window
 from captures.mysql.chunks.fence import PositionFence
-from tests.backfill.reader import Questions
-from tests.backfill.world import SeenBase
+from tests.backfill.reader import Questions, SeenBase
 
 
 def _nothing(*_: object) -> None:

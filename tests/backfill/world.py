@@ -22,7 +22,10 @@ from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
 from tests.backfill.database import KEYLESS, TABLES, Database, Delete, Event, Put, Row, Snapshot, Transaction, Truncate
 from tests.backfill.reader import (
+    AllVisible,
+    Kept,
     Questions,
+    SeenBase,
     SnapshotFence,
     key_of,
     mariadb_id,
@@ -55,35 +58,6 @@ class Chunk:
     places: list[int] | None = None
     truncated_until: int = 0
     split: bool = False
-
-
-class SeenBase(NamedTuple):
-    """The base of the model's table without a key. Rows have ids of subtransactions, which no snapshot names."""
-
-    snapshot: Snapshot
-    high: int
-
-    def shows(self, txn: TransactionId, position: int) -> bool | None:
-        xid = int(txn)
-        hidden = xid >= self.snapshot.next_xid or xid in self.snapshot.unfinished
-        return position <= self.high and not hidden
-
-    def ran(self, txn: TransactionId) -> bool:
-        return int(txn) < self.snapshot.next_xid
-
-
-class AllVisible(NamedTuple):
-    high: int
-
-    def hides(self, txn: TransactionId) -> bool:
-        return False
-
-
-class Kept(NamedTuple):
-    """Attributes: ``lost``: no session can resume the scan."""
-
-    base: SeenBase | None = None
-    lost: bool = False
 
 
 class Checkpoint(NamedTuple):

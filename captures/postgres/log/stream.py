@@ -234,11 +234,11 @@ class PgoutputLog:
     def _row(self, relation: BoundRelation, message: bytes, lsn: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation, batch)
-        if relation.left_to_scan:
-            return
-        counted = relation.counted
-        if counted is not None and not counted.follow(self._begin.xid, removes=message[0] != pgoutput.INSERT):
-            batch.restarted.add(relation.binding)
+        if relation.counted is not None:
+            if relation.left_to_scan:
+                return
+            if not relation.counted.follow(self._begin.xid, removes=message[0] != pgoutput.INSERT):
+                batch.restarted.add(relation.binding)
         if self._texts is not None:
             message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)

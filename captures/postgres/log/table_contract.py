@@ -84,6 +84,6 @@ class BoundRelation:
     transaction: int = -1
     source: bytes = b""
     touched: TouchedKeys | None = None
-    # Without a key: whether a scan gives the transaction's changes, and the scan where the log gives them.
-    left_to_scan: bool = False
+    # Without a key, while it is scanned; and whether the scan gives the changes of the present transaction.
     counted: CountedRows[Base] | None = None
+    left_to_scan: bool = False

@@ -99,6 +99,7 @@ def test_a_transaction_that_writes_by_savepoints(database: Database) -> None:
         with session(config, BOUND) as capture:
             capture.until(lambda c: "waits for transactions" in str(c.logs))
             writer.execute("BEGIN; INSERT INTO others VALUES (2); SAVEPOINT a; INSERT INTO others VALUES (3)")
+            prepare(database, "INSERT INTO others VALUES (4)")  # A snapshot names what ran below the last that is over.
             earlier.execute("COMMIT")
             capture.until(lambda c: len(c.documents) >= 50)
             writer.execute("INSERT INTO events SELECT 70, 'sub' FROM generate_series(1, 30)")
