@@ -21,7 +21,7 @@ import psycopg
 from backfill.counted_rows import CountedRows
 from backfill.fence import TransactionId
 from captures.contract.capabilities import Begun
-from captures.postgres.chunks.imported_snapshot import ImportedSnapshot
+from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.server.session import asking, in_recovery
@@ -143,9 +143,15 @@ class CountedScans:
         self._high = high
         self._scans: dict[int, CountedScan] = {}
 
-    def get(self, binding: int) -> CountedScan | None:
-        """The scan of a table; None when it has none. Readers' threads ask, too."""
-        return self._scans.get(binding)
+    def rows(self, binding: int) -> CountedRows[Base] | None:
+        """What the log leaves out of a table; None where it is not scanned, or has a key."""
+        scan = self._scans.get(binding)
+        return None if scan is None else scan.rows
+
+    def snapshot(self, binding: int) -> ImportedSnapshot:
+        """What chunks of a table read in. Readers' threads ask."""
+        scan = self._scans.get(binding)
+        return OWN if scan is None else scan.imported()
 
     def expect(self, binding: int, name: str, kept: str | None) -> None:
         """See ``ReadsInSnapshots.await_snapshot``."""

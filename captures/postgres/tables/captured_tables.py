@@ -98,8 +98,7 @@ class CapturedTables:
     def target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
         target = replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
-        scan = self.scans.get(binding)
-        return target if scan is None else replace(target, snapshot=scan.imported())
+        return replace(target, snapshot=self.scans.snapshot(binding))
 
     # What they were.
 
@@ -310,8 +309,7 @@ class CapturedTables:
 
     def counted(self, binding: int) -> CountedRows[Base] | None:
         """See ``captures.postgres.log.table_contract.Tables``."""
-        scan = self.scans.get(binding)
-        return None if scan is None else scan.rows
+        return self.scans.rows(binding)
 
     def truncated(self, binding: int) -> None:
         """See ``captures.postgres.log.table_contract.Tables``."""
