@@ -79,6 +79,8 @@ class Care:
         self._memory = Memory.load(self._path)
         self._saved = self._memory.model_copy(deep=True)
         self._known: set[str] = set()
+        self._commit = self._memory.commit
+        log.resume(self._commit)
         self._check_named()
 
     @property
@@ -88,6 +90,7 @@ class Care:
 
     def admit(self, summary: Summary) -> None:
         """Opens the tables of collections that are new in the log."""
+        self._commit = summary.number
         for totals in summary.totals.values():
             # A table may begin to be kept at any time: its collection is new, or has another schema, a key perhaps.
             if totals.fingerprint in self._known:
@@ -132,9 +135,11 @@ class Care:
                 kept = before.set_aside
             position = ward.keeper.position if ward.keeper else 0
             tables[ward.target.name] = TableMemory(
-                position=position, complete_to=ward.complete_to, set_aside=kept or None
+                position=position,
+                complete_to=ward.complete_to,
+                set_aside=kept or None,
             )
-        memory = Memory(tables=tables)
+        memory = Memory(tables=tables, commit=self._commit)
         if memory != self._saved:
             memory.save(self._path)
             self._saved = memory

@@ -1,0 +1,56 @@
+"""What a batch costs does not grow with the batches before it, in runs that each apply what is new and end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.changelog import layout
+from tests.spark_sink.log_builder import create
+from tests.spark_sink.pipeline.kept_lake import KeptLake
+
+pytestmark = pytest.mark.spark
+
+
+class Looked:
+    """Which files were read whole, and which directories listed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at: list[Path] = []
+        for place, name in ((Path, "read_bytes"), (os, "listdir"), (os, "scandir")):
+            monkeypatch.setattr(place, name, self._noting(getattr(place, name)))
+
+    def _noting(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(path: Any, *more: Any) -> Any:
+            self.at.append(Path(path))
+            return look(path, *more)
+
+        return noted
+
+
+def test_a_run_reads_no_more_of_a_long_log_than_of_a_short_one(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at_by_a_run() -> list[Path]:
+        lake.log.commit(create(lake.log.number))
+        with monkeypatch.context() as patched:
+            looked = Looked(patched)
+            lake.keep_well("current")
+        return [path for path in looked.at if path.is_relative_to(lake.log.root / layout.COMMITS)]
+
+    for _ in range(5):
+        lake.log.commit(create(lake.log.number))
+    lake.keep_well("current")
+    short = looked_at_by_a_run()
+    assert short, "commits are read in another way, which this test does not see"
+    for _ in range(2 * layout.SUMMARY_EVERY - 1):
+        lake.log.commit(create(lake.log.number))
+    lake.keep_well("current")
+    long = looked_at_by_a_run()
+
+    assert lake.log.root / layout.COMMITS not in long, "a listing is longer with every commit"
+    # One more for each time that the log has become twice as long: where an offset is, is found by halving.
+    assert len(long) <= len(short) + 6
+    lake.assert_current()
