@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from protocol.changelog import Summary, TableSchema
@@ -45,6 +46,7 @@ class Ward:
         way: Of the last part.
         cost: Of this run's work.
         removed: Bytes of files that its commits removed since the last vacuum.
+        vacuumed: When that was, in this run or an earlier one; when it began to be kept where there was none.
     """
 
     target: Target
@@ -59,6 +61,7 @@ class Ward:
     way: str = ""
     cost: Cost = field(default_factory=Cost)
     removed: int = 0
+    vacuumed: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class Care:
@@ -138,6 +141,8 @@ class Care:
                 position=position,
                 complete_to=ward.complete_to,
                 set_aside=kept or None,
+                removed=ward.removed,
+                vacuumed=ward.vacuumed,
             )
         memory = Memory(tables=tables, commit=self._commit)
         if memory != self._saved:
@@ -173,6 +178,8 @@ class Care:
         except TidemarkError as error:
             self.set_aside(ward, error)
             return
+        if known and not rebuilt:
+            ward.removed, ward.vacuumed = known.removed, known.vacuumed or ward.vacuumed
         ward.complete_to = self._memory.complete_to(target.name, ward.keeper.position)
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.changelog import layout
+from spark_sink.pipeline import maintenance
 from tests.spark_sink.log_builder import create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 
@@ -54,3 +56,17 @@ def test_a_run_reads_no_more_of_a_long_log_than_of_a_short_one(lake: KeptLake, m
     # One more for each time that the log has become twice as long: where an offset is, is found by halving.
     assert len(long) <= len(short) + 6
     lake.assert_current()
+
+
+def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "MIN_AGE", timedelta())
+    monkeypatch.setattr(maintenance, "_BETWEEN_VACUUMS", timedelta())
+    for number in range(8):
+        lake.log.commit(create(number))
+        lake.keep_well("current")
+
+    files = [path.stat().st_size for path in (lake.warehouse / "public/items/current").glob("*.parquet")]
+    live = lake.delta("current").count()
+    assert live == 8
+    # What is live, as much again that left it lately, and what came since.
+    assert len(files) <= 4
