@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from protocol.changelog import layout
 from spark_sink.pipeline import maintenance
-from tests.spark_sink.log_builder import create
+from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 
 pytestmark = pytest.mark.spark
@@ -70,3 +71,18 @@ def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake, monkey
     assert live == 8
     # What is live, as much again that left it lately, and what came since.
     assert len(files) <= 4
+
+
+def test_a_changed_row_rewrites_a_small_part_of_a_table_of_some_megabytes(lake: KeptLake) -> None:
+    text = random.Random(1)
+    lake.log.commit(*(create(id, text.randbytes(1000).hex(), snapshot=True) for id in range(3000)))
+    lake.keep_well("current")
+    lake.log.commit(Event("u", {"id": 700, "name": "new"}))
+    lake.keep_well("current")  # what was loaded in one file is in many now
+    lake.log.commit(Event("u", {"id": 700, "name": "newer"}))
+    (table,) = lake.keep_well("current").tables
+
+    live = sum(lake.delta("current").get_add_actions().column("size_bytes").to_pylist())
+    assert live > 2_500_000
+    assert 0 < table.cost.bytes_written < live / 5
+    lake.assert_current()
