@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, TableSchema, layout
+from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
 from protocol.changelog.models import META_COLUMNS
+from protocol.changelog.reader import advance
 from runtime.changelog.columns import arrow_type
 from runtime.changelog.segments import SegmentWriter
 
@@ -102,6 +103,7 @@ class ManyTables:
         self._random = np.random.default_rng(7)
         self._schemas = [table_schema(keys, collection) for collection in self.collections]
         types = {**{c.name: c.type for c in self._schemas[0].columns}, **META_COLUMNS}
+        self._summary = Summary(number=-1, epoch=0, time=EPOCH, next_offset=0)
         self._arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
         (root / layout.COMMITS).mkdir(parents=True)
         header = LogHeader(log_id="benchmark", capture="benchmark", created=EPOCH)
@@ -120,7 +122,12 @@ class ManyTables:
             schemas={schema.fingerprint: schema for schema in schemas} if self._number == 0 else {},
             segments=segments,
         )
-        (self._root / layout.COMMITS / layout.commit_name(self._number)).write_text(commit.model_dump_json())
+        folder = self._root / layout.COMMITS
+        (folder / layout.commit_name(self._number)).write_text(commit.model_dump_json())
+        self._summary = advance(self._summary, commit)
+        if self._number % layout.SUMMARY_EVERY == 0:
+            # A capture leaves them, and a reader of a log without any reads all commits.
+            (folder / layout.summary_name(self._number)).write_text(self._summary.model_dump_json())
         self._number += 1
 
     def _segment(self, index: int, schema: TableSchema, parts: Sequence[Part]) -> Segment:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from urllib.parse import quote
 
 HEADER = "tidemark.json"
@@ -53,6 +54,11 @@ def commit_number(name: str) -> int | None:
     """The number in a commit's file name; None for any other file."""
     match = _COMMIT.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def commit_names(names: Iterable[str]) -> list[str]:
+    """The names of commits among names of files. Their order as text is that of their numbers."""
+    return list(filter(_COMMIT.fullmatch, names))
 
 
 def summary_number(name: str) -> int | None:

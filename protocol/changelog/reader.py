@@ -5,6 +5,7 @@ A reader never skips: a commit that is missing or damaged is an error that names
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from datetime import datetime
@@ -61,7 +62,7 @@ class ChangeLog:
     def latest(self) -> int:
         """The number of the newest commit; -1 when there is none.
 
-        The first call lists the directory, later ones look for the next numbers only.
+        The first call lists the directory unless ``resume`` was called; later ones look for the next numbers only.
 
         Raises:
             ChangeLogError: ``TM-LOG-004`` when a number is missing below it.
@@ -72,6 +73,14 @@ class ChangeLog:
         if number >= 0:
             self._latest = number
         return number
+
+    def resume(self, number: int) -> None:
+        """Begins to look for commits behind one up to which an earlier reader found them all, instead of by a listing.
+
+        A listing costs more the longer the log is. Where that commit is not there any more, the directory is listed.
+        """
+        if self._latest is None and number >= 0 and _exists(self._path(number)):
+            self._latest = number
 
     def commit(self, number: int) -> Commit:
         """One commit.
@@ -169,17 +178,21 @@ class ChangeLog:
         """The newest commit by a listing of the directory; -1 when there is none."""
         folder = self.root / layout.COMMITS
         try:
-            names = [entry.name for entry in folder.iterdir()]
+            # As text alone: a log may have a commit for every second that it has lived.
+            with os.scandir(folder) as entries:
+                names = layout.commit_names(entry.name for entry in entries)
         except FileNotFoundError:
             return -1
         except OSError as error:
             raise _unreadable(folder, error) from None
-        numbers = {number for name in names if (number := layout.commit_number(name)) is not None}
-        newest = max(numbers, default=-1)
-        if len(numbers) != newest + 1:
+        newest = layout.commit_number(max(names, default=""))
+        if newest is None:
+            return -1
+        if len(names) != newest + 1:
+            listed = set(names)
             for number in range(newest):
                 # A listing is no snapshot: it may show a new file and not the one made just before it. So look again.
-                if number not in numbers and not _exists(self._path(number)):
+                if layout.commit_name(number) not in listed and not _exists(self._path(number)):
                     raise ChangeLogError("TM-LOG-004", f"{self._path(number)} is missing")
         return newest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from protocol.changelog import Summary, TableSchema
@@ -45,6 +46,7 @@ class Ward:
         way: Of the last part.
         cost: Of this run's work.
         removed: Bytes of files that its commits removed since the last vacuum.
+        vacuumed: When that was, in this run or an earlier one; when it began to be kept where there was none.
     """
 
     target: Target
@@ -59,6 +61,7 @@ class Ward:
     way: str = ""
     cost: Cost = field(default_factory=Cost)
     removed: int = 0
+    vacuumed: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class Care:
@@ -79,6 +82,8 @@ class Care:
         self._memory = Memory.load(self._path)
         self._saved = self._memory.model_copy(deep=True)
         self._known: set[str] = set()
+        self._commit = self._memory.commit
+        log.resume(self._commit)
         self._check_named()
 
     @property
@@ -88,6 +93,7 @@ class Care:
 
     def admit(self, summary: Summary) -> None:
         """Opens the tables of collections that are new in the log."""
+        self._commit = summary.number
         for totals in summary.totals.values():
             # A table may begin to be kept at any time: its collection is new, or has another schema, a key perhaps.
             if totals.fingerprint in self._known:
@@ -132,9 +138,13 @@ class Care:
                 kept = before.set_aside
             position = ward.keeper.position if ward.keeper else 0
             tables[ward.target.name] = TableMemory(
-                position=position, complete_to=ward.complete_to, set_aside=kept or None
+                position=position,
+                complete_to=ward.complete_to,
+                set_aside=kept or None,
+                removed=ward.removed,
+                vacuumed=ward.vacuumed,
             )
-        memory = Memory(tables=tables)
+        memory = Memory(tables=tables, commit=self._commit)
         if memory != self._saved:
             memory.save(self._path)
             self._saved = memory
@@ -168,6 +178,8 @@ class Care:
         except TidemarkError as error:
             self.set_aside(ward, error)
             return
+        if known and not rebuilt:
+            ward.removed, ward.vacuumed = known.removed, known.vacuumed or ward.vacuumed
         ward.complete_to = self._memory.complete_to(target.name, ward.keeper.position)
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None

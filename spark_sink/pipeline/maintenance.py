@@ -5,9 +5,8 @@ It is part of the loop, after a table's commit, so that a table has one writer a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from spark_sink.changes.sources import BaseFile, SourceGroup
@@ -26,8 +25,8 @@ MIN_AGE = timedelta(hours=1)
 """How long files stay at least that a table no longer needs, or not yet: queries may be reading them, and a task may
 have written them for a commit to come."""
 
-_SECONDS = 600.0
-"""Between two vacuums of one table: each lists the table's directory."""
+_BETWEEN_VACUUMS = timedelta(minutes=10)
+"""Each lists the table's directory."""
 
 _ENGINE_COMMITS = 50
 """After so many commits by the session's own engine its small files are joined."""
@@ -46,7 +45,6 @@ class Maintenance:
         self._applier = applier
         self._engine = engine
         self._log = log
-        self._vacuumed: dict[str, float] = {}
         self._engine_commits: dict[str, int] = {}
 
     def after_commit(self, ward: Ward) -> None:
@@ -56,17 +54,16 @@ class Maintenance:
             SparkError: ``TM-SPK-010`` when another process committed meanwhile, ``TM-SPK-015``.
         """
         assert ward.keeper is not None
-        name, table = ward.target.name, ward.keeper.table
+        table = ward.keeper.table
         if table.engine_only is not None:
             self._leave_to_engine(ward)
             return
         self._join(ward)
         clean(table)
-        vacuumed = self._vacuumed.setdefault(name, time.monotonic())
-        if ward.removed > table.size and time.monotonic() - vacuumed >= _SECONDS:
+        now = datetime.now(UTC)
+        if ward.removed > table.size and now - ward.vacuumed >= _BETWEEN_VACUUMS:
             vacuum(table, MIN_AGE)
-            self._vacuumed[name] = time.monotonic()
-            ward.removed = 0
+            ward.removed, ward.vacuumed = 0, now
 
     def _leave_to_engine(self, ward: Ward) -> None:
         """Has the engine join files now and then. It keeps its own log short, and knows which files are in use."""

@@ -1,7 +1,7 @@
-"""What a pipeline remembers beside its tables: which are set aside, and up to where the log has nothing for a table.
+"""What a pipeline remembers beside its tables: which are set aside, and what a run would otherwise look for again.
 
-The file is a hint. Without it the log is read from the oldest position of a table on, and tables that were set aside
-are tried again; no row depends on it.
+The file is a hint. Without it the log is listed, and read from the oldest position of a table on; tables that were set
+aside are tried again; files that left a table stay for longer. No row depends on it.
 """
 
 from __future__ import annotations
@@ -65,17 +65,27 @@ class TableMemory(BaseModel):
         position: That it had.
         complete_to: With that position it lacks nothing below this offset.
         set_aside: Why, if it is.
+        removed: Bytes of files that left it since its last vacuum. Runs may be short: none alone removes much.
+        vacuumed: When it was vacuumed last, or kept for the first time.
     """
 
     position: int = 0
     complete_to: int = 0
     set_aside: SetAside | None = None
+    removed: int = 0
+    vacuumed: datetime | None = None
 
 
 class Memory(BaseModel):
-    """``WAREHOUSE/_tidemark/<log id>/tables.json``. ``tables`` go by ``Target.name``."""
+    """``WAREHOUSE/_tidemark/<log id>/tables.json``.
+
+    Attributes:
+        tables: By ``Target.name``.
+        commit: Number of a commit of the log up to which none was missing; -1 when none is known.
+    """
 
     tables: dict[str, TableMemory] = {}
+    commit: int = -1
 
     @classmethod
     def load(cls, path: Path) -> Memory:

@@ -120,6 +120,23 @@ def test_a_reader_sees_new_commits_without_listing_again(tmp_path: Path) -> None
     assert (log.latest(), log.summary().state) == (9, {"a": 1, "n": 9})
 
 
+def test_a_reader_that_resumes_looks_for_later_commits_only(tmp_path: Path) -> None:
+    root = simple_log(tmp_path / "log")
+    add(root, commit(4, 8, 8))
+    (root / "commits" / layout.commit_name(1)).unlink()
+    log = ChangeLog(root)
+    log.resume(3)
+    assert log.latest() == 4, "the directory is not listed"
+    assert error_of(lambda: list(log.commits())).code == "TM-LOG-004"
+
+
+@pytest.mark.parametrize("number", [-1, 4, 10**6])
+def test_a_reader_that_resumes_behind_the_log_lists_it(tmp_path: Path, number: int) -> None:
+    log = ChangeLog(simple_log(tmp_path / "log"))
+    log.resume(number)
+    assert (log.latest(), log.summary().number) == (3, 3)
+
+
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 50), st.integers(0, 50))
 def test_offsets_lead_to_commits_and_segments(sizes: list[int], start: int, end: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from protocol.changelog import Column, Commit, LogHeader, Segment, TableSchema, layout
+from protocol.changelog import Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
 from protocol.changelog.models import META_COLUMNS
+from protocol.changelog.reader import advance
 from spark_sink.tables.column_types import arrow_schema
 from tests.protocol.segment_facts import segment_facts
 
@@ -57,6 +58,7 @@ class LogBuilder:
         self.offset = 0
         self.events: list[tuple[int, Event]] = []
         (root / layout.COMMITS).mkdir(parents=True)
+        self._summary = Summary(number=-1, epoch=0, time=EPOCH, next_offset=0)
         header = LogHeader(log_id=log_id, capture="test", created=EPOCH)
         (root / layout.HEADER).write_text(header.model_dump_json())
 
@@ -100,6 +102,10 @@ class LogBuilder:
         unfinished = self.root / "unfinished"
         unfinished.write_text(commit.model_dump_json())
         unfinished.rename(self.root / layout.COMMITS / layout.commit_name(self.number))
+        self._summary = advance(self._summary, commit)
+        if self.number % layout.SUMMARY_EVERY == 0:
+            path = self.root / layout.COMMITS / layout.summary_name(self.number)
+            path.write_text(self._summary.model_dump_json())
         self.number += 1
         return commit
 

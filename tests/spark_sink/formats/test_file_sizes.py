@@ -7,13 +7,16 @@ import pytest
 from spark_sink.formats.file_sizes import bytes_for, changing_bytes, loaded_bytes
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 
-MB, GB, TB = 2**20, 2**30, 2**40
+KB, MB, GB, TB = 2**10, 2**20, 2**30, 2**40
 
 
 @pytest.mark.parametrize(
     ("table", "loaded", "changing", "appended"),
     [
-        (0, 16 * MB, 16 * MB, 16 * MB),
+        (0, 16 * MB, 256 * KB, 16 * MB),
+        (16 * MB, 16 * MB, 256 * KB, 16 * MB),
+        (256 * MB, 16 * MB, 4 * MB, 16 * MB),
+        (1 * GB, 16 * MB, 16 * MB, 16 * MB),
         (16 * GB, 16 * MB, 16 * MB, 16 * MB),
         (32 * GB, 32 * MB, 16 * MB, 32 * MB),
         (256 * GB, 64 * MB, 32 * MB, 128 * MB),

@@ -51,6 +51,16 @@ def test_what_a_person_must_do_is_not_tried_again(log: LogBuilder, monkeypatch: 
     assert cared_for(log, {"*": "current"}, retry=("public.items",)).active
 
 
+def test_what_left_a_table_since_its_last_vacuum_is_remembered(log: LogBuilder) -> None:
+    log.commit(create(1))
+    care = cared_for(log, {"*": "current"})
+    (ward,) = care.active
+    ward.removed = 7
+    care.remember()
+    (again,) = cared_for(log, {"*": "current"}).active
+    assert (again.removed, again.vacuumed) == (7, ward.vacuumed)
+
+
 def test_a_table_without_a_key_is_refused_until_it_has_one(log: LogBuilder) -> None:
     log.change_schema(schema(key=()))
     log.commit(create(1))

@@ -1,0 +1,88 @@
+"""What a batch costs does not grow with the batches before it, in runs that each apply what is new and end."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.changelog import layout
+from spark_sink.pipeline import maintenance
+from tests.spark_sink.log_builder import Event, create
+from tests.spark_sink.pipeline.kept_lake import KeptLake
+
+pytestmark = pytest.mark.spark
+
+
+class Looked:
+    """Which files were read whole, and which directories listed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at: list[Path] = []
+        for place, name in ((Path, "read_bytes"), (os, "listdir"), (os, "scandir")):
+            monkeypatch.setattr(place, name, self._noting(getattr(place, name)))
+
+    def _noting(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(path: Any, *more: Any) -> Any:
+            self.at.append(Path(path))
+            return look(path, *more)
+
+        return noted
+
+
+def test_a_run_reads_no_more_of_a_long_log_than_of_a_short_one(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at_by_a_run() -> list[Path]:
+        lake.log.commit(create(lake.log.number))
+        with monkeypatch.context() as patched:
+            looked = Looked(patched)
+            lake.keep_well("current")
+        return [path for path in looked.at if path.is_relative_to(lake.log.root / layout.COMMITS)]
+
+    for _ in range(5):
+        lake.log.commit(create(lake.log.number))
+    lake.keep_well("current")
+    short = looked_at_by_a_run()
+    assert short, "commits are read in another way, which this test does not see"
+    for _ in range(2 * layout.SUMMARY_EVERY - 1):
+        lake.log.commit(create(lake.log.number))
+    lake.keep_well("current")
+    long = looked_at_by_a_run()
+
+    assert lake.log.root / layout.COMMITS not in long, "a listing is longer with every commit"
+    # One more for each time that the log has become twice as long: where an offset is, is found by halving.
+    assert len(long) <= len(short) + 6
+    lake.assert_current()
+
+
+def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "MIN_AGE", timedelta())
+    monkeypatch.setattr(maintenance, "_BETWEEN_VACUUMS", timedelta())
+    for number in range(8):
+        lake.log.commit(create(number))
+        lake.keep_well("current")
+
+    files = [path.stat().st_size for path in (lake.warehouse / "public/items/current").glob("*.parquet")]
+    live = lake.delta("current").count()
+    assert live == 8
+    # What is live, as much again that left it lately, and what came since.
+    assert len(files) <= 4
+
+
+def test_a_changed_row_rewrites_a_small_part_of_a_table_of_some_megabytes(lake: KeptLake) -> None:
+    text = random.Random(1)
+    lake.log.commit(*(create(id, text.randbytes(1000).hex(), snapshot=True) for id in range(3000)))
+    lake.keep_well("current")
+    lake.log.commit(Event("u", {"id": 700, "name": "new"}))
+    lake.keep_well("current")  # what was loaded in one file is in many now
+    lake.log.commit(Event("u", {"id": 700, "name": "newer"}))
+    (table,) = lake.keep_well("current").tables
+
+    live = sum(lake.delta("current").get_add_actions().column("size_bytes").to_pylist())
+    assert live > 2_500_000
+    assert 0 < table.cost.bytes_written < live / 5
+    lake.assert_current()
