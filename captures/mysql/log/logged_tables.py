@@ -50,8 +50,8 @@ class LoggedTables:
             table = self._unknown(key, body, batch)
         if table is None and key in self._left_out:
             batch.passed.add(self._left_out[key])
-        elif table is not None and not table.named:
-            self._unlogged.mapped(table.binding, body[:6])
+        elif table is not None:
+            self._unlogged.mapped(table.binding, body[:6], as_known=table.named and not table.differs)
         return table
 
     def _unknown(self, key: bytes, body: bytes, batch: LogBatch) -> LoggedTable | None:
@@ -85,13 +85,14 @@ class LoggedTables:
         for bound in self._tables.doubted():
             self.forget()
             self.read_again(bound, batch)
-        for bound in self._unlogged.found(position):
-            # Rows of since then were read by the columns of before.
+            self._unlogged.suspect(bound.binding)
+        for bound in self._unlogged.found(position, self.names_columns):
+            # No event has the values that it made, and rows of since then may have been read by the columns of before.
             self.replaced(bound, batch)
 
     def altered(self, binding: int) -> None:
         """A statement of the log has altered the table."""
-        self._unlogged.told(binding)
+        self._unlogged.suspect(binding)  # What the catalog says after it may not all be from this statement.
         self.forget()
 
     def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
@@ -140,7 +141,7 @@ class LoggedTables:
     def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
         """Another table has the name now, or rows came and went without events."""
         self.gone.discard(bound.binding)
-        self._unlogged.told(bound.binding)
+        self._unlogged.replaced(bound.binding)
         self.forget()
         if (fresh := self.read_again(bound, batch)) is not None:
             fresh.definitions.begin(fresh.defined, fresh.as_of)

@@ -71,8 +71,11 @@ class OneTable:
     def left_columns(self, binding: int) -> set[str]:
         return set()
 
-    def outdated(self, binding: int) -> BoundTable | None:
-        return None
+    def __getitem__(self, binding: int) -> BoundTable:
+        return BOUND
+
+    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
+        return COLUMNS
 
     def doubted(self) -> list[BoundTable]:
         return []
