@@ -17,7 +17,6 @@ MOST_MODULES = 15
 """In one folder, besides its ``__init__``."""
 
 STILL_LONGER = {
-    "captures/mysql/log/stream.py",
     "protocol/messages.py",
 }
 """Files of before the rule. The list only gets shorter: split a file, then remove it here."""

@@ -9,7 +9,7 @@ from captures.mysql.log import events
 from captures.mysql.log.events import FINGERPRINT, HEADER
 from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
 from captures.mysql.log.position import LastEvent, LogPosition, PreparedPlace, position
-from captures.mysql.log.xa_pending import Prepared
+from captures.mysql.log.xa.pending import Prepared
 from captures.mysql.rows.row_events import ROW_EVENTS
 from protocol.errors import SourceError
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from captures.contract.log import LogBatch
+from captures.mysql.log.logged_tables import LoggedTables
 from captures.mysql.log.open_transaction import OpenTransaction
-from captures.mysql.log.statement_effects import LoggedTables
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.log_decoder import LacksKey
 from captures.mysql.rows.row_events import WITHOUT_TABLE, row_event
 from captures.mysql.rows.row_sink import Sink
-from captures.mysql.tables.logged_tables import LoggedTable
+from captures.mysql.tables.logged_table import LoggedTable
 from captures.tables.bad_values import BadValues
 from protocol.errors import SourceError
 

@@ -8,10 +8,10 @@ from collections import Counter
 from backfill.keys import TouchedKeys
 from captures.contract.log import LogBatch, Transaction
 from captures.mysql.log.events import Gtid
-from captures.mysql.log.xa_pending import Prepared
+from captures.mysql.log.xa.pending import Prepared
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_sink import Sink
-from captures.mysql.tables.logged_tables import LoggedTable
+from captures.mysql.tables.logged_table import LoggedTable
 from captures.tables.captured_line import opening, without_columns
 from captures.tables.truncation import Truncation, emptied, ignored
 from protocol.errors import SourceError

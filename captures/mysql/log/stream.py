@@ -12,19 +12,21 @@ from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from captures.mysql.log.connection import BinlogConnection
 from captures.mysql.log.events import DamagedEvent, Event
-from captures.mysql.log.mapped_rows import MappedRows, TableMaps
+from captures.mysql.log.logged_tables import LoggedTables
+from captures.mysql.log.mapped_rows import TableMaps
 from captures.mysql.log.open_transaction import OpenTransaction
 from captures.mysql.log.position import LogPosition
-from captures.mysql.log.statement_effects import LoggedTables, StatementPlace
+from captures.mysql.log.statement_effects import StatementEffects, StatementPlace
 from captures.mysql.log.table_contract import Tables
 from captures.mysql.log.transaction_control import Control, ControlStatement, control
 from captures.mysql.log.transaction_payload import payload_events
-from captures.mysql.log.xa_pending import HELD_BYTES, Committing, HeldEvent, Prepared
-from captures.mysql.log.xa_reread import Recall, not_recalled
-from captures.mysql.rows.byte_text import ByteText, byte_text
+from captures.mysql.log.xa.pending import Committing
+from captures.mysql.log.xa.reread import not_recalled
+from captures.mysql.log.xa.transactions import XaTransactions
+from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_events import ROW_EVENTS
 from captures.mysql.server.session import Session
-from captures.mysql.tables.logged_tables import LoggedTable
+from captures.mysql.tables.logged_table import LoggedTable
 from captures.tables.captured_line import origin_members
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
@@ -71,18 +73,17 @@ class BinlogLog:
         self._count = 0
         self._open: OpenTransaction | None = None
         self._broken: OpenTransaction | None = None
-        self._recalled: Recall | None = None
         self._payload: Iterator[Event | None] | None = None
         self._failure: SourceError | None = None
         self.position = start.order
         self.committed_at: float | None = None
-        self._committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
+        committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
         self._connection = self._connected(start)
         self._server = self._connection.server
-        self._tables = LoggedTables(
-            tables, names_columns=self._connection.names_columns, mariadb=mariadb, on_statement=on_statement
-        )
+        self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
+        self._statements = StatementEffects(tables, self._tables, mariadb=mariadb, on_statement=on_statement)
         self._maps = TableMaps(self._tables)
+        self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing)
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
@@ -90,6 +91,10 @@ class BinlogLog:
         connection = BinlogConnection(self._open_session, self._server_id, start, beside)
         self._events = connection.events()
         return connection
+
+    def _reopen(self, start: LogPosition) -> None:
+        self._connection.close()
+        self._connection = self._connected(start)
 
     @property
     def between_transactions(self) -> bool:
@@ -103,7 +108,7 @@ class BinlogLog:
     @property
     def committing(self) -> Collection[str]:
         """The xids whose XA COMMIT was read, and that may not be visible yet; MySQL tells by GTIDs."""
-        return () if self._committing is None else self._committing.xids
+        return () if self._xa.committing is None else self._xa.committing.xids
 
     def track(self, bindings: frozenset[int]) -> None:
         self._next_tracked = bindings
@@ -118,8 +123,7 @@ class BinlogLog:
         self._connection.close()
 
     def reconnect(self) -> None:
-        self._connection.close()
-        self._connection = self._connected(self.log_position)
+        self._reopen(self.log_position)
         self._failure = None
         if self._connection.server != self._server:
             # Its files are others, so positions of before mean nothing: only a new session can go on there.
@@ -131,7 +135,7 @@ class BinlogLog:
         if self._open is not None and self._open.row_events > written:
             self._broken = self._open
         self._open = None
-        self._payload = self._recalled = None
+        self._payload = self._xa.recall = None
 
     # Tables that are set aside.
 
@@ -154,7 +158,7 @@ class BinlogLog:
         try:
             self._read(batch, limit, wait, wakeup)
         except SourceError as error:
-            failure = error if self._recalled is None else not_recalled(error)
+            failure = error if self._xa.recall is None else not_recalled(error)
             if not batch.says_something:
                 raise failure from None
             self._failure = failure  # after what came before it
@@ -163,8 +167,8 @@ class BinlogLog:
 
     def _read(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         taken = 0
-        if self._committing is not None:
-            self._committing.forget()
+        if self._xa.committing is not None:
+            self._xa.committing.forget()
         event = self._next_event(batch)
         if event is None:
             self._connection.wait(wait, wakeup)
@@ -199,7 +203,7 @@ class BinlogLog:
                 self._place.note(kind, data, start - events.HEADER, end, passed=passed)
             if passed:
                 return
-        if self._recalled is not None and self._recalled.passes_over(kind):
+        if self._xa.recall is not None and self._xa.recall.passes_over(kind):
             return
         if kind in ROW_EVENTS:
             self._rows(kind, data, text, start, end, batch)
@@ -219,11 +223,8 @@ class BinlogLog:
             self._payload = payload_events(self._connection.payload(data, start, end))
         else:
             self._other(kind, data[start:end], timestamp, server_id, flags, batch)
-        if self._open is None and self._recalled is None:
-            self._boundary_here()
-
-    def _boundary_here(self) -> None:
-        self.position = self._read_to.boundary(self._place)
+        if self._open is None and self._xa.recall is None:
+            self.position = self._read_to.boundary(self._place)
 
     def _other(self, kind: int, body: bytes, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         """Events that are rare."""
@@ -232,11 +233,11 @@ class BinlogLog:
             self._maps.clear()
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
-            if self._open is not None and self._recalled is None:
+            if self._open is not None and self._xa.recall is None:
                 self._abandoned(batch)  # the server stopped in the middle of it
                 self._open = None
             if events.server_started(body):
-                self._tables.sessions_ended()
+                self._statements.sessions_ended()
         elif kind == events.GTID_TAGGED:
             self._begin(events.read_tagged_gtid(body), timestamp, batch)
         elif kind == events.QUERY_COMPRESSED:
@@ -257,8 +258,8 @@ class BinlogLog:
     # Transactions.
 
     def _begin(self, gtid: events.Gtid, timestamp: int, batch: LogBatch) -> OpenTransaction:
-        if self._recalled is not None and self._open is not None:
-            self._recalled.begins(gtid.text)
+        if self._xa.recall is not None and self._open is not None:
+            self._xa.recall.begins(gtid.text)
             return self._open  # it is the one whose rows are read again
         if self._open is not None:
             self._abandoned(batch)  # the server stopped in the middle of it
@@ -273,11 +274,11 @@ class BinlogLog:
         self._count += 1
         self._open = OpenTransaction(self._count, gtid, timestamp, self._next_tracked, written)
         if gtid.prepares:
-            self._open.held = self._read_to.prepared_here(gtid.text)
+            self._xa.begin(self._open)
         return self._open
 
     def _commit(self, timestamp: int, batch: LogBatch) -> None:
-        if self._recalled is not None:
+        if self._xa.recall is not None:
             return
         transaction = self._open
         if transaction is None:
@@ -286,17 +287,15 @@ class BinlogLog:
         self.committed_at = transaction.committed_at or float(timestamp)
         finished = transaction.finished(self.position)
         if finished is not None:
-            if self._committing is not None:
-                server = self._connection.server
-                finished.txn = transaction_id(transaction.gtid, server, self.position, transaction.ends)
+            if self._xa.committing is not None:
+                finished.txn = transaction_id(transaction.gtid, self._server, self.position, transaction.ends)
             batch.transactions.append(finished)
 
     def _over(self, transaction: OpenTransaction) -> None:
         self._read_to.over(transaction.gtid, transaction.ends)
-        if transaction.ends and self._committing is not None:
-            self._committing.add(transaction.ends)
+        self._xa.over(transaction.ends)
         self._open = None
-        self._boundary_here()
+        self.position = self._read_to.boundary(self._place)
 
     def _abandoned(self, batch: LogBatch) -> None:
         """The source took back rows of the present transaction: what was written of them is replaced by a backfill."""
@@ -307,7 +306,7 @@ class BinlogLog:
                 self._open.held.events = []
 
     def _query(self, query: events.Query, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
-        if self._recalled is not None:
+        if self._xa.recall is not None:
             return
         # Without GTIDs a transaction begins with its first statement.
         transaction = self._open or self._begin(events.Gtid(""), timestamp, batch)
@@ -322,7 +321,7 @@ class BinlogLog:
             uses_temporary_tables=bool(flags & events.THREAD_SPECIFIC),
             strict=events.is_strict(query.variables),
         )
-        emptied = self._tables.statement(query, where, batch)
+        emptied = self._statements.follow(query, where, batch)
         for binding in batch.set_aside:
             self.leave_out(binding)
         for name, binding in emptied:
@@ -346,9 +345,9 @@ class BinlogLog:
                 self._abandoned(batch)
             case Control.XA_START:
                 transaction.explicit = True
-                transaction.held = self._read_to.prepared_here(transaction.gtid)
+                self._xa.begin(transaction)
             case Control.XA_COMMIT:
-                self._xa_commit(transaction, statement.xid, timestamp, batch)
+                self._counted(self._xa.commit(transaction, statement.xid, self._place, batch), timestamp, batch)
             case Control.XA_ROLLBACK:
                 transaction.ends = statement.xid
                 self._commit(timestamp, batch)
@@ -361,86 +360,40 @@ class BinlogLog:
             if self._open is not None and self._open.held is None:
                 self._open.pass_over()
             return
-        table = rows.table
         transaction = self._open or self._begin(events.Gtid(""), 0, batch)
         if transaction.held is not None:
-            held = sum(prepared.size for prepared in self._read_to.prepared.values()) + transaction.held.size
-            transaction.held.add(HeldEvent(table, rows.what, rows.data[rows.at : rows.end]), HELD_BYTES - held)
+            self._xa.hold(transaction.held, rows)
             return
+        table, recall = rows.table, self._xa.recall
         if table.decoder is None or not table.decoder.has_key:
-            counts = self._place.order if self._recalled is None else self._recalled.after.order
+            counts = self._place.order if recall is None else recall.after.order
             if self._tables.leaves_out(table, transaction.gtid, counts, transaction.ends, batch):
                 transaction.pass_over()
                 return
         if table.as_of and table.as_of < self._place.order:
             table.as_of = 0
-        place = f"{self._place.file}:{self._place.event_start}:" if self._recalled is None else self._counted_at
+        place = f"{self._place.file}:{self._place.event_start}:" if recall is None else self._xa.place
         self._maps.write(rows, transaction, place, batch)
 
-    # XA transactions: their rows are in the log when they are prepared, and count when they are committed.
+    # XA transactions.
 
     def _xa_prepare(self, one_phase: bool, xid: str, timestamp: int, batch: LogBatch) -> None:
         transaction = self._open
         if transaction is None:
             return
-        if self._recalled is not None:
-            self._return_from_recall(self._recalled, xid, timestamp, batch)
-            return
-        held, transaction.held = transaction.held, None
-        held = held or self._read_to.prepared_here(transaction.gtid)
-        if one_phase:
-            self._count_prepared(transaction, xid, held, timestamp, batch)
+        if self._xa.recall is not None:
+            self._reopen(self._xa.recalled(xid))
+            self._commit(timestamp, batch)
+        elif one_phase:
+            rows_at = self._xa.commit_in_one_phase(transaction, xid, self._place, batch)
+            self._counted(rows_at, timestamp, batch)
         else:
-            self._read_to.prepared[xid] = held
-            if self._committing is not None:
-                self._committing.prepared(xid)
+            self._xa.prepare(transaction, xid)
             self._over(transaction)
 
-    def _xa_commit(self, transaction: OpenTransaction, xid: str, timestamp: int, batch: LogBatch) -> None:
-        prepared = self._read_to.prepared.get(xid)
-        transaction.ends = xid
-        if prepared is None:
-            # Of before the capture, which waits for those that it can see before it reads tables.
-            batch.restarted |= self._tables.without_prepared()
+    def _counted(self, rows_at: LogPosition | None, timestamp: int, batch: LogBatch) -> None:
+        """An XA COMMIT. The transaction ends here, or after its rows were read again from ``rows_at`` on."""
+        if rows_at is None:
             self._commit(timestamp, batch)
         else:
-            self._count_prepared(transaction, xid, prepared, timestamp, batch)
-
-    def _count_prepared(
-        self, transaction: OpenTransaction, xid: str, prepared: Prepared, timestamp: int, batch: LogBatch
-    ) -> None:
-        """Writes the rows of a prepared transaction, or goes back to where they are in the log."""
-        # Their place is that of the commit, which counts; there they are numbered over all events.
-        self._counted_at = f"{self._place}:"
-        transaction.row = 0
-        if prepared.events is None:
-            here = LogPosition(self._place.file, self._place.offset)
-            self._recall(Recall(xid, prepared.place, transaction.gtid, here))
-        else:
-            self._replay(transaction, prepared, batch)
-            self._commit(timestamp, batch)
-
-    def _replay(self, transaction: OpenTransaction, prepared: Prepared, batch: LogBatch) -> None:
-        for event in prepared.events or ():
-            data, table = event.rows, event.table
-            if self._maps.leaves_out(table.binding):
-                batch.passed.add(table.binding)
-                transaction.pass_over()
-            elif self._tables.leaves_out(table, transaction.gtid, self._place.order, transaction.ends, batch):
-                transaction.pass_over()
-            else:
-                rows = MappedRows(table, event.what, data, byte_text(data), 0, len(data))
-                self._maps.write(rows, transaction, self._counted_at, batch)
-
-    def _recall(self, recall: Recall) -> None:
-        """Goes back in the log to the rows of a prepared transaction."""
-        self._recalled = recall
-        self._connection.close()
-        self._connection = self._connected(recall.start(self._read_to.gtids))
-
-    def _return_from_recall(self, recall: Recall, xid: str, timestamp: int, batch: LogBatch) -> None:
-        recall.check(xid)
-        self._connection.close()
-        self._connection = self._connected(recall.after)
-        self._recalled = None
-        self._commit(timestamp, batch)
+            self._reopen(rows_at)

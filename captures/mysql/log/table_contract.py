@@ -36,8 +36,11 @@ class Tables(Protocol):
     def left_columns(self, binding: int) -> set[str]:
         """Names that columns had before, which rows downstream may still have. Kept with the state: to be changed."""
 
-    def outdated(self, binding: int) -> BoundTable | None:
-        """The table as it is known, where the catalog has other columns. Raises SourceError."""
+    def __getitem__(self, binding: int) -> BoundTable:
+        """The table of a binding, as it is known."""
+
+    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
+        """The columns as the catalog has them; None where the table is gone, or left out. Raises SourceError."""
 
     def doubted(self) -> list[BoundTable]:
         """Those in which chunks found other columns since this was asked last."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from captures.mysql.statements.actions import Action, Alteration, Change, single
 from captures.mysql.statements.tokens import Name, Token, Tokens
+from captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS
 
 _NO_COLUMN = (
     "PRIMARY",
@@ -119,6 +120,18 @@ def _clause(clause: Tokens, found: _Found) -> None:
             _convert(clause, found)
         case "TRUNCATE" | "DISCARD" | "IMPORT" | "REPAIR" if clause.peek().upper in ("PARTITION", "TABLESPACE"):
             found.refilled()
+        case option:
+            _options(option, clause, found)
+
+
+def _options(first: str, clause: Tokens, found: _Found) -> None:
+    """Options of the table, which no commas need to part: an engine that stores no rows has lost those that were."""
+    previous = first
+    for token in clause.rest():
+        if previous == "ENGINE" and token.upper in ENGINES_WITHOUT_ROWS:
+            found.refilled()
+        elif token.upper != "=":
+            previous = token.upper
 
 
 def _rename(clause: Tokens, found: _Found) -> None:

@@ -17,7 +17,7 @@ from captures.mysql.server.prerequisites import definition_failures
 from captures.mysql.server.session import Session, asking
 from captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
 from captures.mysql.tables.bindings import BoundTable, absent, bound_tables, folded
-from captures.mysql.tables.columns import Column, Table, reads_as
+from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from captures.mysql.tables.table_fingerprint import NotedTables
@@ -250,13 +250,13 @@ class CapturedTables:
     def left_columns(self, binding: int) -> set[str]:
         return self.noted.left[binding]
 
-    def outdated(self, binding: int) -> BoundTable | None:
+    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
         bound = self._bindings[binding]
+        if binding in self._left_out:
+            return None
         with asking(f"reading the columns of {bound.name}"):
             (table,) = bound_tables(self._session, [bound.resource])
-        if table is None or reads_as(table.columns, bound.table.columns):
-            return None
-        return bound
+        return None if table is None else table.columns
 
     def doubted(self) -> list[BoundTable]:
         found = []

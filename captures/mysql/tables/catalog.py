@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from captures.mysql.server.session import Session
-from captures.mysql.tables.columns import Column, Table
+from captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS, Column, Table
 from captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (
@@ -20,8 +20,6 @@ SYSTEM_SCHEMAS = (
     "sys",
 )
 
-_ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
-"""Their rows are elsewhere, or nowhere, so the binlog does not tell of all that changes them."""
 
 _TABLES = """
     SELECT t.table_schema, t.table_name, t.engine, t.table_rows, t.data_length, t.index_length, t.table_comment
@@ -94,7 +92,7 @@ def _read(session: Session, path: Path | None) -> list[Table]:
             hashed.setdefault((schema, name), set()).add(index)
     tables = []
     for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, path), key=_by_name):
-        if engine.upper() in _ENGINES_WITHOUT_ROWS:
+        if engine.upper() in ENGINES_WITHOUT_ROWS:
             continue
         table_columns = columns.get((schema, name), ())
         if session.mariadb and engine.upper() != "MEMORY":

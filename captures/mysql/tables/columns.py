@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from captures.tables.bad_values import Policy
 
+ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
+"""Their rows are elsewhere, or nowhere, so the binlog does not tell of all that changes them."""
+
 _OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
 """Types that MariaDB's log has as binary strings."""
 

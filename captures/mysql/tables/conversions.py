@@ -5,7 +5,7 @@ A statement that converts values writes no rows to the log: those that were capt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from captures.mysql.statements.actions import Alteration
@@ -47,18 +47,24 @@ class Definitions:
         # Before the statements up to there: not known. None where there is no row of before them.
         self._before: dict[str, Column] | None = {} if captured else None
         self._named: set[str] = set()
+        self._settled: tuple[Column, ...] | None = tuple(columns)
+        self._told: dict[str, int] = {}
         self.own: dict[str, Column] = {}
 
     def begin(self, columns: Sequence[Column], as_of: int) -> None:
         """The table is read as a whole, after the catalog was read: at ``as_of``, with these columns."""
         self._before, self._now, self._as_of = None, {column.name: column for column in columns}, as_of
         self._named.clear()
+        self._settled = tuple(columns)
+        self._told.clear()
         self.own.clear()
 
     def on_another_server(self, as_of: int) -> None:
         """Places of the log of before say nothing: of a catalog that the log was behind, it is now until ``as_of``."""
         if self._as_of:
             self._as_of = as_of
+        self._settled = None
+        self._told.clear()
 
     def note_own_types(self, alteration: Alteration, before: Iterable[Column]) -> None:
         """Follows ``own`` through a statement; ``before`` are what the table had, or may have had, so far."""
@@ -93,12 +99,13 @@ class Definitions:
         if position > self._as_of:
             self._before, self._named = self._now, set()
         before = self._before
+        named = {*alteration.revalued, *alteration.added}
+        if alteration.texts:
+            named |= {column.name for column in (*self._now.values(), *now) if column.charset is not None}
+        self._explain({*named, *alteration.left(), *(new for _, new in alteration.renamed)}, position)
         self._now, self._as_of = {column.name: column for column in now}, as_of
         if before is None:
             return ()
-        named = {*alteration.revalued, *alteration.added}
-        if alteration.texts:
-            named |= {column.name for column in now if column.charset is not None}
         found = []
         for column in now:
             known = before.get(column.name)
@@ -111,12 +118,74 @@ class Definitions:
             if other and not column.hidden:
                 found.append(column.name)
         self._named |= named
+        self._explain(found, position)
         shown = set(emitted)
         generated = any(column.generated for column in now if column.name in shown)
         converted = tuple(name for name in found if name in shown or generated)
         if converted:
             self._before = None  # All rows are read again, as they are at `as_of` or later.
         return converted
+
+    # What no statement explains.
+
+    def _explain(self, names: Iterable[str], position: int) -> None:
+        self._told.update((name.lower(), position) for name in names)
+
+    def settled(self, columns: tuple[Column, ...]) -> bool:
+        """Whether the catalog says what it said when it was compared with the log before."""
+        return self._settled == columns and all(
+            column.expression == before.expression for column, before in zip(columns, self._settled, strict=True)
+        )
+
+    def unexplained(
+        self,
+        columns: tuple[Column, ...],
+        since: int,
+        *,
+        key: Collection[str],
+        of_values: Collection[str] | None,
+        tinyint1_as_bool: bool,
+    ) -> bool:
+        """Whether a statement that is not in the log has made the columns what they are; they are settled then.
+
+        Args:
+            columns: As the catalog had them when the log was read to ``since``, and has been read on to its end since.
+            key: Names of the key's columns, which become NOT NULL with it.
+            of_values: The columns of documents, where it only matters what became of their values; None where the
+                log's rows are read by the catalog.
+        """
+        before, self._settled = self._settled, columns
+        told, self._told = self._told, {name: place for name, place in self._told.items() if place > since}
+        if before is None:
+            return False
+        shown = None if of_values is None or any(c.generated for c in columns if c.name in of_values) else of_values
+
+        def compared(of: Sequence[Column]) -> list[Column]:
+            return [c for c in of if c.name.lower() not in told and (shown is None or c.name in shown)]
+
+        old, new = compared(before), compared(columns)
+        return [c.name for c in old] != [c.name for c in new] or not all(
+            _same(_in_key(one, key), _in_key(other, key), of_values is None, tinyint1_as_bool=tinyint1_as_bool)
+            for one, other in zip(old, new, strict=True)
+        )
+
+
+def _in_key(column: Column, key: Collection[str]) -> Column:
+    return replace(column, nullable=False) if column.name in key else column
+
+
+def _same(before: Column, now: Column, exactly: bool, *, tinyint1_as_bool: bool) -> bool:
+    """Whether rows of before mean the same; ``exactly``, also where they are read by the other definition."""
+    if (same := _as_any_version(before) == _as_any_version(now)) and before.expression == now.expression:
+        return True
+    return (same or not exactly) and keeps_values(before, now, strict=False, tinyint1_as_bool=tinyint1_as_bool)
+
+
+def _as_any_version(column: Column) -> Column:
+    """Without what a server says in another way after an upgrade."""
+    charset = "utf8mb3" if column.charset == "utf8" else column.charset
+    length = None if column.data_type == "tinyint" and column.length != 1 else column.length
+    return replace(column, charset=charset, length=length)
 
 
 def keeps_values(before: Column, now: Column, *, strict: bool, tinyint1_as_bool: bool) -> bool:

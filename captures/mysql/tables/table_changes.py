@@ -79,8 +79,8 @@ CHANGES = (
     ),
     TableChange(
         "altered unlogged",
-        "an ALTER in a session with `sql_log_bin = 0`, if `binlog_row_metadata` is not `FULL`",
-        "its next rows in the log, or its next chunk",
+        "an ALTER in a session with `sql_log_bin = 0`",
+        "its next rows in the log, its next chunk, or the next start",
         Consequence.EMPTIED,
     ),
     TableChange(

@@ -1,20 +1,23 @@
-"""Tables that a session with ``sql_log_bin = 0`` alters, where the log does not say of its rows what their columns are.
+"""Tables that a session with ``sql_log_bin = 0`` alters: the log has neither the statement nor what it made of values.
 
 The log names a table by another number from then on, as it does whenever the server opens the table again. So the
-catalog is asked at each new number: a difference that is not in the log up to its end at that moment was not logged.
+catalog is asked at each new number. A difference that no statement up to the end of the log explains was not logged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from captures.mysql.log.table_contract import Tables
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.columns import Column
 
 _LOOKS = 10
 """Tables that are looked at in one turn: the log waits meanwhile."""
 
 
 class UnloggedAlterations:
-    """Looks for tables whose columns are not those that the log's rows are read by.
+    """Looks for tables whose definition is not the one that the log's statements lead to.
 
     Args:
         tables: The captured tables.
@@ -24,31 +27,56 @@ class UnloggedAlterations:
         self._tables = tables
         self._numbers: dict[int, bytes] = {}
         self._suspects: set[int] = set()
-        self._differ: dict[int, int] = {}
+        self._differ: dict[int, tuple[tuple[Column, ...], int, int]] = {}
 
-    def mapped(self, binding: int, number: bytes) -> None:
-        """The log names a table by this number, and not its columns."""
-        if self._numbers.get(binding) != number:
+    def mapped(self, binding: int, number: bytes, *, as_known: bool) -> None:
+        """The log names a table by this number.
+
+        Args:
+            as_known: It also names the columns, and they are those that were known.
+        """
+        before = self._numbers.get(binding)
+        if before != number:
             self._numbers[binding] = number
-            self._suspects.add(binding)
+            if before is not None or not as_known:
+                self._suspects.add(binding)
 
-    def told(self, binding: int) -> None:
-        """A statement of the log has altered the table, or another one has its name."""
+    def suspect(self, binding: int) -> None:
+        """The table is looked at, whatever its number."""
+        self._suspects.add(binding)
+
+    def replaced(self, binding: int) -> None:
+        """The table is read as a whole, as it is now."""
+        self._suspects.discard(binding)
         self._differ.pop(binding, None)
 
-    def found(self, position: int) -> list[BoundTable]:
-        """The tables that were altered without a word, as they were known; the log was read up to ``position``.
+    def found(self, position: int, named: Callable[[int], bool]) -> list[BoundTable]:
+        """The tables that were altered without a statement in the log.
 
-        Raises SourceError.
+        Args:
+            position: The log was read up to here.
+            named: Whether the log names the columns of a table.
+
+        Raises:
+            SourceError: The server cannot be asked.
         """
         for binding in sorted(self._suspects)[:_LOOKS]:
             self._suspects.discard(binding)
-            if self._tables.outdated(binding) is not None:
-                self._differ[binding] = self._tables.end_of_log()
-        passed = [binding for binding, end in self._differ.items() if position >= end]
+            columns = self._tables.columns_now(binding)
+            if columns is not None and not self._tables[binding].definitions.settled(columns):
+                self._differ[binding] = columns, position, self._tables.end_of_log()
         found = []
-        for binding in passed:
+        for binding, (columns, since, end) in list(self._differ.items()):
+            if position < end:
+                continue
             del self._differ[binding]
-            if (bound := self._tables.outdated(binding)) is not None:
+            bound = self._tables[binding]
+            if bound.definitions.unexplained(
+                columns,
+                since,
+                key=bound.key,
+                of_values=bound.emitted if named(binding) else None,
+                tinyint1_as_bool=bound.tinyint1_as_bool,
+            ):
                 found.append(bound)
         return found

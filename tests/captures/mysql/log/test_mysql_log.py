@@ -71,8 +71,11 @@ class OneTable:
     def left_columns(self, binding: int) -> set[str]:
         return set()
 
-    def outdated(self, binding: int) -> BoundTable | None:
-        return None
+    def __getitem__(self, binding: int) -> BoundTable:
+        return BOUND
+
+    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
+        return COLUMNS
 
     def doubted(self) -> list[BoundTable]:
         return []
@@ -264,7 +267,7 @@ def test_xa_transactions_of_mysql() -> None:
 
 @pytest.mark.parametrize("held_bytes", [1 << 20, 200, 1])  # of which many small events take more than their rows
 def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.mysql.log.stream.HELD_BYTES", held_bytes)
+    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", held_bytes)
     log = LogWriter()
     log.add(events.GTID, gtid(11))
     log.add(events.QUERY, query(b"XA START X'01',X'',1"))
@@ -283,7 +286,7 @@ def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkey
 
 @pytest.mark.parametrize("held_bytes", [1 << 20, 1])
 def test_an_xa_transaction_that_takes_rows_back(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.mysql.log.stream.HELD_BYTES", held_bytes)
+    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", held_bytes)
     log = LogWriter()
     log.add(events.GTID, gtid(11))
     log.add(events.QUERY, query(b"XA START X'01',X'',1"))

@@ -157,7 +157,7 @@ def test_a_prepared_transaction_of_before_the_restart_is_read_again(binlog_datab
 def test_a_prepared_transaction_too_large_to_be_held_is_read_again(
     binlog_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("captures.mysql.log.stream.HELD_BYTES", 100_000)
+    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", 100_000)
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
     with captured_log(binlog_database, "t") as log:
         run(

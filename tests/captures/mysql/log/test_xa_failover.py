@@ -9,7 +9,7 @@ import pytest
 from captures.contract.errors import LostPosition
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition, PreparedPlace
-from captures.mysql.log.xa_reread import Recall
+from captures.mysql.log.xa.reread import Recall
 from tests.captures.mysql.captured_log import captured_log, plain
 from tests.captures.mysql.log.test_events import SERVER
 from tests.captures.mysql.server_pair import follow, server_pair

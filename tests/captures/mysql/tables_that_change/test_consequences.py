@@ -159,8 +159,6 @@ def test_the_page_shows_the_list() -> None:
 @pytest.mark.parametrize("change", OF_A_TABLE, ids=[change.name for change in OF_A_TABLE])
 def test_what_follows(binlog_database: Database, change: TableChange, metadata: str) -> None:
     database = binlog_database
-    if change.name == "altered unlogged" and (metadata == "FULL" or database.is_mysql):
-        pytest.skip("the log has the column's sign")
     with global_setting(database, "binlog_row_metadata", f"'{metadata}'"):
         ran = False
         for example in EXAMPLES[change.name]:

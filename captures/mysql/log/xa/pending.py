@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 
 from captures.mysql.log.position import PreparedPlace
-from captures.mysql.tables.logged_tables import LoggedTable
+from captures.mysql.tables.logged_table import LoggedTable
 
 HELD_BYTES = 64 * 1024 * 1024
 """Rows of prepared transactions that are held in memory, over all of them. The log is read again for the others."""

@@ -28,6 +28,7 @@ class LoggedTable:
     Attributes:
         binding: Index of its binding.
         decoder: None when the rows' columns are not known.
+        differs: The columns are not those that were known.
         rekeyed: The key is another, or of other types, than it was believed to be.
         unfit: Then, why the table cannot be captured as it is now, if it cannot.
         named: The event named the columns.
@@ -43,6 +44,7 @@ class LoggedTable:
     origin: str
     new_schema: JsonObject | None = None
     unfit: SourceError | None = None
+    differs: bool = False
     rekeyed: bool = False
     as_of: int = 0
     # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
@@ -71,7 +73,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
     except (ValueError, LookupError):
         raise SourceError("TM-MY-044", "a malformed TABLE_MAP event") from None
-    identity = bound.identity
+    identity, before = bound.identity, bound.table.columns
     origin = origin_members(*name).decode("latin-1")
     try:
         bound, known = _columns(logged, bound, tables)
@@ -93,8 +95,16 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
     as_of = bound.as_of if not logged.named or any(column.log_says_less for column in known) else 0
-    rekeyed = bound.identity != identity
-    return LoggedTable(bound.binding, decoder, logged.named, origin, new_schema, rekeyed=rekeyed, as_of=as_of)
+    return LoggedTable(
+        bound.binding,
+        decoder,
+        logged.named,
+        origin,
+        new_schema,
+        differs=bound.table.columns != before,
+        rekeyed=bound.identity != identity,
+        as_of=as_of,
+    )
 
 
 def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:

@@ -1,0 +1,164 @@
+"""What the log's TABLE_MAP events name: captured tables, by the columns that the rows after them have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from captures.contract.log import LogBatch
+from captures.contract.table_changes import Consequence
+from captures.mysql.log.table_contract import Tables
+from captures.mysql.rows.table_map import read_table_name
+from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.logged_table import LoggedTable, logged_table
+from captures.mysql.tables.unlogged_alterations import UnloggedAlterations
+from protocol.codec import encode
+from protocol.errors import SourceError
+from protocol.messages import SourcedSchema
+
+_REMEMBERED = 10_000
+"""TABLE_MAP events that are remembered."""
+
+
+class LoggedTables:
+    """The tables that TABLE_MAP events name, as long as no statement changes them.
+
+    Args:
+        tables: The captured tables.
+        names_columns: TABLE_MAP events are expected to name the columns.
+        mariadb: The server is MariaDB.
+
+    Attributes:
+        gone: The bindings whose tables were dropped or renamed, and whose names no other table has taken since.
+    """
+
+    def __init__(self, tables: Tables, *, names_columns: bool, mariadb: bool) -> None:
+        self._tables = tables
+        self._unlogged = UnloggedAlterations(tables)
+        self._mariadb = mariadb
+        self._names_columns = names_columns
+        self._named: dict[int, bool] = {}
+        self._known: dict[bytes, LoggedTable | None] = {}
+        self._left_out: dict[bytes, int] = {}
+        self.gone: set[int] = set()
+
+    def mapped(self, body: bytes, batch: LogBatch) -> LoggedTable | None:
+        """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
+        key = body[6:]  # the table's number changes whenever the server opens the table
+        try:
+            table = self._known[key]
+        except KeyError:
+            table = self._unknown(key, body, batch)
+        if table is None and key in self._left_out:
+            batch.passed.add(self._left_out[key])
+        elif table is not None:
+            self._unlogged.mapped(table.binding, body[:6], as_known=table.named and not table.differs)
+        return table
+
+    def _unknown(self, key: bytes, body: bytes, batch: LogBatch) -> LoggedTable | None:
+        """A table that no event named since it was altered."""
+        if len(self._known) >= _REMEMBERED:
+            self.forget()
+        table = logged_table(body, self._tables, mariadb=self._mariadb)
+        if table is not None and table.unfit is not None:
+            self.set_aside(table.binding, table.unfit, batch)
+            table = None
+        self._known[key] = table
+        if table is None and (left_out := self._tables.left_out(*read_table_name(body))) is not None:
+            self._left_out[key] = left_out
+        if table is not None:
+            self._named[table.binding] = table.named
+            if table.rekeyed:
+                self.empty(table.binding, batch)
+            if table.new_schema is not None:
+                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
+                batch.changed.add(table.binding)
+        return table
+
+    def names_columns(self, binding: int) -> bool:
+        """Whether the log named the columns of this table with its latest rows."""
+        return self._named.get(binding, self._names_columns)
+
+    def doubted(self, position: int, batch: LogBatch) -> None:
+        """Reads tables again that are not as the log says, now that all of it was read up to ``position``: it does not
+        have what a session with ``sql_log_bin = 0`` did.
+        """
+        for bound in self._tables.doubted():
+            self.forget()
+            self.read_again(bound, batch)
+            self._unlogged.suspect(bound.binding)
+        for bound in self._unlogged.found(position, self.names_columns):
+            # No event has the values that it made, and rows of since then may have been read by the columns of before.
+            self.replaced(bound, batch)
+
+    def altered(self, binding: int) -> None:
+        """A statement of the log has altered the table."""
+        self._unlogged.suspect(binding)  # What the catalog says after it may not all be from this statement.
+        self.forget()
+
+    def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
+        """Whether the snapshot in which a table without a key is read has what a transaction does to it.
+
+        Where that cannot be told the table is read again.
+
+        Args:
+            gtid: The transaction's.
+            position: In the log, where what it does counts.
+            xid: Of the prepared transaction that it commits, empty for none.
+        """
+        left_out = self._tables.leaves_out(table.binding, gtid, position, xid)
+        if left_out is None:
+            batch.restarted.add(table.binding)
+        return left_out is not False
+
+    def end_of_log(self) -> int:
+        """Where the server's log ends now. Raises SourceError."""
+        return self._tables.end_of_log()
+
+    def without_prepared(self) -> set[int]:
+        """See ``captures.mysql.log.table_contract.Tables``."""
+        return self._tables.without_prepared()
+
+    def still_prepared(self) -> Collection[str]:
+        """See ``captures.mysql.log.table_contract.Tables``."""
+        return self._tables.still_prepared()
+
+    def read_again(self, bound: BoundTable, batch: LogBatch) -> BoundTable | None:
+        """Takes the table as the catalog has it now; None where it cannot be captured so."""
+        fresh = self._tables.refresh(bound.binding)
+        if isinstance(fresh, SourceError):
+            # What rows say from here on cannot be told: those of a system-versioned table have its history among them.
+            self.set_aside(bound.binding, fresh, batch)
+            return None
+        # Not only with the next row: until then chunks would find a table that is not as they know it.
+        fresh, schema = self._tables.adopt(bound.binding, fresh.table.columns)
+        batch.changed.add(bound.binding)
+        if fresh.identity != bound.identity:
+            self.empty(bound.binding, batch)
+        if schema is not None:
+            batch.lines.append(encode(SourcedSchema(binding=bound.binding, document_schema=schema)))
+        return fresh
+
+    def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
+        """Another table has the name now, or rows came and went without events."""
+        self.gone.discard(bound.binding)
+        self._unlogged.replaced(bound.binding)
+        self.forget()
+        if (fresh := self.read_again(bound, batch)) is not None:
+            fresh.definitions.begin(fresh.defined, fresh.as_of)
+            self.empty(bound.binding, batch)
+
+    def empty(self, binding: int, batch: LogBatch) -> None:
+        """What there is of a table downstream counts no more."""
+        batch.follow(binding, Consequence.EMPTIED)
+        self._tables.left_columns(binding).clear()
+
+    def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
+        """Nothing of a binding can be captured from here on."""
+        self._tables.leave_out(binding)
+        self.forget()
+        batch.set_aside[binding] = error
+
+    def forget(self) -> None:
+        """Table definitions are read again."""
+        self._known.clear()
+        self._left_out.clear()

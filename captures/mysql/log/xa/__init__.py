@@ -1,0 +1,1 @@
+"""XA transactions in the binary log of MySQL and MariaDB."""

@@ -1,0 +1,124 @@
+"""XA transactions in the log: their rows come before XA PREPARE, and count from XA COMMIT on."""
+
+from __future__ import annotations
+
+from captures.contract.log import LogBatch
+from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
+from captures.mysql.log.logged_tables import LoggedTables
+from captures.mysql.log.mapped_rows import MappedRows, TableMaps
+from captures.mysql.log.open_transaction import OpenTransaction
+from captures.mysql.log.position import LogPosition
+from captures.mysql.log.xa.pending import HELD_BYTES, Committing, HeldEvent, Prepared
+from captures.mysql.log.xa.reread import Recall
+from captures.mysql.rows.byte_text import byte_text
+
+
+class XaTransactions:
+    """Holds the rows of prepared transactions, and writes them when the transactions commit.
+
+    Args:
+        read_to: The state's part of it: which transactions are prepared.
+        tables: The tables that the rows belong to.
+        maps: Writes the rows.
+        committing: The commits that may not be visible yet; None on MySQL, where GTIDs tell.
+
+    Attributes:
+        committing: As the argument.
+        recall: The transaction whose rows the log is read again for; None for none.
+        place: ``file:offset:`` of the latest commit, for the cursors of its rows.
+    """
+
+    def __init__(self, read_to: ReadTo, tables: LoggedTables, maps: TableMaps, committing: Committing | None) -> None:
+        self._read_to = read_to
+        self._tables = tables
+        self._maps = maps
+        self.committing = committing
+        self.recall: Recall | None = None
+        self.place = ""
+
+    def begin(self, transaction: OpenTransaction) -> None:
+        """The rows that follow are held for the transaction's commit."""
+        transaction.held = self._read_to.prepared_here(transaction.gtid)
+
+    def hold(self, prepared: Prepared, rows: MappedRows) -> None:
+        """Keeps the rows of an event in memory while there is room for them."""
+        held = sum(other.size for other in self._read_to.prepared.values()) + prepared.size
+        prepared.add(HeldEvent(rows.table, rows.what, rows.data[rows.at : rows.end]), HELD_BYTES - held)
+
+    def prepare(self, transaction: OpenTransaction, xid: str) -> None:
+        """XA PREPARE: the transaction ends in the log, and its rows wait for the commit of ``xid``."""
+        self._read_to.prepared[xid] = self._taken(transaction)
+        if self.committing is not None:
+            self.committing.prepared(xid)
+
+    def commit_in_one_phase(
+        self, transaction: OpenTransaction, xid: str, place: LogPlace, batch: LogBatch
+    ) -> LogPosition | None:
+        """XA COMMIT ONE PHASE: the transaction was not prepared. Returns and raises as ``commit``."""
+        return self._count(transaction, xid, self._taken(transaction), place, batch)
+
+    def commit(self, transaction: OpenTransaction, xid: str, place: LogPlace, batch: LogBatch) -> LogPosition | None:
+        """XA COMMIT of a prepared transaction: its rows are written, with the place of this statement.
+
+        Returns:
+            None when all rows were written; otherwise where the log has them, from where it must be read again.
+
+        Raises:
+            LostPosition: ``TM-MY-053`` the log does not have the rows any more.
+            SourceError: The server cannot be asked.
+        """
+        transaction.ends = xid
+        prepared = self._read_to.prepared.get(xid)
+        if prepared is None:
+            # Prepared before the capture, which waits for those that it can see before it reads tables.
+            batch.restarted |= self._tables.without_prepared()
+            return None
+        return self._count(transaction, xid, prepared, place, batch)
+
+    def recalled(self, xid: str) -> LogPosition:
+        """XA PREPARE, after the rows before it were read again.
+
+        Returns:
+            Where the log goes on after the commit.
+
+        Raises:
+            LostPosition: ``TM-MY-053`` it is of another transaction than ``xid``.
+        """
+        assert self.recall is not None
+        self.recall.check(xid)
+        after, self.recall = self.recall.after, None
+        return after
+
+    def over(self, xid: str) -> None:
+        """A transaction has ended: it committed or rolled back ``xid``, empty for none."""
+        if xid and self.committing is not None:
+            self.committing.add(xid)
+
+    def _taken(self, transaction: OpenTransaction) -> Prepared:
+        """What was held of a transaction that ends."""
+        held, transaction.held = transaction.held, None
+        return held or self._read_to.prepared_here(transaction.gtid)
+
+    def _count(
+        self, transaction: OpenTransaction, xid: str, prepared: Prepared, place: LogPlace, batch: LogBatch
+    ) -> LogPosition | None:
+        # The rows get the place of the commit, and are numbered there over all events.
+        self.place = f"{place}:"
+        transaction.row = 0
+        if prepared.events is None:
+            self.recall = Recall(xid, prepared.place, transaction.gtid, LogPosition(place.file, place.offset))
+            return self.recall.start(self._read_to.gtids)
+        for event in prepared.events:
+            self._write(event, transaction, place, batch)
+        return None
+
+    def _write(self, event: HeldEvent, transaction: OpenTransaction, place: LogPlace, batch: LogBatch) -> None:
+        table = event.table
+        if self._maps.leaves_out(table.binding):
+            batch.passed.add(table.binding)
+            transaction.pass_over()
+        elif self._tables.leaves_out(table, transaction.gtid, place.order, transaction.ends, batch):
+            transaction.pass_over()
+        else:
+            rows = MappedRows(table, event.what, event.rows, byte_text(event.rows), 0, len(event.rows))
+            self._maps.write(rows, transaction, self.place, batch)
