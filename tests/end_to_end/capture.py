@@ -115,7 +115,7 @@ class Capture:
             assert running.running, self.output.read_text()[-2000:]
             return self.progress.update().size > size
 
-        wait_until(more, 90, "more events")
+        wait_until(more, 90, "more events", every=0.05)
 
     def snapshot_rows(self) -> int:
         """Rows of backfills that are committed."""

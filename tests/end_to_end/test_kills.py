@@ -61,7 +61,8 @@ def kill_now_and_then(capture: Capture, running: Command, kill: Kill, seed: int)
         while time.monotonic() < end:
             capture.wait_for_events(running)
             let_pass(random.uniform(0.2, 3))
-            running = stack.enter_context(wait_until(partial(kill, capture, running), 30, "something to kill"))
+            next_one = wait_until(partial(kill, capture, running), 30, "something to kill", every=0.05)
+            running = stack.enter_context(next_one)
             kills += 1
     return kills
 
