@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import pymysql
 from pymysql.connections import Connection
 
+from captures.mysql.server.wire import WireConnection
 from tidemark_demo.servers.server_process import ServerProcess
 
 _PASSWORD = secrets.token_hex(16)
@@ -107,7 +108,8 @@ class MySqlFamilyServer(ServerProcess):
     def connect(self, **parameters: Any) -> Connection[Any]:
         """Connects as root over TCP, autocommitting; ``parameters`` are PyMySQL's."""
         account = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
-        return pymysql.connect(**{**account, "autocommit": True, "charset": "utf8mb4", **parameters})
+        # Not PyMySQL's own, which reads the system's authorities first: 20 ms of a processor.
+        return WireConnection(**{**account, "autocommit": True, "charset": "utf8mb4", **parameters})
 
     @abstractmethod
     def replicate(self, primary: Self) -> None:
