@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.end_to_end.capture import SECONDS, Capture
+from tests.end_to_end.capture import SECONDS, Capture, own_process
 from tests.servers.deadline import let_pass, wait_until
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
@@ -40,7 +40,7 @@ CONFIG = {"backfill": {"chunk_rows": CHUNK_ROWS, "readers": READERS}}
 @pytest.fixture
 def capture(each_database: Database, tmp_path: Path) -> Capture:
     create_tables(each_database, ROWS)
-    return Capture(tmp_path, each_database, CONFIG)
+    return Capture(tmp_path, each_database, CONFIG, own_process(each_database))
 
 
 def kill_now_and_then(capture: Capture, running: Command, kill: Kill, seed: int) -> int:
