@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,3 +20,7 @@ class CopiedPostgres(PostgresServer):
 
     def _initialize(self) -> None:
         data_directory(self._installation, super()._initialize, self.data)
+
+    def _initdb_options(self) -> Sequence[str]:
+        """Passwords are hashed once instead of 4,096 times, by which each connection takes 2 ms less of a processor."""
+        return ("-c", "scram_iterations=1") if self.version >= 16 else ()

@@ -96,6 +96,11 @@ class MySqlFamilyServer(ServerProcess):
         self._temporary = self._root / "temporary"
         self._temporary.mkdir()
 
+    @property
+    def certified(self) -> bool:
+        """Whether it was given a certificate, and is one for tests of TLS."""
+        return "ssl_cert" in self._settings
+
     def connect(self, **parameters: Any) -> Connection[Any]:
         """Connects as root over TCP, autocommitting; ``parameters`` are PyMySQL's."""
         account = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
