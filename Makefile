@@ -52,7 +52,8 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
 	TIDEMARK_TEST_ALL=1 TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py \
 	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py \
-	  tests/spark_sink/pipeline/test_drivers.py $(ARGS)
+	  tests/spark_sink/pipeline/test_drivers.py tests/backfill/test_interleavings.py \
+	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
