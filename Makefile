@@ -45,12 +45,15 @@ test-again: setup ## Run the tests that failed last by themselves, where they ar
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
 
-soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try more examples
+soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try all of what test samples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
 	  tests/captures/postgres/test_random_table_changes.py \
 	  tests/captures/mysql/tables_that_change/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
 	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
-	TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py $(ARGS)
+	TIDEMARK_TEST_ALL=1 TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py \
+	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py \
+	  tests/spark_sink/pipeline/test_drivers.py tests/backfill/test_interleavings.py \
+	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .

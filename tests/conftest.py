@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -17,6 +19,7 @@ from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
 from tests.servers.spark_classes import java_options
+from tests.servers.templates import folder_of
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
@@ -41,6 +44,18 @@ def pytest_report_header() -> list[str]:
             for product in (MARIADB, MYSQL)
         ),
     ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names the run where this process controls others that do the work."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        config.option.testrunuid = config.option.testrunuid or uuid4().hex
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The processes of a run have ended: what they shared goes."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        shutil.rmtree(folder_of(config.option.testrunuid), ignore_errors=True)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -16,12 +16,20 @@ _SLOW_ROOMS = (
     "tests/workload/",
     "tests/servers/",
     "tests/mutants/",
+    "tests/backfill/test_mutants.py",
+    "tests/house/test_again.py",
+    "tests/house/test_warm_command.py",
     "tests/runtime/changelog/test_memory.py",
+    "tests/runtime/commands/test_output.py",
+    "tests/runtime/test_foreign_connectors.py",
+    "tests/conformance/test_set_aside.py",
+    "tests/captures/engine/test_reconnection.py",
     "tests/captures/process/test_memory.py",
     "tests/captures/postgres/server/",
     "tests/captures/postgres/tables_that_change/",
 )
-"""Each test of these starts servers or several processes, fills memory, or waits for what a server does at times."""
+"""Each test of these starts servers or several processes, fills memory, tries a rule thousands of times, or waits for
+what a server does at times."""
 
 _OTHERS = ("mariadb", "mysql", "oldest")
 """How fixtures and parameters begin that stand for other servers."""

@@ -38,8 +38,8 @@ _LATER = (
 PRELOADED = (*_MAINS.values(), *_LATER)
 """A name that is no module is left out without a word, by multiprocessing."""
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["runpy", *PRELOADED])
+warm_context = multiprocessing.get_context("forkserver")
+warm_context.set_forkserver_preload(["runpy", *PRELOADED])
 
 
 def is_warm(command: Sequence[str]) -> bool:
@@ -58,10 +58,12 @@ class WarmProcess:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
         self.args = list(command)
-        stdin, ours = _context.Pipe(duplex=False)
-        outputs = [_context.Pipe(duplex=False) for _ in range(2)]
+        stdin, ours = warm_context.Pipe(duplex=False)
+        outputs = [warm_context.Pipe(duplex=False) for _ in range(2)]
         theirs = [stdin, *(writer for _, writer in outputs)]
-        self._process = _context.Process(target=_run, args=(self.args[2:], theirs, dict(env), folder or Path.cwd()))
+        self._process = warm_context.Process(
+            target=run_in_this_process, args=(self.args[2:], theirs, dict(env), folder or Path.cwd())
+        )
         self._process.start()
         for end in theirs:
             end.close()
@@ -133,7 +135,17 @@ def _file(end: Connection, mode: str) -> IO[bytes]:
         return os.fdopen(os.dup(end.fileno()), mode)
 
 
-def _run(arguments: Sequence[str], ends: Sequence[Connection], environment: Mapping[str, str], folder: Path) -> None:
+def run_in_this_process(
+    arguments: Sequence[str], ends: Sequence[Connection], environment: Mapping[str, str], folder: Path
+) -> None:
+    """What ``python -m MODULE ARGUMENT…`` does; for a fresh fork.
+
+    Args:
+        arguments: The module, one of those above, and what follows it.
+        ends: What become stdin, stdout and stderr.
+        environment: The whole environment.
+        folder: Where it runs.
+    """
     for number, end in enumerate(ends):
         os.dup2(end.fileno(), number)
         end.close()

@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from tests.backfill.machine import BackfillMachine
 from tests.backfill.walks import Walk
-from tests.examples import examples
+from tests.examples import examples, sample
 
 _deep = settings.get_current_profile_name() == "deep"
 
@@ -19,7 +19,8 @@ TestBackfill.settings = (
 )
 
 
-@pytest.mark.parametrize("first", range(0, 100_000 if _deep else 8_000, 1_000))
+# A rule that is switched off is found in 150 walks at most: see test_mutants.
+@pytest.mark.parametrize("first", range(0, 100_000 if _deep else sample(8_000, 3_000), 1_000))
 def test_random_walks(first: int) -> None:
     for seed in range(first, first + 1_000):
         try:

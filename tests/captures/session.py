@@ -24,6 +24,7 @@ from captures.process.connector import answer
 from protocol.codec import decode_request, split_captured
 from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
+from tests.servers.deadline import pause
 from tests.warm_process import WarmProcess, is_warm
 
 Message = dict[str, Any]
@@ -75,6 +76,10 @@ class ConnectorEnded(AssertionError):
     """The process ended before what was waited for."""
 
 
+class Late(AssertionError):
+    """The time was over before what was waited for."""
+
+
 @dataclass
 class Skimmed:
     """Documents that went by, their bytes, and how many other messages came among them."""
@@ -120,22 +125,41 @@ class Session:
         """Takes messages until ``condition`` holds; fails when the process ends or the time is over first.
 
         The condition is looked at after what is no document, after many documents, and in every silence: documents
-        count from their checkpoint on, and some conditions compare whole tables.
+        count from their checkpoint on. Some conditions compare whole tables: those are looked at less often, and
+        messages are taken meanwhile.
         """
         deadline = time.monotonic() + seconds
-        while not condition(self):
+        while True:
+            asked = time.monotonic()
+            if condition(self):
+                return
+            now = time.monotonic()
+            try:
+                self._take_some(deadline, seconds, acknowledge, now + pause(now - asked))
+            except (ConnectorEnded, Late):
+                if condition(self):  # Since it was looked at last.
+                    return
+                raise
+
+    def _take_some(self, deadline: float, seconds: float, acknowledge: bool, at_least_until: float) -> None:
+        """Takes messages until one is no document, many were, or none comes, and for so long."""
+        while True:
             for _ in range(DOCUMENTS):
                 if not self._take_next(deadline, seconds, acknowledge):
                     break
+            if time.monotonic() >= at_least_until:
+                return
 
     def _take_next(self, deadline: float, seconds: float, acknowledge: bool) -> bool:
         """Takes the next message, if one comes at once. Whether it was a document."""
-        assert time.monotonic() < deadline, f"not within {seconds} s; last log lines: {self.last_words()}"
+        if time.monotonic() >= deadline:
+            raise Late(f"not within {seconds} s; last log lines: {self.last_words()}")
         try:
             line = self._lines.get(timeout=0.05)
         except queue.Empty:
             return False
         if line is None:
+            self._lines.put(None)  # For whoever asks again.
             raise ConnectorEnded(f"the connector ended: {self.last_words()}")
         return self._take(line, acknowledge=acknowledge)
 

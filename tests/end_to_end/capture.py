@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.deadline import wait_until
+from tests.warm_command import warm_command
 from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
 from tests.workload.source import in_order
@@ -23,6 +24,11 @@ SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 
 COMMAND_SECONDS = max(180.0, 10 * SECONDS)
 """What a command may take: one that catches up has all that was written meanwhile before it."""
+
+
+def own_process(database: Database) -> dict[str, Any]:
+    """How a connector is run that a test stops or kills."""
+    return {"command": ["python", "-m", source_of(database).connector]}
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Capture:
         folder: Where the file, the change log, the lake and the outputs are.
         database: The source.
         config: The connector's configuration, on top of where the source is.
-        connector: How the connector is run; as a process by default.
+        connector: How the connector is run; as a fork of a warm process by default.
         tables: The entry ``tables``; the database's own by default.
         entries: Other entries of the file, over the usual ones.
     """
@@ -76,7 +82,7 @@ class Capture:
     def write(self) -> None:
         """Writes the capture file; JSON is YAML."""
         source = source_of(self.database)
-        connector = self.connector or {"command": ["python", "-m", source.connector]}
+        connector = self.connector or {"command": warm_command(source.connector)}
         content = {
             "capture": "test",
             "connector": {**connector, "config": {**source.config(), **self.config}},
@@ -93,8 +99,9 @@ class Capture:
         return Command([command, str(self.file), *options], self.output)
 
     def connector_of(self, running: Command) -> int | None:
-        """The process id of the connector that a running command has just now."""
+        """The process id of the connector that a running command has just now, one of its own: see ``own_process``."""
         module = source_of(self.database).connector
+        assert self.connector, "a fork of a warm process is no child of the command"
         return next((pid for pid, command in descendants(running.pid).items() if module in command), None)
 
     def run(self, command: str, *options: str) -> Ended:
@@ -115,7 +122,7 @@ class Capture:
             assert running.running, self.output.read_text()[-2000:]
             return self.progress.update().size > size
 
-        wait_until(more, 90, "more events")
+        wait_until(more, 90, "more events", every=0.05)
 
     def snapshot_rows(self) -> int:
         """Rows of backfills that are committed."""

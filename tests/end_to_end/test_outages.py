@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.capture import Capture
+from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
 from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
@@ -96,7 +96,7 @@ def test_a_connector_that_hangs(each_database: Database, tmp_path: Path) -> None
     create_tables(each_database, 20)
     source = source_of(each_database)
     config = {**slot_of(each_database), "heartbeat_seconds": 1}
-    connector = {"command": ["python", "-m", source.connector], "silence": "4s"}
+    connector = {**own_process(each_database), "silence": "4s"}
     capture = Capture(tmp_path, each_database, config, connector)
     with capture.start() as running:
         wait_until(lambda: is_caught_up(capture), 60, "it is caught up")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from protocol.changelog import ChangeLog
-from tests.end_to_end.capture import Capture
+from tests.end_to_end.capture import Capture, own_process
 from tests.end_to_end.test_synchronous_standby import rows_read_after_the_commits
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, MariaDb, fresh_database
@@ -120,7 +120,10 @@ def capture_in(folder: Path, database: Database, connector: dict[str, Any]) -> C
 
 
 def test_a_commit_that_waits_for_a_replica_is_not_undone(own_database: Database, tmp_path: Path) -> None:
-    assert backfill_with_a_waiting_commit(own_database, capture_in(tmp_path, own_database, {})) == []
+    assert (
+        backfill_with_a_waiting_commit(own_database, capture_in(tmp_path, own_database, own_process(own_database)))
+        == []
+    )
 
 
 def test_without_the_hidden_set_it_would_be(own_database: Database, tmp_path: Path) -> None:

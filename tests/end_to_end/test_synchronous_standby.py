@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from protocol.changelog import ChangeLog
-from tests.end_to_end.capture import Capture
+from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Postgres, running, sources
 from tidemark_demo.processes import CONNECTOR
@@ -114,7 +114,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
         )
         with capture.start() as run:
             wait_until(lambda: reading_chunks(admin), 60, "the backfill has begun", every=0.001)
-            connector = wait_until(run.connector, 10, "the connector runs", every=0.001)
+            connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
             # Held still, so that the commits come in the middle of the backfill however fast it is.
             os.kill(connector, signal.SIGSTOP)
             with standby_that_never_answers(admin):
@@ -139,7 +139,7 @@ def capture_in(folder: Path, postgres: Postgres, connector: dict[str, Any]) -> C
 
 
 def test_commits_that_wait_for_a_standby_are_not_undone(own_postgres: Postgres, tmp_path: Path) -> None:
-    capture = capture_in(tmp_path, own_postgres, {})
+    capture = capture_in(tmp_path, own_postgres, own_process(own_postgres))
     assert backfill_with_waiting_commits(own_postgres, capture) == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 
 from protocol.changelog import ChangeLog
 from runtime.preparation.known_tables import known_tables
-from tests.captures import impatient
 from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
+from tests.warm_command import warm_command
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
@@ -26,7 +25,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 def _capture(engine: Engine, folder: Path, tables: list[Any]) -> Capture:
     """With a connector that waits a second only."""
-    command = [sys.executable, impatient.__file__, "1", engine.module]
+    command = warm_command("tests.captures.impatient", "1", engine.module)
     return Capture(folder, engine.database, engine.config(), {"command": command}, tables)
 
 

@@ -8,21 +8,40 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+SHARE = 0.25
+"""Of the time that asking takes at most: a condition that runs a command leaves the processor to what it waits for."""
 
-def wait_until(condition: Callable[[], T | None], seconds: float, what: str, *, every: float = 0.02) -> T:
-    """Asks ``every`` so many seconds until ``condition()`` is true, and returns its value.
+LONGEST_PAUSE = 0.5
+"""In seconds."""
+
+
+def wait_until(condition: Callable[[], T | None], seconds: float, what: str, *, every: float | None = None) -> T:
+    """Asks until ``condition()`` is true, and returns its value.
+
+    Args:
+        condition: What is asked.
+        seconds: For how long.
+        what: What is waited for, in words.
+        every: Seconds between one answer and the next question; by default 0.02, more for what takes long to answer.
 
     Raises:
         AssertionError: Naming ``what``, when it is still false after ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while True:
+        asked = time.monotonic()
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"{what}: still not so after {seconds:g} s")
-        time.sleep(every)
+        time.sleep(max(0.02, pause(now - asked)) if every is None else every)
+
+
+def pause(took: float) -> float:
+    """How many seconds to ask nothing after a condition that took so many."""
+    return min(took * (1 / SHARE - 1), LONGEST_PAUSE)
 
 
 def let_pass(seconds: float) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import pwd
 import re
-import secrets
-import shutil
 import subprocess
-import tempfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +16,9 @@ from typing import Any, ClassVar, Self
 import pymysql
 from pymysql.connections import Connection
 
+from captures.mysql.server.wire import WireConnection
+from tests.servers.templates import PASSWORD, data_directory
 from tidemark_demo.servers.server_process import ServerProcess
-
-_PASSWORD = secrets.token_hex(16)
-"""Of the servers of this process, as their data directories are copies of one."""
-
-_templates: dict[Path, Path] = {}
-"""By a server's program, a data directory that was never used: to make one takes seconds, and to copy it none."""
 
 _SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -98,16 +90,22 @@ class MySqlFamilyServer(ServerProcess):
         super().__init__()
         self.programs = programs
         self.server_id = server_id
-        self.password = _PASSWORD
+        self.password = PASSWORD
         self._settings = {**_SETTINGS, **self.settings, **settings}
         # A server that starts removes the temporary tables of others from a directory that they share.
         self._temporary = self._root / "temporary"
         self._temporary.mkdir()
 
+    @property
+    def certified(self) -> bool:
+        """Whether it was given a certificate, and is one for tests of TLS."""
+        return "ssl_cert" in self._settings
+
     def connect(self, **parameters: Any) -> Connection[Any]:
         """Connects as root over TCP, autocommitting; ``parameters`` are PyMySQL's."""
         account = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
-        return pymysql.connect(**{**account, "autocommit": True, "charset": "utf8mb4", **parameters})
+        # Not PyMySQL's own, which reads the system's authorities first: 20 ms of a processor.
+        return WireConnection(**{**account, "autocommit": True, "charset": "utf8mb4", **parameters})
 
     @abstractmethod
     def replicate(self, primary: Self) -> None:
@@ -122,15 +120,7 @@ class MySqlFamilyServer(ServerProcess):
         """With ``_accounts`` in it, of which nothing is in a binlog."""
 
     def _make_data_directory(self) -> None:
-        if (template := _templates.get(self.programs.server)) is None:
-            self._make_first_data_directory()
-            template = Path(tempfile.mkdtemp(prefix=f"tidemark-{self.product.lower()}-template-"))
-            atexit.register(shutil.rmtree, template, ignore_errors=True)
-            shutil.copytree(self.data, template, dirs_exist_ok=True)
-            (template / "auto.cnf").unlink(missing_ok=True)  # the identity of one server of MySQL's
-            _templates[self.programs.server] = template
-        else:
-            shutil.copytree(template, self.data)
+        data_directory(self.programs.server, self._make_first_data_directory, self.data)
 
     def _accounts(self) -> str:
         """Statements that make the account of ``connect``; others must not be usable over TCP."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
+from tests.fast import FAST
 from tests.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
 
 ENVIRONMENT = "TIDEMARK_TEST_MYSQLD"
@@ -20,7 +21,12 @@ DOWNLOADED = Path(__file__).parents[2] / ".servers" / "mysql" / "mysqld"
 
 @cache
 def installed_programs() -> Programs | None:
-    """The MySQL that ``TIDEMARK_TEST_MYSQLD`` names, else that of this machine, else ``DOWNLOADED``; None without."""
+    """The MySQL that ``TIDEMARK_TEST_MYSQLD`` names, else that of this machine, else ``DOWNLOADED``.
+
+    None without, or in ``make test-fast``.
+    """
+    if FAST:
+        return None
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
     if server := os.environ.get(ENVIRONMENT):
         return programs_at(server)

@@ -169,11 +169,16 @@ class PostgresServer(ServerProcess):
                 str(self.binaries / "initdb"),
                 *("-D", str(self.data), "-U", SUPERUSER, "--auth=scram-sha-256", f"--pwfile={secret}"),
                 *("--encoding=UTF8", "--locale=C", "--no-sync"),
+                *self._initdb_options(),
             ]
         )
         secret.unlink()
         if made.returncode != 0:
             raise SourceError("TM-DEMO-001", f"initdb of PostgreSQL {self.version} failed: {_last_line(made.stderr)}")
+
+    def _initdb_options(self) -> Sequence[str]:
+        """More options of initdb."""
+        return ()
 
     def _command(self) -> Sequence[str | Path]:
         return [self.binaries / "postgres", "-D", self.data, "-p", str(self.port)]

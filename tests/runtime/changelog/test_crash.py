@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from runtime.changelog.writer import LogWriter
+from tests.examples import sample
 from tests.runtime.changelog.shop import data_files, named_files, stored
 from tests.runtime.changelog.writers import check, lines, writing
 from tests.runtime.changelog.writing_process import LINES
 
-KILLS = 15
+KILLS = sample(15, 10)
 
 
 @pytest.mark.slow

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.examples import sample
 from tests.spark_sink.log_builder import create, schema
-from tests.spark_sink.pipeline.driver_process import DIED, Run
+from tests.spark_sink.pipeline.driver_process import DIED, Ended, Run
 from tests.spark_sink.pipeline.drivers import Driver
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 from tests.spark_sink.replay import random_events
@@ -43,22 +45,28 @@ def begun(lake: KeptLake) -> KeptLake:
 def test_a_driver_may_die_before_and_after_all_that_it_does(begun: KeptLake, spark: SparkSession) -> None:
     fresh = begun.warehouse.with_name("as it was")
     shutil.copytree(begun.warehouse, fresh)
-    died = 0
     with Driver(spark) as driver:
-        while True:
+
+        def perform(die_at: int | None) -> Ended:
             shutil.rmtree(begun.warehouse)
             shutil.copytree(fresh, begun.warehouse)
-            ended = driver.perform(Run(str(begun.log.root), str(begun.warehouse), TASK_BYTES, die_at=died))
-            if ended.code == 0:
-                break
-            assert ended.code == DIED
-            died += 1
+            return driver.perform(Run(str(begun.log.root), str(begun.warehouse), TASK_BYTES, die_at=die_at))
+
+        whole = perform(None)
+        assert whole.code == 0
+        assert_healed(begun)
+        assert {point.removeprefix("before ") for point in whole.points if point.startswith("before ")} == {
+            "create", "add_columns", "commit", "save", "run", "run_routed",
+        }  # fmt: skip
+        points = range(len(whole.points))
+        for die_at in sample(points, first_of_each(whole.points)):
+            assert perform(die_at).code == DIED
             assert_healed(begun)
-    assert_healed(begun)
-    assert died == len(ended.points)
-    assert {point.removeprefix("before ") for point in ended.points if point.startswith("before ")} == {
-        "create", "add_columns", "commit", "save", "run", "run_routed",
-    }  # fmt: skip
+
+
+def first_of_each(points: Sequence[str]) -> Sequence[int]:
+    """Where points of each name come first, and the last one of all."""
+    return sorted({*map(points.index, points), len(points) - 1})
 
 
 def test_a_driver_may_die_while_tasks_write(begun: KeptLake, spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
+from tests.examples import sample
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
 
@@ -20,9 +21,9 @@ DEADLINE = 30.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("held", [False, True], ids=["idle", "nobody takes what is captured"])
 @pytest.mark.parametrize("product", [MARIADB, MYSQL], ids=lambda product: product.name.lower())
-def test_stops(product: Product, held: bool) -> None:
+def test_stops(product: Product) -> None:
+    """While the capture is idle, and then while nobody takes what it captures."""
     programs = product.installed()
     if programs is None:
         pytest.skip(no_source(product))
@@ -33,7 +34,7 @@ def test_stops(product: Product, held: bool) -> None:
         run(shop, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)")
         with session(shop.config(), bindings("shop.t"), command=COMMAND) as capture:
             capture.until(Session.done)
-            for stop in range(2):
+            for stop, held in enumerate([False, *sample([True, True], [True])]):
                 if held:
                     capture.hold()
                     run(shop, "INSERT INTO t (v) VALUES (REPEAT('x', 100000))")
