@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,7 +94,7 @@ class Care:
             self._known.add(totals.fingerprint)
             schema = summary.schemas[totals.fingerprint]
             for target in self._settings.rules.targets(schema):
-                if self._is_asked_for(target) and (target not in self.wards or self._was_refused(target)):
+                if self._settings.asks_for(target.table) and (target not in self.wards or self._was_refused(target)):
                     self._admit(target, schema)
 
     def revive(self) -> None:
@@ -174,10 +173,6 @@ class Care:
         # What is wrong with a table itself was seen just now, were it still so.
         if aside and aside.needs_a_person and aside.code not in _SEEN_AT_OPENING and not tried_again:
             self.set_aside(ward, aside.error)
-
-    def _is_asked_for(self, target: Target) -> bool:
-        only = self._settings.only
-        return not only or any(target.table == name or fnmatch.fnmatchcase(target.table, name) for name in only)
 
     def _check_named(self) -> None:
         """Tables that are to be rebuilt or retried have to be in the log."""

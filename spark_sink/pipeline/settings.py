@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -53,3 +54,7 @@ class KeepSettings:
     only: tuple[str, ...] = ()
     rebuild: tuple[str, ...] = ()
     retry: tuple[str, ...] = ()
+
+    def asks_for(self, table: str) -> bool:
+        """Whether ``only`` selects a table (``schema.table``)."""
+        return not self.only or any(table == name or fnmatch.fnmatchcase(table, name) for name in self.only)

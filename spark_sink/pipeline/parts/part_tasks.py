@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,11 @@ class TaskReport:
         return cls(**fields)
 
 
+def performed(bundle: Iterable[Assignment]) -> Iterator[str]:
+    """Performs assignments. Gives the report of each."""
+    return (_text(_perform(assignment, None)) for assignment in bundle)
+
+
 def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of a job whose rows are numbers of bundles of assignments."""
 
@@ -113,8 +118,7 @@ def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.Recor
         for batch in rows:
             numbers: Any = batch.column(0)
             for number in numbers.to_pylist():
-                for assignment in work[number]:
-                    yield _reported(_perform(assignment, None))
+                yield from map(_reported, performed(work[number]))
 
     return run
 
@@ -135,7 +139,7 @@ def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], I
         first = next(batches, None)
         if first is not None:
             number = first.column(-1)[0].as_py()
-            yield _reported(_perform(work[number], _events_of(number, first, batches, work[number].columns)))
+            yield _reported(_text(_perform(work[number], _events_of(number, first, batches, work[number].columns))))
 
     return run
 
@@ -155,8 +159,12 @@ def _events_of(
         batch = next(more, None)
 
 
-def _reported(report: TaskReport) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"report": [json.dumps(asdict(report))]})
+def _text(report: TaskReport) -> str:
+    return json.dumps(asdict(report))
+
+
+def _reported(report: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"report": [report]})
 
 
 def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskReport:
@@ -197,9 +205,19 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
         bytes_read=reading.bytes,
         seconds=time.monotonic() - began,
         cpu_seconds=time.process_time() - cpu,
-        executor=f"{socket.gethostname()}:{os.getppid()}",
+        executor=f"{socket.gethostname()}:{_executor()}",
         error=(type(error).__name__, error.code, error.message) if error else None,
     )
+
+
+def _executor() -> int:
+    """The process of the executor, whose Python daemons start the workers: one for RDDs, and one for queries."""
+    daemon = os.getppid()
+    try:
+        stat = Path(f"/proc/{daemon}/stat").read_text()
+    except OSError:  # No Linux: the daemon stands for its executor.
+        return daemon
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _join(work: Assignment, reader: SourceReader, writer: FileWriter) -> None:

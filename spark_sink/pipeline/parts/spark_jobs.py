@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from protocol.errors import SparkError
 from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
+from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
 from spark_sink.pipeline.parts.routing import route
+from spark_sink.session import is_connect
 from spark_sink.source.arrow_handover import packed
 from spark_sink.spark_failures import spark_exceptions
 from spark_sink.tables.column_types import quoted
@@ -43,8 +44,7 @@ class SparkJobs:
         """The session. Raises ``TM-SPK-013`` when it has ended."""
         if self._opened is None:
             self._opened = self._session()
-        connect = ".connect." in type(self._opened).__module__
-        if not connect and self._opened.sparkContext._jsc is None:
+        if not is_connect(self._opened) and self._opened.sparkContext._jsc is None:
             raise SparkError("TM-SPK-013", "the Spark session has ended")
         return self._opened
 
@@ -61,7 +61,7 @@ class SparkJobs:
     def parallelism(self) -> int:
         """How many tasks the session runs side by side, about."""
         spark = self.spark
-        if ".connect." in type(spark).__module__:
+        if is_connect(spark):
             return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         return max(spark.sparkContext.defaultParallelism, 1)
 
@@ -72,8 +72,12 @@ class SparkJobs:
             PySparkException: A task failed again and again, as when its process dies.
         """
         self._describe(description)
-        numbers = self.spark.range(0, len(work), 1, len(work))
-        return _reports(numbers.mapInArrow(bundles(work), REPORT))
+        if is_connect(self.spark):
+            numbers = self.spark.range(0, len(work), 1, len(work))
+            return _reports(numbers.mapInArrow(bundles(work), REPORT))
+        # An RDD, where there is one: no query is to be planned and compiled, which takes a new session seconds.
+        tasks = self.spark.sparkContext.parallelize(work, len(work))
+        return [TaskReport.parse(report) for report in tasks.flatMap(performed).collect()]
 
     def run_routed(
         self,
@@ -143,7 +147,7 @@ class SparkJobs:
         return self._salts[count]
 
     def _describe(self, description: str) -> None:
-        if ".connect." not in type(self.spark).__module__:
+        if not is_connect(self.spark):
             self.spark.sparkContext.setJobDescription(f"tidemark: {description}")
 
 
