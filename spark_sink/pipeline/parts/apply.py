@@ -12,6 +12,7 @@ from protocol.changelog import Segment
 from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
+from spark_sink.pipeline.parts import plan
 from spark_sink.pipeline.parts.part_tasks import EVENT_META, Assignment, TaskReport
 from spark_sink.pipeline.parts.plan import Part
 from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
@@ -33,6 +34,10 @@ _RANGE_BYTES = 64 * 1024 * 1024
 _RANGE_BYTES_AT_LEAST = 8 * 1024 * 1024
 _RANGES_A_CORE = 2
 _MOST_RANGES = 1000
+_READS = 2000
+"""The most reads of segments with which every task reads all the part's events, if these are few. Each read takes about
+a millisecond. A shuffle takes several seconds of CPU time, most of it before the first row."""
+
 _BUNDLES_A_CORE = 4
 """How many bundles of small parts each core gets at most. The overhead of a task exceeds the cost of a small part."""
 
@@ -121,6 +126,11 @@ class Applier:
 
     def _merge(self, part: Part, described: str) -> list[TaskReport]:
         groups = part.sources.groups
+        if not part.sources.copied and part.described.bytes <= plan.TASK_BYTES:
+            size = part.described.bytes + sum(group.size for group in groups)
+            ranges = key_ranges(groups, [], 0, self._range_bytes(size))
+            if len(ranges) * len(part.segments) <= _READS:
+                return self._jobs.run([[self._ranged(part, one, part.segments)] for one in ranges], described)
         events, count, size = self._events(part)
         key, types = part.state.key, part.types
         bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
@@ -186,7 +196,7 @@ class Applier:
             end=part.end,
         )
 
-    def _ranged(self, part: Part, keys: KeyRange) -> Assignment:
+    def _ranged(self, part: Part, keys: KeyRange, segments: Iterable[Segment] = ()) -> Assignment:
         return Assignment(
             part=0,
             log=self._log.root,
@@ -195,6 +205,7 @@ class Applier:
             key=part.state.key,
             target=part.file_bytes,
             groups=joined_runs(keys.groups),
+            segments=tuple(map(SegmentFile.of, segments)),
             start=part.start,
             end=part.end,
             low=keys.low,

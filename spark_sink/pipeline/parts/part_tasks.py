@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from protocol.errors import SparkError, TidemarkError
 from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import Place, in_order
+from spark_sink.changes.key_order import Place, count_before, in_order
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
@@ -48,7 +48,7 @@ class Assignment:
         key: Names of the key's columns; empty for a table of kind ``history``.
         target: The target size of a file in bytes.
         groups: The sources, in key order.
-        segments: The segments whose events the task reads itself.
+        segments: The segments whose events the task reads itself. Those outside of its range of keys are not its own.
         start: The smallest offset that counts.
         end: The largest offset that counts, plus one.
         low: The begin of the task's range of keys.
@@ -231,11 +231,15 @@ def _join(work: Assignment, reader: SourceReader, writer: FileWriter) -> None:
 
 
 def _read(work: Assignment, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The events of a small part, sorted in memory."""
+    """The task's events among those of segments, sorted in memory."""
     columns = {**work.columns, **EVENT_META}
     events = pa.Table.from_batches(_segments(work, columns, reading), schema=arrow_schema(columns))
     # A stable sort: events of a key stay in the order of their offsets.
-    yield from in_order(events, work.key).to_batches()
+    events = in_order(events, work.key)
+    events = events.slice(count_before(events, work.key, work.low))
+    if work.high is not None:
+        events = events.slice(0, count_before(events, work.key, work.high))
+    yield from events.to_batches()
 
 
 def _segments(work: Assignment, columns: Columns, reading: Reading) -> Iterator[pa.RecordBatch]:
