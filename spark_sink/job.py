@@ -57,28 +57,34 @@ def materialize(
     entry = spark_entry(read, file)
     settings = keep_settings(read, entry, available_now, tuple(tables), way, tuple(rebuild), tuple(retry))
     # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
-    from spark_sink.executors import check_executors
-    from spark_sink.pipeline.keep import keep
+    from spark_sink.opening import OpeningSession
+    from spark_sink.pipeline.forecast import expects_work
     from spark_sink.requirements import check_packages
-    from spark_sink.session import open_session
+    from spark_sink.session import active_session, open_session
 
     check_packages()
-    opened: list[SparkSession] = []
 
-    def session() -> SparkSession:
-        if spark is None and not opened:
-            made, ours = open_session(master or entry.master, {**entry.conf, **(conf or {})})
+    def opened() -> tuple[SparkSession, bool]:
+        from spark_sink.executors import check_executors
+
+        if spark is not None:
+            return spark, False
+        session, ours = open_session(master or entry.master, {**entry.conf, **(conf or {})})
+        try:
+            check_executors(session)
+        except BaseException:
             if ours:
-                opened.append(made)
-            check_executors(made)
-            return made
-        return spark or opened[0]
+                session.stop()
+            raise
+        return session, ours
 
-    try:
-        return keep(settings, session, progress, stop)
-    finally:
-        for made in opened:
-            made.stop()
+    with OpeningSession(opened) as opening:
+        # Which session is active depends on the thread. To look for one also imports PySpark, in this thread alone.
+        if spark is None and expects_work(settings) and active_session() is None:
+            opening.begin()
+        from spark_sink.pipeline.keep import keep
+
+        return keep(settings, opening.session, progress, stop)
 
 
 def spark_entry(read: CaptureFile, file: str | Path) -> SparkEntry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,14 +25,31 @@ def check_java() -> None:
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    try:
-        found = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        raise SparkError("TM-SPK-001", f"{java} cannot be run") from None
-    match = re.search(r'version "(?:1\.)?(\d+)', found)
+    found = _stated_release(java) or _told_version(java)
+    match = re.search(r'version(?: |=)"(?:1\.)?(\d+)', found, re.IGNORECASE)
     if not match or int(match[1]) < _JAVA_AT_LEAST:
         first = found.splitlines()[0] if found else "no version"
         raise SparkError("TM-SPK-001", f"{java} is too old: {first}")
+
+
+def _stated_release(java: str) -> str | None:
+    """What the file beside a Java says of its version: to start a JVM for it takes as long as all else before Spark."""
+    program = shutil.which(java)
+    if program is None:
+        return None
+    try:
+        lines = (Path(program).resolve().parent.parent / "release").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return next((line for line in lines if line.startswith("JAVA_VERSION=")), None)
+
+
+def _told_version(java: str) -> str:
+    """What a Java says of itself."""
+    try:
+        return subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        raise SparkError("TM-SPK-001", f"{java} cannot be run") from None
 
 
 def check_packages() -> None:

@@ -69,7 +69,7 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
     told = settings.pop("spark.remote", None) or settings.pop("spark.master", None)
     settings.pop("spark.master", None)
     master = master or told
-    if session := _active():
+    if session := active_session():
         _agree(session, master, settings)
         return session, False
     remote = master if master and master.startswith("sc://") else None if master else os.environ.get("SPARK_REMOTE")
@@ -78,10 +78,18 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
 
 def is_local(session: SparkSession) -> bool:
     """Whether executors are threads of the driver's own JVM."""
-    return re.fullmatch(r"local(\[.*\])?", session.conf.get("spark.master", "") or "") is not None
+    # Where a classic session is asked for a setting, Spark prepares all that plans queries. Not every job needs that.
+    master = session.conf.get("spark.master", "") if is_connect(session) else session.sparkContext.master
+    return re.fullmatch(r"local(\[.*\])?", master or "") is not None
 
 
-def _active() -> SparkSession | None:
+def is_connect(session: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect."""
+    return ".connect." in type(session).__module__
+
+
+def active_session() -> SparkSession | None:
+    """The session that this thread would go on with, if there is one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -94,7 +102,7 @@ def _active() -> SparkSession | None:
 def _agree(session: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
     """Gives a foreign session the settings that it can change; a setting that it cannot change is an error."""
     if master:
-        connect = ".connect." in type(session).__module__
+        connect = is_connect(session)
         given = re.sub(r"^sc://([^/;]+).*", r"\1", master) if connect else master
         # Without a port, Connect's own is meant.
         given = f"{given}:15002" if connect and ":" not in given else given

@@ -38,6 +38,10 @@ _LACKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 """What a worker of Python says that could not begin, and what it means."""
 
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(\w[\w.]*)")
+_CALLED = re.compile(r"\s*An error occurred while calling \S+\n: ")
+"""What py4j says before Spark's own words."""
+
 
 def spark_exceptions() -> tuple[type[Exception], ...]:
     """What PySpark raises when Spark fails: its own exceptions, and those of the JVM that it does not translate."""
@@ -54,7 +58,8 @@ def tidemark_error(error: Exception) -> TidemarkError:
     """The error that made Spark fail.
 
     It is ours where one of ours is in it; ``TM-LOG-009`` where Spark's Parquet reader cannot read a segment;
-    ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013`` with the first line of Spark's.
+    ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013`` with what an executor's Python
+    raised, or the first line of Spark's.
     """
     text = str(error)
     if ours := _OURS.search(text):
@@ -71,7 +76,11 @@ def tidemark_error(error: Exception) -> TidemarkError:
         if found := pattern.search(text):
             host = _HOST.search(text)
             return SparkError("TM-SPK-020", f"{host[1] if host else 'an executor'} {meaning(found)}")
-    return SparkError("TM-SPK-013", next((line for line in text.splitlines() if line.strip()), type(error).__name__))
+    if raised := _TRACEBACK.search(text):
+        # Its message may have values of rows in it.
+        return SparkError("TM-SPK-013", f"Python raised {raised[1]} on an executor")
+    lines = _CALLED.sub("", text, count=1).splitlines()
+    return SparkError("TM-SPK-013", next((line for line in lines if line.strip()), type(error).__name__))
 
 
 def error_of(kind: str, code: str, message: str) -> TidemarkError:

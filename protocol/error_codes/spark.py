@@ -80,8 +80,8 @@ CODES = (
         "TM-SPK-013",
         "Spark failed",
         Policy.RETRY,
-        "The message holds the first line of Spark's error; Spark's log says more. What was applied stays applied, and "
-        "the next run resumes from there.",
+        "The message holds the first line of Spark's error, or the exception that Python raised on an executor; Spark's "
+        "log says more. What was applied stays applied, and the next run resumes from there.",
     ),
     ErrorCode(
         "TM-SPK-015",

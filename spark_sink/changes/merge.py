@@ -26,7 +26,7 @@ from spark_sink.changes.key_order import (
     place_of,
     reaches,
 )
-from spark_sink.changes.net_changes import DELETED, net_changes
+from spark_sink.changes.net_changes import DELETED, net_changes, numbers
 from spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
 
 
@@ -161,12 +161,14 @@ class _Merger:
             oldest = as_events(before).select(events.column_names)
             events = in_order(pa.concat_tables([oldest, events]), [*self._key, "_offset"])
         new = self._reduced(events)
-        kept = rows.filter(pc.invert(changed))
-        if not new.num_rows or not kept.num_rows:
-            return kept if kept.num_rows else new
-        if place_of(kept, self._key, kept.num_rows - 1) < place_of(new, self._key, 0):
-            return pa.concat_tables([kept, new])
-        return in_order(pa.concat_tables([kept, new]), self._key)
+        was_there = has_key_of(new, before, self._key)
+        kept = _with_updates(rows, changed, has_key_of(before, new, self._key), new.filter(was_there))
+        inserted = new.filter(pc.invert(was_there))
+        if not inserted.num_rows or not kept.num_rows:
+            return kept if kept.num_rows else inserted
+        both = pa.concat_tables([kept, inserted])
+        is_behind = place_of(kept, self._key, kept.num_rows - 1) < place_of(inserted, self._key, 0)
+        return both if is_behind else in_order(both, self._key)
 
     def _reduced(self, events: pa.Table) -> pa.Table:
         """The rows that events in key order come down to, in key order."""
@@ -186,3 +188,40 @@ class _Merger:
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self._writer.write(rows)
+
+
+def _with_updates(rows: pa.Table, changed: Any, stays: Any, updates: pa.Table) -> pa.Table:
+    """Rows with those that changed replaced by their updates, or left out. A sort would cost more than all the rest.
+
+    Args:
+        rows: In key order.
+        changed: For each row, whether it changed.
+        stays: For each row that changed, whether it has an update.
+        updates: In the same order.
+    """
+    pieces = [rows.slice(0, 0)]
+    changed, stays = _joined(changed), _joined(stays)
+    first = seen = used = 0
+    # Batch by batch, as they were read: one without a change is not copied.
+    for batch in rows.to_batches():
+        count = batch.num_rows
+        here = changed.slice(first, count)
+        hits = int(pc.sum(here).as_py() or 0)
+        piece = pa.Table.from_batches([batch])
+        if hits:
+            staying = stays.slice(seen, hits).cast(pa.int64())
+            updated = int(pc.sum(staying).as_py() or 0)
+            # A place in the batch, or behind it among its updates; null for what is left out.
+            behind = pc.add(pc.cumulative_sum(staying), pa.scalar(count - 1, pa.int64()))
+            behind = pc.if_else(staying.cast(pa.bool_()), behind, pa.scalar(None, pa.int64()))
+            places = pc.replace_with_mask(numbers(count), here, behind)
+            both = pa.concat_tables([piece, updates.slice(used, updated)]).combine_chunks()
+            piece = both.take(pc.drop_null(places))
+            seen, used = seen + hits, used + updated
+        pieces.append(piece)
+        first += count
+    return pa.concat_tables(pieces)
+
+
+def _joined(flags: Any) -> Any:
+    return flags.combine_chunks() if isinstance(flags, pa.ChunkedArray) else flags

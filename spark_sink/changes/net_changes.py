@@ -69,7 +69,7 @@ def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) ->
         events = events.slice(truncates[-1].as_py() + 1)
     lacked = set(pc.list_flatten(events["_unchanged"]).unique().to_pylist())
     names = [name for name in columns if name in lacked and name not in key]
-    numbered = events.select(list(key)).append_column(_INDEX, _numbers(events.num_rows))
+    numbered = events.select(list(key)).append_column(_INDEX, numbers(events.num_rows))
     grouping = numbered.group_by(list(key), use_threads=not names)
     groups = grouping.aggregate([(_INDEX, "max"), (_INDEX, "list")] if names else [(_INDEX, "max")])
     if not names and groups.num_rows == events.num_rows:
@@ -96,10 +96,10 @@ class _KeyHistory:
 
     def __init__(self, events: pa.Table, groups: pa.Table) -> None:
         self._events = events
-        self._groups = _numbers(groups.num_rows)
+        self._groups = numbers(groups.num_rows)
         members = groups[_MEMBERS].combine_chunks()
         of_group = pc.list_parent_indices(members).take(pc.sort_indices(pc.list_flatten(members)))
-        self._index = pa.table({"group": of_group, "index": _numbers(events.num_rows)})
+        self._index = pa.table({"group": of_group, "index": numbers(events.num_rows)})
         self._deletes = pc.equal(events["_op"], pa.scalar("d"))
         self._deleted = self._newest(self._deletes)
         unchanged = events["_unchanged"].combine_chunks()
@@ -124,6 +124,6 @@ class _KeyHistory:
         return found["index_max"].take(places)
 
 
-def _numbers(count: int) -> pa.Int64Array:
+def numbers(count: int) -> pa.Int64Array:
     """0, 1, 2, …"""
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=pa.scalar(-1, pa.int64()))

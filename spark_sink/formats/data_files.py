@@ -1,4 +1,4 @@
-"""The Parquet files that a Delta table is made of, and between which keys each of them lies."""
+"""The Parquet files of a Delta table, and the bounds of their keys."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class DataFile:
 
     Attributes:
         path: Relative to the table's directory, as in the Delta log.
-        size: In bytes.
-        rows: How many it has.
-        stats: As JSON, in the form of the Delta log. Empty for a file that was read from a table, whose statistics are
-            in its log: see ``PositionedTable.bounds``.
+        size: The size in bytes.
+        rows: The number of rows.
+        stats: The statistics as JSON, in the form of the Delta log. Empty for a file that was read from a table: see
+            ``PositionedTable.bounds``.
     """
 
     path: str
@@ -41,14 +41,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyBounds:
-    """The box that encloses the keys of a file: for each column of the key an inclusive range of its values.
+    """The bounds of a file's keys: for each column of the key an inclusive range of values.
 
     The values are of Python types whose order is that of the column: bool, int, str, ``Decimal``, ``date``,
     ``datetime`` (with a time zone for ``timestamp``, without one for ``timestamp_ntz``).
 
     Attributes:
-        low: A lower bound per column; None where one is not known, or where there may be a null, which comes first.
-        high: An upper bound per column; None where one is not known.
+        low: A lower bound per column; None if one is unknown, or if there may be a null, which comes first.
+        high: An upper bound per column; None if one is unknown.
     """
 
     low: tuple[Any, ...] | None

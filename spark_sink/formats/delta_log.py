@@ -1,4 +1,4 @@
-"""Reads single commits of a Delta table's log, for what delta-rs does not tell: who made them, and what they did."""
+"""Reads single commits of a Delta table's log: their authors and changes, which delta-rs does not tell."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 
 @dataclass(frozen=True)
 class LoggedCommit:
-    """One version of a table, as its log has it.
+    """One version of a table in its log.
 
     Attributes:
-        version: Of the table.
-        info: Its ``commitInfo``, which every engine writes in its own way; empty when there is none.
+        version: The table's version.
+        info: The ``commitInfo``, which differs from engine to engine; empty if there is none.
     """
 
     version: int
@@ -36,18 +36,18 @@ class LoggedCommit:
 
     @property
     def operation(self) -> str:
-        """What the engine says it did, such as ``OPTIMIZE``."""
+        """The operation as the engine names it, such as ``OPTIMIZE``."""
         return str(self.info.get("operation", "unknown"))
 
     @property
     def committed(self) -> datetime:
-        """When, by the clock of who committed."""
+        """The time of the commit, by the committer's clock."""
         stamp = self.info.get("timestamp")
         return datetime.fromtimestamp(self._path.stat().st_mtime if stamp is None else stamp / 1000, UTC)
 
     @cached_property
     def files(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Paths of the files that it added and removed."""
+        """The paths of the files that the commit added and removed."""
         added, removed = (
             frozenset(action[kind]["path"] for action in self._actions if kind in action) for kind in ("add", "remove")
         )
@@ -55,7 +55,7 @@ class LoggedCommit:
 
     @cached_property
     def changes_data(self) -> bool:
-        """Whether rows may be others than before. Compaction moves rows and changes none."""
+        """Whether the commit may have changed rows. A compaction moves rows and changes none."""
         files = [action.get("add") or action.get("remove") for action in self._actions]
         return any(file["dataChange"] for file in files if file)
 
@@ -75,7 +75,7 @@ class DeltaLog:
         self._folder = table / "_delta_log"
 
     def commit(self, version: int) -> LoggedCommit | None:
-        """One commit; None when the log was cleaned and does not have it any more."""
+        """One commit; None if the log was cleaned of it."""
         path = self._folder / f"{version:020d}.json"
         try:
             # The info comes first, and a commit of many files is long.
@@ -88,20 +88,20 @@ class DeltaLog:
         return LoggedCommit(version, info, path)
 
     def first_commit(self) -> int:
-        """The oldest commit that is there."""
+        """The oldest commit in the log."""
         return min((int(name[:20]) for name in self._names() if _COMMIT.fullmatch(name)), default=0)
 
     def checkpoints(self) -> list[int]:
-        """The versions with a checkpoint, from which later versions can be read without older commits."""
+        """The versions with a checkpoint. Later versions can be read from it without older commits."""
         return sorted({int(name[:20]) for name in self._names() if _CHECKPOINT.fullmatch(name)})
 
     def oldest_version(self) -> int:
-        """The oldest version that can be read: later ones follow from it by commits that are all there."""
+        """The oldest version that can be read. All commits after it are in the log."""
         first = self.first_commit()
         return min((version for version in self.checkpoints() if version >= first - 1), default=first) if first else 0
 
     def removals(self, version: int) -> dict[str, datetime]:
-        """The files that left the table up to a version, and when, as far as the log tells."""
+        """The files that were removed up to a version, with the times that the log has."""
         removed: dict[str, datetime] = {}
         oldest = self.oldest_version()
         for number in range(version, oldest, -1):
@@ -114,10 +114,10 @@ class DeltaLog:
         return removed
 
     def forget_before(self, checkpoint: int) -> None:
-        """Deletes what only versions before that of a checkpoint need."""
+        """Deletes all that only versions before a checkpoint need."""
         old = sorted(name for name in self._names() if name[:20].isdigit() and int(name[:20]) < checkpoint)
         with _reading(self._folder):
-            # From the oldest on: what is left is without gaps at any time.
+            # From the oldest on, so that the log never has a gap.
             for name in old:
                 (self._folder / name).unlink(missing_ok=True)
 

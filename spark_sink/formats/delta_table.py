@@ -1,7 +1,7 @@
-"""A Delta table that knows up to which log offset it is: every commit of data carries the offset.
+"""A Delta table with a position: every commit of data holds the log offset up to which the table is applied.
 
-Written through ``deltalake`` (delta-rs), without any jar. Two processes that go on from the same version of the table
-cannot both commit: the second one is refused.
+The table is written through ``deltalake`` (delta-rs), without any jar. If two processes commit on the same version of
+the table, the second commit is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_sink.formats.positions import EngineCommit, Owner, Positions, TableVe
 from spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
-"""Files that left a table are kept so long at most, for reading old versions of it."""
+"""How long removed files are kept at most, for reads of old versions."""
 
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
@@ -44,14 +44,14 @@ class PositionedTable:
 
     Args:
         path: The table's directory.
-        log_id: Of the change log.
-        target: Name of the ``Target``. It is stored with the position.
-        version: Of the table to read, which cannot be written then; by default the newest.
+        log_id: The id of the change log.
+        target: The name of the ``Target``, which is stored with the position.
+        version: The version to read; by default the newest. An older version cannot be written.
 
     Raises:
-        SparkError: ``TM-SPK-009`` when there is a table that was not kept from this log, ``TM-SPK-016`` when others
-            changed its rows, ``TM-SPK-017`` when it is a copy of another target. Every method may raise ``TM-SPK-010``
-            when another process committed first, ``TM-SPK-015`` when the table is damaged.
+        SparkError: ``TM-SPK-009``: the table was not kept from this log. ``TM-SPK-016``: others changed its rows.
+            ``TM-SPK-017``: it is a copy of another target. Every method may raise ``TM-SPK-010``: another process
+            committed first, and ``TM-SPK-015``: the table is damaged.
     """
 
     def __init__(self, path: Path, log_id: str, target: str, version: int | None = None) -> None:
@@ -68,12 +68,12 @@ class PositionedTable:
 
     @property
     def position(self) -> int:
-        """All events below this offset are applied; 0 for a table that is not there."""
+        """The offset below which all events are applied; 0 if there is no table."""
         return 0 if self._table is None else self._positions.of(self._table)
 
     @property
     def version(self) -> int:
-        """Of the Delta table."""
+        """The version of the Delta table."""
         return self._opened.version()
 
     @property
@@ -83,7 +83,7 @@ class PositionedTable:
 
     @property
     def size(self) -> int:
-        """Bytes of the files that are its present version."""
+        """The size of this version's files in bytes."""
         return int(pc.sum(self._actions.column("size_bytes")).as_py() or 0)
 
     @property
@@ -113,15 +113,15 @@ class PositionedTable:
         return list(zip(listed_files(actions), listed_bounds(actions, key), strict=True))
 
     def versions(self) -> Iterator[TableVersion]:
-        """The versions that can still be read and whose position is known, from the newest back."""
+        """The versions that can be read and whose position is known, from the newest back."""
         return iter(()) if self._table is None else self._positions.versions(self._table)
 
     def at(self, version: int) -> PositionedTable:
-        """The table as it was at one of ``versions``, to be read only."""
+        """The table at one of ``versions``, only for reading."""
         return PositionedTable(self.path, self._owner.log_id, self._owner.target, version)
 
     def refresh(self) -> None:
-        """Takes in what others, such as a compaction, committed, or that the table is not there any more."""
+        """Opens the newest version, which others may have committed. The table may also be gone."""
         self.__dict__.pop("_actions", None)
         self.__dict__.pop("engine_only", None)
         with self._answering():
@@ -134,17 +134,17 @@ class PositionedTable:
             self._check_owner()
 
     def checkpoint(self) -> None:
-        """Writes a checkpoint of this version, which costs less to open than many commits."""
+        """Writes a checkpoint of this version. A checkpoint is cheaper to open than many commits."""
         with self._answering():
             self._opened.create_checkpoint()
 
     def create(self, columns: Columns, description: str, key: Sequence[str] = ()) -> None:
-        """Makes the table, empty, at position 0.
+        """Creates the table, empty, at position 0.
 
         Args:
             columns: Names and Spark types.
-            description: For people.
-            key: Names of the key's columns: statistics of them are kept, wherever they are.
+            description: The table's description.
+            key: Names of the key's columns, which always get statistics.
         """
         names = list(columns)
         properties = dict(_PROPERTIES)
@@ -162,7 +162,7 @@ class PositionedTable:
             )
 
     def add_columns(self, columns: Columns) -> None:
-        """Adds columns, null in the rows that are there."""
+        """Adds columns, which are null in existing rows."""
         fields = Schema.from_arrow(arrow_schema(columns)).fields
         with self._committing(self.position) as properties:
             self._opened.alter.add_columns(
@@ -175,14 +175,14 @@ class PositionedTable:
         """Makes one commit on the version that is open. With neither adds nor removes it moves the position.
 
         Args:
-            adds: Files that are in the table's directory already.
+            adds: New files, already in the table's directory.
             removes: Paths of files of this version.
-            position: Of the table afterwards.
-            data_change: False for a compaction: the rows are the same as before.
+            position: The table's position after the commit.
+            data_change: False for a compaction, which does not change rows.
 
         Raises:
-            SparkError: ``TM-SPK-010`` when the table has a newer version, whatever that one did, or a file to be
-                removed is not in this version. Nothing is done then.
+            SparkError: ``TM-SPK-010``: the table has a newer version, or a file to remove is not in this version.
+                Then nothing is committed.
         """
         now = time.time_ns() // 1_000_000
         sizes = {file.path: file.size for file in listed_files(self._actions)} if removes else {}
@@ -216,7 +216,7 @@ class PositionedTable:
 
     @cached_property
     def engine_only(self) -> SparkError | None:
-        """Why the table's rows are not simply those in its files under the columns' own names; None where they are."""
+        """The reason why the table's files do not have exactly its rows and columns; None if they do."""
         features = self._opened.protocol().reader_features or []
         mapping = self._opened.metadata().configuration.get("delta.columnMapping.mode", "none")
         with self._answering():
@@ -227,24 +227,24 @@ class PositionedTable:
         return SparkError("TM-SPK-018", f"{self.path}: another program added {found}")
 
     def engine_commit(self, position: int) -> EngineCommit:
-        """What the next commit carries when the session's own engine makes it."""
+        """The properties of the next commit, for the session's engine."""
         return self._owner.engine_commit(position, self.version + 1)
 
     def bytes_written(self) -> int:
-        """Of new files, by what the engine that made the newest commit says of it; 0 when it says nothing."""
+        """The bytes of new files, as the engine of the newest commit states them; 0 if it does not."""
         commit = DeltaLog(self.path).commit(self.version)
         metrics = commit.info.get("operationMetrics", {}) if commit else {}
         return int(metrics.get("numTargetBytesAdded", 0))
 
     def _plain_actions(self) -> pa.Table:
-        """The add actions of a table whose files are plain Parquet: all their rows, under the columns' own names."""
+        """The add actions of a table whose files have exactly its rows and columns."""
         if self.engine_only is not None:
             raise self.engine_only
         return self._actions
 
     @contextmanager
     def _committing(self, position: int) -> Iterator[CommitProperties]:
-        """Surrounds a commit, after which the table is at ``position``."""
+        """Surrounds a commit that moves the table to ``position``."""
         assert self._fixed_version is None, "an old version is read only"
         self._positions.of(self._opened)  # refuses to go on from what others wrote
         version = self.version + 1
@@ -266,7 +266,7 @@ class PositionedTable:
 
 
 def _reason(error: Exception) -> str:
-    """What delta-rs says, in one line: it may come as a tree, in colours, with structures and a stack."""
+    """The message of delta-rs in one line. It may be a tree with colours, structures and a stack."""
     plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
     lines = [line.strip(" :") for line in plain.splitlines() if line.strip() and not re.match(r"\s*(\d+:|at) ", line)]
     told = re.sub(r'\w+ \{[^{}]*message: "([^"]*)" \}', r"\1", ": ".join(lines))

@@ -1,7 +1,7 @@
-"""Statistics of a Parquet file in the form in which the Delta log states them.
+"""Statistics of a Parquet file in the form of the Delta log.
 
-Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics. Bounds enclose the values but
-need not be among them: times are in milliseconds, long strings are cut short. What cannot be stated is left out.
+Format: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics. Bounds enclose the values,
+but need not be values: times are in milliseconds, and long strings are truncated. Unknown bounds are left out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 INDEXED_COLUMNS = 32
-"""Delta reads statistics of so many columns, unless a table's properties say otherwise."""
+"""The number of columns of which Delta reads statistics, unless a table's properties set another one."""
 
 LONGEST_STRING = 64
 LONGEST_KEY_STRING = 1024
-"""Characters of a string that are stated."""
+"""The longest string in the statistics, in characters."""
 
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -32,14 +32,14 @@ def delta_statistics(
     nulls: Mapping[str, int],
     not_numbers: Collection[str],
 ) -> str:
-    """What the Delta log says of a file, as JSON.
+    """The statistics of a file as JSON.
 
     Args:
-        metadata: The file's own, with its statistics.
+        metadata: The file's Parquet metadata.
         columns: Names and Spark types of its columns, in order.
-        key: Names of the columns of the key, which are stated wherever they are.
-        nulls: How many nulls each column has.
-        not_numbers: Columns with a NaN, whose order Spark and Parquet do not agree on.
+        key: Names of the key's columns, which always get statistics.
+        nulls: The number of nulls in each column.
+        not_numbers: Columns with a NaN, whose order differs between Spark and Parquet.
     """
     stated = [name for i, name in enumerate(columns) if i < INDEXED_COLUMNS or name in key]
     leaves = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
@@ -73,7 +73,7 @@ def _quoted(text: str) -> str:
 
 
 def _ends(metadata: pq.FileMetaData, leaf: int, spark: str) -> tuple[Any, Any] | None:
-    """Smallest and largest value over all row groups, None where a row group does not say them."""
+    """The smallest and the largest value of all row groups; None if a row group does not state them."""
     lows, highs = [], []
     for i in range(metadata.num_row_groups):
         chunk = metadata.row_group(i).column(leaf)
@@ -92,7 +92,7 @@ _Renderer = Callable[[Any, bool], str | None]
 
 
 def _renderer(spark: str, longest: int) -> _Renderer | None:
-    """A function from a smallest or (True) largest value to JSON; None for types that are not stated."""
+    """A function from a smallest or (True) largest value to JSON; None for types without statistics."""
     if spark == "string":
         return lambda value, high: _string(value, high, longest)
     if spark.startswith("decimal("):
@@ -110,7 +110,7 @@ def _string(value: str, high: bool, longest: int) -> str | None:
 
 
 def _raised(prefix: str) -> str | None:
-    """The smallest string that is greater than every string with this prefix."""
+    """The smallest string above all strings with this prefix."""
     while prefix:
         point = ord(prefix[-1]) + 1
         prefix = prefix[:-1]

@@ -1,4 +1,4 @@
-"""Writes sorted rows as Parquet files of bounded size, cut so that ranges of key columns alone say where a key is.
+"""Writes sorted rows as Parquet files of bounded size, cut so that ranges of the key's columns alone locate a key.
 
 The boundary between two rows has a *level*: the place, from 1, of the first key column in which they differ. A file is
 cut only at boundaries whose level is not above that of any boundary inside it, on either end. So a file holds whole
@@ -25,25 +25,25 @@ from spark_sink.formats.file_statistics import delta_statistics
 from spark_sink.tables.column_types import Columns, arrow_schema
 
 _DICTIONARY_BYTES = 64 * 1024
-"""A dictionary beyond this is given up: it pays for columns of few values and costs time and space for all others."""
+"""The largest dictionary. Dictionaries save time and space only for columns with few values."""
 
 _GROUP_ROWS = 128 * 1024
 _GROUP_BYTES = 16 * 2**20
 _RUN_BYTES = 64 * 2**20
-"""Of a row group, and of a run that waits in memory for its end; in Arrow's format."""
+"""The largest row group, and the largest run that waits in memory for its end, in Arrow's format."""
 
 _OVERFULL = 1.25
-"""What is left at the end goes into the last file up to this share of its target, rather than into a tiny one."""
+"""The last file may grow to this multiple of its target, so that no tiny file follows it."""
 
 
 class FileWriter:
-    """Writes the rows of one task into new files.
+    """Writes the rows of one task to new files.
 
     Args:
         root: The table's directory.
         columns: Names and Spark types of the table's columns.
-        key: Names of the key's columns, in order; none where rows have no order.
-        target_bytes: About how large a file becomes.
+        key: Names of the key's columns, in order; empty if rows have no order.
+        target_bytes: About the size of a file.
 
     Raises:
         SparkError: ``TM-SPK-015`` from every method, when a file cannot be written.
@@ -63,24 +63,24 @@ class FileWriter:
         self._levels: pa.ChunkedArray[Any] = pa.chunked_array([], pa.int8())
         self._last_key: pa.Table | None = None
         self._start_level = 1
-        """Of the boundary at which the present file begins."""
+        """The level of the boundary at which the present file begins."""
         self._written = self._arrow_bytes = 0
 
     def write(self, rows: pa.Table) -> None:
-        """Takes rows, in ascending order of the key over all calls."""
+        """Writes rows, which ascend by key over all calls."""
         if not rows.num_rows:
             return
         self._arrived.append(rows.select(list(self._columns)).cast(self._schema))
         self._arrived_rows += rows.num_rows
         self._arrived_bytes += rows.nbytes
-        # What is done here for every chunk of the pending rows is not done for every few rows.
+        # Few large chunks of pending rows cost less than many small ones.
         if self._arrived_rows * 8 >= _GROUP_ROWS or self._arrived_bytes * 8 >= _GROUP_BYTES:
             self._take_arrived()
             while self._step(ended=False):
                 pass
 
     def cut(self) -> None:
-        """Begins a new file with what comes next, whatever there is room for: other files lie between."""
+        """Ends the present file. The next rows begin a new one, since other files lie between."""
         self._take_arrived()
         while self._step(ended=True):
             pass
@@ -89,10 +89,10 @@ class FileWriter:
         self._start_level = 1
 
     def finish(self) -> list[DataFile]:
-        """Writes what is left and closes.
+        """Writes the remaining rows, and closes the last file.
 
         Returns:
-            The new files, in the order of their keys, synced to disk.
+            The new files in key order, synced to disk.
         """
         self.cut()
         if self._finished:
@@ -101,7 +101,7 @@ class FileWriter:
         return self._finished
 
     def discard(self) -> None:
-        """Deletes all that was written."""
+        """Deletes all files that were written."""
         if self._file is not None:
             self._file.discard()
             self._file = None
@@ -111,7 +111,7 @@ class FileWriter:
         self._finished = []
 
     def _take_arrived(self) -> None:
-        """Makes what was written one chunk of the pending rows."""
+        """Adds the arrived rows to the pending rows, as one chunk."""
         if self._arrived:
             rows = pa.concat_tables(self._arrived).combine_chunks()
             levels = self._boundary_levels(rows)
@@ -120,7 +120,7 @@ class FileWriter:
             self._arrived, self._arrived_rows, self._arrived_bytes = [], 0, 0
 
     def _boundary_levels(self, rows: pa.Table) -> pa.ChunkedArray[Any]:
-        """For each row the level of the boundary before it. Rows without a key may be cut anywhere."""
+        """The level of the boundary before each row. Rows without a key may be cut anywhere."""
         deepest = max(1, len(self._key))
         levels: Any = pa.repeat(pa.scalar(deepest, pa.int8()), rows.num_rows)
         if self._key:
@@ -138,7 +138,7 @@ class FileWriter:
         return levels if isinstance(levels, pa.ChunkedArray) else pa.chunked_array([levels])
 
     def _step(self, *, ended: bool) -> bool:
-        """Writes rows or closes a file, if it is time to.
+        """Writes rows or closes a file, if either is due.
 
         Before every step the lowest level inside the present file is also that of the boundary behind what is written,
         so that the file may always be cut there.
@@ -177,7 +177,7 @@ class FileWriter:
         return waits_too_long and self._cut(0)
 
     def _fitting(self, row_bytes: float, share: float = 1.0) -> int:
-        """How many rows fit into the present file, at least one if it is empty."""
+        """How many rows fit into the present file: at least one, if the file is empty."""
         compressed = self._written / self._arrow_bytes if self._arrow_bytes else 1
         if self._file is None:
             return max(1, int(self._target * share / (row_bytes * compressed)))
@@ -298,7 +298,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """A commit of the table may outlive a crash of the machine: then its files have to."""
+    """Syncs a file or a directory to disk. A commit that survives a crash needs its files."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Keeps a table as cheap to read and to commit to as it was at its start: few files, no dead ones, a short log."""
+"""Keeps reads and commits of a table cheap: few files, no dead files, a short log."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.delta_table import RETENTION, PositionedTable
 
 _GROWTH = 4
-"""A compaction makes a file this much larger than the largest that it joins."""
+"""A joined file is at least this many times as large as the largest file in it."""
 
 _COMMITS_KEPT = 200
-"""A commit costs about 8 microseconds more of CPU for every file in the log's directory."""
+"""The length of the table's log. Each file in its directory adds about 8 microseconds of CPU time to a commit."""
 
 
 def small_files(files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:
-    """The runs of neighbouring files that are worth being joined into one file each.
+    """The runs of neighbouring files to join into one file each.
 
-    Every row that is rewritten comes into a file at least four times as large as its last one. So it is rewritten at
-    most log4(n) times over n commits, and of each order of size few files remain. Files of more than a quarter of the
-    target are large enough.
+    Joining moves each row into a file at least four times as large as the one before. So a row is rewritten at most
+    log4(n) times over n commits, and few files of each order of size remain. Files of more than a quarter of the target
+    are large enough.
 
     Args:
-        files: In the order of their keys, or for tables without a key in any order.
-        target_bytes: Which no joined file exceeds by much.
+        files: The table's files in key order; in any order if the table has no key.
+        target_bytes: The target size. No joined file exceeds it by much.
     """
     return list(_worth_joining(files, target_bytes / _GROWTH, target_bytes))
 
@@ -39,12 +39,12 @@ def _worth_joining(files: Sequence[DataFile], largest: float, target: int) -> It
         if sum(file.size for file in run) >= _GROWTH * biggest:
             yield run
         elif len(run) > _GROWTH:
-            # The largest ones are in the way of joining the others.
+            # The largest files prevent that the others are joined.
             yield from _worth_joining(run, min(largest / _GROWTH, biggest - 1), target)
 
 
 def _runs(files: Sequence[DataFile], largest: float, target: int) -> Iterator[list[DataFile]]:
-    """Runs of files of at most a size, as long as the target allows."""
+    """Runs of files up to a size, each run at most as large as the target."""
     run: list[DataFile] = []
     size = 0
     for file in files:
@@ -59,15 +59,15 @@ def _runs(files: Sequence[DataFile], largest: float, target: int) -> Iterator[li
 
 
 def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None = None) -> list[str]:
-    """Deletes files that no reader can need: those that left the table, and those of tasks that never came into it.
+    """Deletes files that no reader needs: removed files, and files of tasks that were never committed.
 
-    Files that left the table are kept for a day, the latest first, as long as they take no more space than the table
-    itself. ``PositionedTable.versions`` leaves out versions that lack a file.
+    Removed files are kept for a day, the latest first, while they take no more space than the table itself.
+    ``PositionedTable.versions`` leaves out versions that lack a file.
 
     Args:
-        table: Of which this process is the only writer.
-        min_age: No file is deleted that left the table, or was written, more recently. It spares running queries, and
-            files that are written but not committed yet. At most a day.
+        table: The table. This process must be its only writer.
+        min_age: Files that were removed or written more recently are kept, for running queries and for commits to
+            come. At most a day.
         now: The present time.
 
     Returns:
@@ -107,11 +107,11 @@ def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None =
 def clean(table: PositionedTable) -> None:
     """Shortens the table's log to about its last 200 commits, once it has twice as many.
 
-    Older versions cannot be read any more then. The log grows with every commit, and with it what a commit costs;
-    delta-rs cleans it by age alone.
+    Older versions can no longer be read. The log grows with every commit, and so does the cost of a commit. delta-rs
+    cleans the log only by age.
 
     Args:
-        table: Of which this process is the only writer.
+        table: The table. This process must be its only writer.
 
     Raises:
         SparkError: ``TM-SPK-015``

@@ -1,9 +1,9 @@
-"""Which position in the change log the data of a table's version has.
+"""Finds the position of a table's version in the change log.
 
-The position belongs to the data, not to the table: after a RESTORE the newest application transaction says more than
-the rows do. So the table's commits are walked from the newest back, to the first that says it. Our own say it in their
-``commitInfo``; a commit that changes no rows has the position of the one before; a RESTORE has that of the newest
-earlier version with the same files. Any other commit has changed the rows in a way that no position describes.
+The position belongs to the data, not to the table: after a RESTORE the newest application transaction is ahead of the
+rows. So the table's commits are read from the newest back, until one tells the position. A commit of ours states it in
+its ``commitInfo``. A commit that changes no rows has the position of the commit before. A RESTORE has the position of
+the newest earlier version with the same files. After any other commit no position describes the rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from protocol.errors import SparkError
 from spark_sink.formats.delta_log import DeltaLog, LoggedCommit
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
-"""In the ``commitInfo`` of our commits."""
+"""A field of the ``commitInfo`` of our commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a table is.
+    """The owner of a table.
 
     Attributes:
-        log_id: Of the change log it is kept from.
-        target: Name of the ``Target``.
+        log_id: The id of the change log that the table is kept from.
+        target: The name of the ``Target``.
     """
 
     log_id: str
@@ -51,11 +51,11 @@ class Owner:
         return f"tidemark:{self.log_id}:{self.target}"
 
     def commit_properties(self, position: int, version: int) -> CommitProperties:
-        """What a commit of ours carries.
+        """The properties of a commit of ours.
 
         Args:
-            position: Of the data, as a log offset.
-            version: That the commit makes. It fails if another process was first, whatever that one did.
+            position: The position of the data, a log offset.
+            version: The version that the commit makes. The commit fails if another process committed first.
         """
         return CommitProperties(
             custom_metadata={_LOG: self.log_id, _TARGET: self.target, _POSITION: position},
@@ -67,19 +67,19 @@ class Owner:
         )
 
     def engine_commit(self, position: int, version: int) -> EngineCommit:
-        """The same for a commit that the session's own engine makes, which takes other words."""
+        """The same for a commit by the session's engine."""
         words = {_LOG: self.log_id, _TARGET: self.target, _POSITION: position}
         return EngineCommit(json.dumps(words), f"{self.version_transaction}:sql", version)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCommit:
-    """What a commit of the session's own engine carries.
+    """The properties of a commit by the session's engine.
 
     Attributes:
-        metadata: The commit's user metadata, JSON.
-        application: Of a transaction, which no commit of ours by delta-rs has.
-        version: Of that transaction.
+        metadata: The commit's user metadata as JSON.
+        application: The application of a transaction that our commits by delta-rs do not have.
+        version: The version of that transaction.
     """
 
     metadata: str
@@ -92,9 +92,9 @@ class TableVersion:
     """A version of a table.
 
     Attributes:
-        version: Of the Delta table.
-        position: In the log, of its data.
-        committed: When it was made, by the clock of who did.
+        version: The Delta table's version.
+        position: The position of its data in the change log.
+        committed: The time of the commit, by the committer's clock.
     """
 
     version: int
@@ -107,7 +107,7 @@ class Positions:
 
     Args:
         path: The table's directory.
-        owner: Whose commits are ours.
+        owner: The owner of the table.
     """
 
     def __init__(self, path: Path, owner: Owner) -> None:
@@ -117,7 +117,7 @@ class Positions:
         self._known: dict[int, int] = {}
 
     def remember(self, version: int, position: int) -> None:
-        """Takes note of a version of which the position is known."""
+        """Notes the position of a version."""
         self._known[version] = position
 
     def of(self, table: DeltaTable, version: int | None = None) -> int:
@@ -169,7 +169,7 @@ class Positions:
             raise
 
     def _stated(self, commit: LoggedCommit) -> int | None:
-        """What a commit of ours says; None for others."""
+        """The position that a commit of ours states; None for other commits."""
         info: dict[str, Any] = {**commit.info, **_user_metadata(commit)}
         if _POSITION not in info:
             return None
@@ -180,7 +180,7 @@ class Positions:
         return int(info[_POSITION])
 
     def _before(self, commit: LoggedCommit) -> int:
-        """The earlier version whose rows a foreign commit's are."""
+        """The earlier version that has the same rows as a foreign commit."""
         if commit.version == 0:
             raise self._foreign()
         if not commit.changes_data:

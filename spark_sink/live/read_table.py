@@ -125,6 +125,8 @@ def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:
 
 def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     """The rows that the tail leaves."""
+    if view.has_tiny_tail and not view.overlay.inherited:
+        return spark.createDataFrame(view.tail_rows(), ddl(view.columns))
     columns = {**view.columns, **REDUCED_META}
     events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
     old = _rows_to_inherit_from(spark, view)

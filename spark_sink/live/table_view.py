@@ -21,7 +21,7 @@ from spark_sink.changes.stated_keys import native
 from spark_sink.formats.data_files import KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys, KeyReach
-from spark_sink.live.net_rows import lacks_columns
+from spark_sink.live.net_rows import REDUCED_META, lacks_columns, net_rows
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.options import resolve_offset
 from spark_sink.source.segment_reader import SegmentFile, read_segments
@@ -36,6 +36,11 @@ ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
 
 MOST_KEYS_READ = 100_000
 """Events of a tail whose keys the driver reads, to know exactly which files they are in."""
+
+MOST_ROWS_READ = 10_000
+MOST_BYTES_READ = 8 * 1024 * 1024
+"""Events of a tail, and their size uncompressed, that the driver reduces itself: a plan with the rows in it costs less
+than one that reads them."""
 
 AsOf = int | str | datetime | None
 """An offset (exclusive), an ISO 8601 time (UTC when it has no zone), or now."""
@@ -133,6 +138,24 @@ class TableView:
         """Whether the tail's keys are looked at in the driver, and its events reduced by one task."""
         return sum(segment.rows for segment in self.segments) <= MOST_KEYS_READ
 
+    @property
+    def has_tiny_tail(self) -> bool:
+        """Whether the driver reduces the tail's events."""
+        segments = self.segments
+        return (
+            self.has_small_tail
+            and sum(segment.rows for segment in segments) <= MOST_ROWS_READ
+            and sum(segment.uncompressed for segment in segments) <= MOST_BYTES_READ
+        )
+
+    def tail_rows(self) -> pa.Table:
+        """The rows that a tiny tail leaves, where they take nothing from the base.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
+        """
+        return net_rows(self._tail_events({**self.columns, **REDUCED_META}), self.key, self.columns)
+
     @cached_property
     def tail_keys(self) -> TailKeys:
         """The keys that a small tail changes.
@@ -140,9 +163,7 @@ class TableView:
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
         """
-        columns = {**self.key_columns, "_unchanged": META_COLUMNS["_unchanged"]}
-        batches = read_segments(self.log.root, map(SegmentFile.of, self.segments), columns, self.start, self.end)
-        events = pa.Table.from_batches(batches, arrow_schema(columns))
+        events = self._tail_events({**self.key_columns, "_unchanged": META_COLUMNS["_unchanged"]})
         return TailKeys(distinct(events, self.key), distinct(lacks_columns(events), self.key))
 
     @cached_property
@@ -166,6 +187,10 @@ class TableView:
             touched=touched,
             inherited=tuple(file for file in touched if lacking.may_hit(file.bounds)),
         )
+
+    def _tail_events(self, columns: Columns) -> pa.Table:
+        batches = read_segments(self.log.root, map(SegmentFile.of, self.segments), columns, self.start, self.end)
+        return pa.Table.from_batches(batches, arrow_schema(columns))
 
     def _box(self, segment: Segment) -> KeyBounds:
         """The bounds of a segment's keys, in the order of ``key``; unknown where its columns had other types."""

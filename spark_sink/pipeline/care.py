@@ -1,8 +1,7 @@
-"""The tables in a run's care: those that the rules ask for, opened, and those that had to be set aside."""
+"""The tables of a run: those that are kept up, and those that are set aside."""
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,30 +20,30 @@ from spark_sink.source.followed_log import FollowedLog
 from spark_sink.tables.kept_tables import Target, check_key
 
 _CONFLICTS = 5
-"""So many times in a row another process may commit first, before the table is left to it."""
+"""After this many conflicts in a row with another process the table is set aside."""
 
 _LONGEST_PAUSE = 60.0
-"""Seconds between two tries of a table whose trouble may pass by itself."""
+"""Seconds between two tries of a table whose error may pass by itself."""
 
 _SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
 
 
 @dataclass
 class Ward:
-    """One table in care.
+    """One table of a run, and what the run knows of it.
 
     Attributes:
-        target: Which.
-        keeper: Of the table; None while it cannot even be opened.
-        clock: When it is folded next.
-        complete_to: It lacks nothing below this offset.
-        error: Why it is set aside.
-        conflicts: In a row.
-        failures: So often it was set aside in this run.
-        retry_at: When it is tried again; None when a person has to do something first.
-        events: Applied by this run.
-        way: Of the last part.
-        cost: Of this run's work.
+        target: The table and its kind.
+        keeper: The opened table; None if it cannot be opened.
+        clock: Decides when the table is folded next.
+        complete_to: The table lacks no event below this offset.
+        error: The reason why it is set aside; None if it is kept up.
+        conflicts: Conflicts in a row with another process.
+        failures: How many times this run set the table aside.
+        retry_at: The monotonic time of the next try; None if a person must act first.
+        events: Events that this run applied.
+        way: The way of the last part.
+        cost: The cost of this run's work.
         removed: Bytes of files that its commits removed since the last vacuum.
         vacuumed: When that was, in this run or an earlier one; when it began to be kept where there was none.
     """
@@ -68,9 +67,9 @@ class Care:
     """All tables of a run.
 
     Args:
-        settings: Of the run.
+        settings: The settings of the run.
         log: The change log.
-        progress: Hears of tables that are set aside.
+        progress: Is told of tables that are set aside.
     """
 
     def __init__(self, settings: KeepSettings, log: FollowedLog, progress: Progress) -> None:
@@ -88,7 +87,7 @@ class Care:
 
     @property
     def active(self) -> list[Ward]:
-        """Those that are kept up."""
+        """The tables that are kept up."""
         return [ward for ward in self.wards.values() if ward.error is None]
 
     def admit(self, summary: Summary) -> None:
@@ -101,11 +100,11 @@ class Care:
             self._known.add(totals.fingerprint)
             schema = summary.schemas[totals.fingerprint]
             for target in self._settings.rules.targets(schema):
-                if self._is_asked_for(target) and (target not in self.wards or self._was_refused(target)):
+                if self._settings.asks_for(target.table) and (target not in self.wards or self._was_refused(target)):
                     self._admit(target, schema)
 
     def revive(self) -> None:
-        """Tries tables again whose trouble may have passed by itself, each less often the longer it lasts."""
+        """Opens tables again whose error may have passed by itself. Each failure doubles the pause before a try."""
         now = time.monotonic()
         for ward in self.wards.values():
             if ward.error is not None and ward.retry_at is not None and now >= ward.retry_at:
@@ -113,7 +112,7 @@ class Care:
                 self._open_again(ward)
 
     def set_aside(self, ward: Ward, error: TidemarkError) -> None:
-        """Keeps a table up no longer, or not for a while. What it holds stays as it is."""
+        """Sets a table aside, for good or for a while. Its rows stay as they are."""
         ward.error = error
         ward.failures += 1
         if error.entry.policy is Policy.RETRY:
@@ -121,7 +120,7 @@ class Care:
         self._progress.set_aside(ward.target.table, ward.target.kind, error)
 
     def conflicted(self, ward: Ward, error: TidemarkError) -> None:
-        """Another process committed first: the part is planned again from what the table is now."""
+        """Handles a commit of another process: the part is planned again from the table's newest version."""
         ward.conflicts += 1
         if ward.conflicts > _CONFLICTS:
             self.set_aside(ward, error)
@@ -129,7 +128,7 @@ class Care:
             self._open_again(ward)
 
     def remember(self) -> None:
-        """Writes down what the next run can use, if it is news."""
+        """Saves the memory for the next run, if it changed."""
         tables = dict(self._memory.tables)
         for ward in self.wards.values():
             kept = ward.error is not None and SetAside.of(ward.error)
@@ -150,7 +149,7 @@ class Care:
             self._saved = memory
 
     def _open_again(self, ward: Ward) -> None:
-        """Takes a table as it is now, whoever changed it."""
+        """Opens a table at its newest version."""
         try:
             if ward.keeper is None:
                 ward.keeper = TableKeeper(self._log, ward.target, self._settings.warehouse)
@@ -161,7 +160,7 @@ class Care:
             self.set_aside(ward, error)
 
     def _was_refused(self, target: Target) -> bool:
-        """Whether a table was not admitted for want of a key, which it may have now."""
+        """Whether a table was refused because it had no key. It may have one now."""
         error = self.wards[target].error
         return error is not None and error.code == "TM-SPK-007"
 
@@ -183,16 +182,12 @@ class Care:
         ward.complete_to = self._memory.complete_to(target.name, ward.keeper.position)
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None
-        # What is wrong with a table itself was seen just now, were it still so.
+        # An error of the table itself would have shown when it was opened.
         if aside and aside.needs_a_person and aside.code not in _SEEN_AT_OPENING and not tried_again:
             self.set_aside(ward, aside.error)
 
-    def _is_asked_for(self, target: Target) -> bool:
-        only = self._settings.only
-        return not only or any(target.table == name or fnmatch.fnmatchcase(target.table, name) for name in only)
-
     def _check_named(self) -> None:
-        """Tables that are to be rebuilt or retried have to be in the log."""
+        """Makes sure that tables to rebuild or retry are in the log."""
         tables = {Target(collection, "").table for collection in self._log.summary().totals}
         for name in (*self._settings.rebuild, *self._settings.retry):
             if name not in tables:
@@ -200,7 +195,7 @@ class Care:
 
 
 def _move_away(path: Path) -> None:
-    """Moves a table's directory away, so that the table is rebuilt. Nothing is deleted: it may belong to the user."""
+    """Renames a table's directory, so that the table is rebuilt. Nothing is deleted: the files may be the user's."""
     if not path.exists():
         return
     aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S')}")

@@ -1,4 +1,4 @@
-"""When a table's base is moved forward: folding it takes at most a share of the time."""
+"""Decides when a table is folded: folds take at most a share of the time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from spark_sink.pipeline.settings import FoldRule
 
 
 class FoldClock:
-    """One table's. All times are seconds of one clock that only goes forward.
+    """The clock of one table. All times are seconds of a monotonic clock.
 
-    A cheap fold is repeated soon and an expensive one seldom. While a backfill fills a table, each fold costs what the
-    table has become, and the next one waits in proportion: the number of folds grows with the logarithm of the size,
-    and their total cost with the size.
+    Cheap folds come often, expensive folds rarely. While a backfill fills a table, the cost of a fold grows with the
+    table, and the next fold waits in proportion. So the number of folds grows with the logarithm of the size, and their
+    total cost with the size.
 
     Args:
-        rule: The share, and the most that a table may be stale.
+        rule: The fold rule.
     """
 
     def __init__(self, rule: FoldRule) -> None:
@@ -24,8 +24,8 @@ class FoldClock:
         """A fold has ended.
 
         Args:
-            ended: When.
-            cost: Seconds that it took.
+            ended: The time of its end.
+            cost: Its duration in seconds.
         """
         self._due = ended + cost * (1 / self._rule.share - 1)
 
@@ -34,7 +34,7 @@ class FoldClock:
 
         Args:
             now: The time.
-            stale_since: Since when the base lacks an event.
+            stale_since: The time since which the base lacks an event.
         """
         ceiling = self._rule.max_staleness
         return now >= self._due or (ceiling is not None and now - stale_since >= ceiling)

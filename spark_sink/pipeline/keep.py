@@ -1,6 +1,6 @@
-"""Keeps tables: looks at the log, plans what each table lacks, has executors apply it, commits.
+"""Keeps tables: reads the log's metadata, plans what each table lacks, lets executors apply it, and commits.
 
-A table's position is in its own commits, so this loop may end anywhere: the next one plans from where the tables are.
+A table's commits hold its position. So this loop may end anywhere: the next one plans from the tables' positions.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def keep(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> MaterializeReport:
-    """Brings tables up to date with a change log, once or for as long as it is let.
+    """Brings tables up to date with a change log, once or until ``stop`` is set.
 
     Args:
         settings: What to keep, and how.
-        session: Makes or gives the Spark session. Called when the first part is due: where nothing is, never.
-        progress: Hears what is done; logged by default.
-        stop: Set it to end a run that follows the log, after the batch at hand.
+        session: Returns the Spark session. It is called when the first part is due, and never if no part is.
+        progress: Receives the progress; by default it is logged.
+        stop: Set it to end a run after the current batch.
 
     Raises:
         ChangeLogError: There is no log, or a commit of it is missing or damaged.
-        SparkError: The warehouse cannot be written, or the session has ended (``TM-SPK-013``). What is wrong with one
-            table is in the report instead.
+        SparkError: The warehouse cannot be written, or the session has ended (``TM-SPK-013``). An error of one table is
+            in the report instead.
     """
     return _Keeping(settings, session, progress or LoggedProgress(), stop or threading.Event()).run()
 
@@ -88,7 +88,7 @@ class _Keeping:
         return self._report(pending)
 
     def _look(self) -> Pending:
-        """Takes in what the log has got, and tables that are new in it."""
+        """Reads the log's new commits, and opens tables that are new in it."""
         self._care.admit(self._log.summary())
         if not self._settings.available_now:
             self._care.revive()
@@ -100,7 +100,7 @@ class _Keeping:
         return pending
 
     def _behind(self, pending: Pending, limit: int) -> list[Ward]:
-        """Tables that lack events below a limit. The others lack none."""
+        """The tables that lack events below a limit."""
         behind = []
         for ward in self._care.active:
             if pending.between(ward.target.collection, ward.complete_to, limit):
@@ -116,7 +116,7 @@ class _Keeping:
         return ward.clock.is_due(now, now - stale)
 
     def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
-        """One batch: every table that is due takes what it lacks up to ``end``, which is a commit's edge."""
+        """Applies one batch: to every table that is due, the events that it lacks below ``end``, a commit's edge."""
         planned = [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
         self._progress.planned([part.described for _, part in planned])
         small = [(ward, part) for ward, part in planned if part.way == "task"]
@@ -232,6 +232,6 @@ class _Keeping:
 
 
 def _share(outcome: Outcome, outcomes: Sequence[Outcome]) -> float:
-    """What part of a common job's time one part took."""
+    """The share of one part in the time of a common job."""
     total = sum((one.cost for one in outcomes), Cost()).seconds
     return outcome.cost.seconds / total if total else 1 / len(outcomes)

@@ -1,6 +1,6 @@
-"""Keeps tables in shape: joins small files, deletes what no reader needs any more, shortens Delta's own log.
+"""Maintains tables: joins small files, deletes files that no reader needs, and shortens Delta's own log.
 
-It is part of the loop, after a table's commit, so that a table has one writer and needs no other upkeep.
+Maintenance is part of the loop and follows a table's commit. So each table has one writer, and needs no other upkeep.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from spark_sink.pipeline.care import Ward
 
 MIN_AGE = timedelta(hours=1)
-"""How long files stay at least that a table no longer needs, or not yet: queries may be reading them, and a task may
-have written them for a commit to come."""
+"""The minimum age at which files are deleted that are not in the table's newest version. Queries may still read them,
+or a task may have written them for a later commit."""
 
 _BETWEEN_VACUUMS = timedelta(minutes=10)
-"""Each lists the table's directory."""
+"""The minimum time between two vacuums of a table. Each lists the table's directory."""
 
 _ENGINE_COMMITS = 50
-"""After so many commits by the session's own engine its small files are joined."""
+"""After this many commits of the session's engine the table's small files are joined."""
 
 
 class Maintenance:
-    """Looks after tables.
+    """Maintains tables.
 
     Args:
-        applier: Whose executors join files.
-        engine: The session's own, for tables that only it can write.
+        applier: Joins files on executors.
+        engine: The session's engine, for tables that only it can write.
         log: The change log.
     """
 
@@ -48,7 +48,7 @@ class Maintenance:
         self._engine_commits: dict[str, int] = {}
 
     def after_commit(self, ward: Ward) -> None:
-        """Does what is due after a commit of a table.
+        """Does the maintenance that is due after a commit of a table.
 
         Raises:
             SparkError: ``TM-SPK-010`` when another process committed meanwhile, ``TM-SPK-015``.
@@ -66,7 +66,7 @@ class Maintenance:
             ward.removed, ward.vacuumed = 0, now
 
     def _leave_to_engine(self, ward: Ward) -> None:
-        """Has the engine join files now and then. It keeps its own log short, and knows which files are in use."""
+        """Lets the engine join files from time to time. The engine itself shortens the table's log."""
         assert ward.keeper is not None
         commits = self._engine_commits.get(ward.target.name, 0) + 1
         if commits >= _ENGINE_COMMITS:
@@ -75,7 +75,7 @@ class Maintenance:
         self._engine_commits[ward.target.name] = commits
 
     def _join(self, ward: Ward) -> None:
-        """Joins small neighbours, on executors. Rows and position stay what they are."""
+        """Joins small neighbouring files on executors. Rows and position do not change."""
         assert ward.keeper is not None
         keeper, table = ward.keeper, ward.keeper.table
         # Those of a table with a key that are small are so because its rows change: joined into large ones, they would
@@ -111,7 +111,7 @@ class Maintenance:
 
 
 def _of(files: Sequence[DataFile], groups: Sequence[SourceGroup]) -> tuple[SourceGroup, ...]:
-    """The groups that hold these files, with these alone."""
+    """The groups of these files, without their other files."""
     wanted = {file.path for file in files}
     found = []
     for group in groups:

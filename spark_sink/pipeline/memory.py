@@ -1,7 +1,7 @@
-"""What a pipeline remembers beside its tables: which are set aside, and what a run would otherwise look for again.
+"""The memory of a warehouse: which tables are set aside, and what a run would otherwise look for again.
 
-The file is a hint. Without it the log is listed, and read from the oldest position of a table on; tables that were set
-aside are tried again; files that left a table stay for longer. No row depends on it.
+The memory is a hint: no row depends on it. Without it a run lists the log, reads it from the oldest position of a table
+on, and tries tables again that were set aside. Files that left a table stay for longer.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from spark_sink.spark_failures import error_of
 
 
 def memory_path(warehouse: Path, log_id: str) -> Path:
-    """Where the memory of the tables kept from one log is."""
+    """The path of the memory of the tables that are kept from one log."""
     return warehouse / "_tidemark" / log_id / "tables.json"
 
 
 class SetAside(BaseModel):
-    """Why a table is not kept up for now.
+    """The error with which a table is set aside.
 
     Attributes:
-        kind: Name of the error's class.
-        code: Of the error.
-        message: What happened.
-        remedy: What to do.
-        since: When.
+        kind: The name of the error's class.
+        code: The error's code.
+        message: The error's message.
+        remedy: The error's remedy.
+        since: The time at which the table was set aside.
     """
 
     kind: str
@@ -54,19 +54,19 @@ class SetAside(BaseModel):
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether trying again is no use until somebody has done something."""
+        """Whether another try fails until a person acts."""
         return self.error.entry.policy is Policy.MANUAL
 
 
 class TableMemory(BaseModel):
-    """What is known of one table.
+    """The memory of one table.
 
     Attributes:
-        position: That it had.
-        complete_to: With that position it lacks nothing below this offset.
-        set_aside: Why, if it is.
-        removed: Bytes of files that left it since its last vacuum. Runs may be short: none alone removes much.
-        vacuumed: When it was vacuumed last, or kept for the first time.
+        position: The table's position at the end of the run.
+        complete_to: A table with this position lacks no event below this offset.
+        set_aside: The error, if the table is set aside.
+        removed: Bytes of files that left the table since its last vacuum. Runs may be short: none alone removes much.
+        vacuumed: The time of the last vacuum, or the time when this was first kept.
     """
 
     position: int = 0
@@ -89,7 +89,7 @@ class Memory(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Memory:
-        """What the file holds; nothing when there is none or it is damaged, since it is a hint."""
+        """Reads the file. A missing or damaged file is an empty memory, since it is a hint."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -98,7 +98,7 @@ class Memory(BaseModel):
             raise SparkError("TM-SPK-015", f"{path}: {error.strerror or error}") from None
 
     def save(self, path: Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file atomically."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished = path.with_suffix(".unfinished")
@@ -108,6 +108,6 @@ class Memory(BaseModel):
             raise SparkError("TM-SPK-015", f"{path}: {error.strerror or error}") from None
 
     def complete_to(self, name: str, position: int) -> int:
-        """Up to where a table at a position lacks nothing."""
+        """The offset below which a table with a position lacks no event."""
         known = self.tables.get(name)
         return max(position, known.complete_to) if known and known.position == position else position

@@ -1,4 +1,4 @@
-"""What tables lack of the log: segments by collection, read from the log's commits once."""
+"""The segments that tables lack, by collection. Each commit of the log is read once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from spark_sink.source.followed_log import FollowedLog
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A segment, and when it reached the log."""
+    """A segment, the time of its commit, and the commit's end."""
 
     segment: Segment
     time: datetime
     commit_end: int
-    """One past the last offset of its commit."""
+    """One past the last offset of the commit."""
 
 
 class Pending:
-    """The segments at and above an offset, by collection. It follows the log as that grows.
+    """The segments from an offset on, by collection. It follows the log as the log grows.
 
     Args:
-        log: To follow.
-        start: Below it, nothing is looked at. A commit's edge.
+        log: The log to follow.
+        start: The first offset, a commit's edge.
     """
 
     def __init__(self, log: FollowedLog, start: int) -> None:
@@ -37,10 +37,10 @@ class Pending:
         self._dropped: dict[str, int] = {}
 
     def follow(self) -> int:
-        """Takes in what has been committed since. Returns the log's end.
+        """Reads the commits that are new. Returns the log's end.
 
         Raises:
-            ChangeLogError: When a commit is missing or damaged.
+            ChangeLogError: A commit is missing or damaged.
         """
         for commit in self._log.commits(self._log.commit_with_offset(self.end)):
             for segment in commit.segments:
@@ -50,7 +50,7 @@ class Pending:
         return self.end
 
     def reaches_back(self, collection: str, offset: int) -> bool:
-        """Whether a collection's segments from an offset on are all still known."""
+        """Whether all segments of a collection from an offset on are known."""
         return max(self.start, self._dropped.get(collection, 0)) <= offset
 
     def between(self, collection: str, start: int, end: int) -> Sequence[Committed]:
@@ -61,7 +61,7 @@ class Pending:
         return listed[first:last]
 
     def drop(self, collection: str, below: int) -> None:
-        """Forgets segments that are no longer needed."""
+        """Forgets the segments of a collection that end below an offset."""
         listed = self._segments.get(collection)
         if listed:
             del listed[: bisect_left(listed, below, key=lambda found: found.segment.last_offset)]

@@ -1,4 +1,4 @@
-"""What a run tells while it runs."""
+"""The progress of a run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ logger = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Hears what a run does. Calls come one at a time, from the thread that runs it."""
+    """Receives the progress of a run. Calls come one at a time, from the thread of the run."""
 
     def planned(self, parts: Sequence[PlannedPart]) -> None:
-        """A batch was planned: these parts are applied next."""
+        """A batch was planned, and its parts are applied next."""
 
     def applied(self, applied: Applied) -> None:
-        """A part is in its table."""
+        """A part was applied and committed."""
 
     def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
-        """A table is not kept up from now on."""
+        """A table was set aside."""
 
 
 class LoggedProgress:
-    """Says it all in the log."""
+    """Logs the progress."""
 
     def planned(self, parts: Sequence[PlannedPart]) -> None:
         for part in parts:

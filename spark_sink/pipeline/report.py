@@ -1,4 +1,4 @@
-"""What a run of ``materialize`` did, and what it says while it runs."""
+"""The report of a run of ``materialize``, and of its parts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """One table's share of a batch, as planned.
+    """The plan of a part: one table's share of a batch.
 
     Attributes:
         table: ``schema.table`` in the source.
-        kind: Of table.
+        kind: ``current`` or ``history``.
         way: ``task``, ``rewrite`` or ``sql``.
-        start: Log offset where it begins.
-        end: Log offset where it ends, exclusive.
-        events: In the part.
-        bytes: Of the events, uncompressed.
-        files: Of the table's own that may be rewritten.
-        reason: Why this way, a phrase.
+        start: The log offset at which the part begins.
+        end: The log offset at which the part ends, exclusive.
+        events: How many events the part has.
+        bytes: The size of the events, uncompressed.
+        files: How many files of the table may be rewritten.
+        reason: The reason for the way, a phrase.
     """
 
     table: str
@@ -35,7 +35,7 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What work took.
+    """The cost of work.
 
     Attributes:
         seconds: Of wall time.
@@ -60,7 +60,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One table took its part of a batch."""
+    """A part that was applied, and its cost."""
 
     part: PlannedPart
     cost: Cost
@@ -74,14 +74,14 @@ class KeptTable:
         table: ``schema.table`` in the source.
         kind: ``current`` or ``history``.
         path: Of the Delta table.
-        way: Of the last part that the run applied; empty when there was none.
-        events: Applied by this run.
-        rows: In the table, None where there is no table.
+        way: The way of the last part that the run applied; empty if there was none.
+        events: How many events this run applied.
+        rows: How many rows the table has; None if there is no table.
         position: All events below this offset are applied.
-        behind: Events of the log that the table lacks.
-        stale_seconds: How long ago the first of these reached the log; 0 when there are none.
-        error: ``TM-…: …`` when the table is set aside, else None.
-        cost: Of this run's work on it.
+        behind: How many events of the log the table lacks.
+        stale_seconds: The age of the first of these events in the log; 0 if there are none.
+        error: ``TM-…: …`` if the table is set aside, else None.
+        cost: The cost of this run's work on the table.
     """
 
     table: str
@@ -99,13 +99,13 @@ class KeptTable:
 
 @dataclass(frozen=True, slots=True)
 class MaterializeReport:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        tables: By name and kind, those that are set aside among them.
-        end_offset: The log's end as the run saw it last.
-        seconds: From the call to the end, a session's start included.
-        executors: Rows of log and tables that each executor process host read, by executor.
+        tables: All kept tables, also those set aside, in the order of name and kind.
+        end_offset: The log's end when the run last read it.
+        seconds: Wall time of the call, with the start of the session.
+        executors: How many rows of log and tables each executor read.
     """
 
     tables: tuple[KeptTable, ...]
@@ -115,15 +115,15 @@ class MaterializeReport:
 
     @property
     def events(self) -> int:
-        """Applied by this run, counted once for each kept table."""
+        """How many events the run applied, counted once for each kept table."""
         return sum(table.events for table in self.tables)
 
     @property
     def cost(self) -> Cost:
-        """Of all tables together."""
+        """The cost of all tables."""
         return sum((table.cost for table in self.tables), Cost())
 
     @property
     def set_aside(self) -> tuple[KeptTable, ...]:
-        """The tables that a person must look at."""
+        """The tables that are set aside."""
         return tuple(table for table in self.tables if table.error)

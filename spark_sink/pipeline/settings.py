@@ -1,7 +1,8 @@
-"""What a run of ``materialize`` is told."""
+"""The settings of a run of ``materialize``."""
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -14,13 +15,13 @@ Way = Literal["task", "rewrite", "sql"]
 
 @dataclass(frozen=True, slots=True)
 class FoldRule:
-    """When a table's base is moved forward.
+    """Decides when a table is folded.
 
     Attributes:
-        share: Largest part of the time that folding one table may take, above 0 and at most 1. After a fold of c
-            seconds the next one begins no sooner than ``c * (1 / share - 1)`` seconds later.
-        max_staleness: Seconds after which a table is folded in any case; None for no ceiling.
-        trigger: Seconds between two looks at the log.
+        share: The largest share of time that folds of one table may take, above 0 and at most 1. After a fold of c
+            seconds the next one begins at the earliest ``c * (1 / share - 1)`` seconds later.
+        max_staleness: Seconds after which a table is folded in any case; None for no limit.
+        trigger: Seconds between two reads of the log's end.
     """
 
     share: float = 0.25
@@ -35,13 +36,13 @@ class KeepSettings:
     Attributes:
         log: Directory of the change log, absolute.
         warehouse: Directory of the tables, absolute.
-        rules: What is kept of each table.
-        available_now: Fold everything that the log holds, then end. Otherwise follow the log by the fold rule.
+        rules: The kinds of tables to keep.
+        available_now: Apply all events of the log, then end. Otherwise follow the log by the fold rule.
         fold: The fold rule.
-        way: Forces how parts are applied; the planner chooses when None.
-        only: Patterns of ``schema.table``: keep these alone; all when empty.
-        rebuild: Tables (``schema.table``) to build again from the log, from nothing.
-        retry: Tables (``schema.table``) set aside that are to be tried again.
+        way: The way of every part; the planner chooses if it is None.
+        only: Patterns of ``schema.table``: keep only these tables. Empty means all.
+        rebuild: Tables (``schema.table``) to rebuild from the log.
+        retry: Tables (``schema.table``) that are set aside, to be tried again.
     """
 
     log: Path
@@ -53,3 +54,7 @@ class KeepSettings:
     only: tuple[str, ...] = ()
     rebuild: tuple[str, ...] = ()
     retry: tuple[str, ...] = ()
+
+    def asks_for(self, table: str) -> bool:
+        """Whether ``only`` selects a table (``schema.table``)."""
+        return not self.only or any(table == name or fnmatch.fnmatchcase(table, name) for name in self.only)

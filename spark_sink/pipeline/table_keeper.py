@@ -50,11 +50,11 @@ class TableKeeper:
 
     @property
     def position(self) -> int:
-        """All events below it are in the table."""
+        """The offset below which all events are in the table."""
         return self.table.position
 
     def state_for(self, segments: Sequence[Segment]) -> TableState:
-        """The table as it is, made or widened so that it holds events of these segments.
+        """The table's state. First the table is created, or gets the columns that these segments need.
 
         Raises:
             SparkError: ``TM-SPK-005`` for a column whose type changed beyond casting, ``TM-SPK-011`` for names that a
@@ -73,11 +73,11 @@ class TableKeeper:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Names of the key's columns; empty for a table of all events."""
+        """Names of the key's columns; empty for a table of kind ``history``."""
         return self._key
 
     def files_in_order(self) -> tuple[list[DataFile], list[SourceGroup]]:
-        """The table's files, neighbours in key order beside each other, and the groups that they are in."""
+        """The table's files in key order, and their groups."""
         columns = self.table.columns
         bounds = self.table.bounds({name: columns[name] for name in self._key})
         by_path = {file.path: file for file, _ in bounds}
@@ -86,10 +86,10 @@ class TableKeeper:
         return [by_path[path] for path in paths], groups
 
     def commit(self, part: Part, outcome: Outcome) -> None:
-        """Makes what executors wrote part of the table, together with its position.
+        """Commits the files that executors wrote, together with the new position.
 
         Raises:
-            SparkError: ``TM-SPK-010`` when another process committed first.
+            SparkError: ``TM-SPK-010``: another process committed first.
         """
         self.table.commit(outcome.adds, outcome.removes, part.end)
 

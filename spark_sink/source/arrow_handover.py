@@ -1,9 +1,9 @@
-"""Hands rows to ``mapInArrow``: any names of columns, and arrays that are null.
+"""Passes rows to ``mapInArrow``, with any names of columns, and with null arrays.
 
-PySpark looks columns up by names that it parses, so a dot or a backtick in one is an error: columns go by number. And
-Spark's Arrow writer looks, for each null array, at all rows of the batch before it: a million rows with one such column
-took 12 CPU seconds of 14, and with batches of 65,536 rows 56 of 57 (PySpark 4.3). So a null goes as an empty array and
-a flag.
+PySpark parses the names of columns, so a dot or a backtick in a name is an error. Columns are passed by number instead.
+For each null array, Spark's Arrow writer reads all rows of the batch before it: a million rows with one such column
+took 12 CPU seconds of 14, and with batches of 65,536 rows 56 of 57 (PySpark 4.3). So a null is passed as an empty array
+and a flag.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def packed(frame: DataFrame) -> DataFrame:
-    """The frame's columns as ``c0``, ``c1`` and so on, arrays without nulls, and ``n0`` … for those that were null."""
+    """The frame's columns as ``c0``, ``c1`` and so on, with arrays that are never null, and ``n0`` … for the nulls."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType
 
@@ -36,10 +36,10 @@ def packed(frame: DataFrame) -> DataFrame:
 
 
 def unpacked(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """A batch of a packed frame as it was before.
+    """A batch of a packed frame with its original columns.
 
     Args:
-        batch: As it arrived in Python.
+        batch: The batch as it arrives in Python.
         names: The frame's columns.
     """
     present = set(batch.schema.names)

@@ -19,12 +19,12 @@ class BatchReader(DataSourceReader):
     """Reads the events of one table between two offsets.
 
     Args:
-        options: Of the source.
-        columns: To read.
-        inferred: Where they come from; None when the user gave them.
+        options: The source's options.
+        columns: The columns to read.
+        inferred: The schema that they were inferred from; None if the user gave them.
 
     Raises:
-        SparkError: ``TM-SPK-003`` for options or a given schema that cannot be.
+        SparkError: ``TM-SPK-003`` for wrong options or a wrong schema.
     """
 
     def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:

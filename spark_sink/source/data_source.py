@@ -1,7 +1,7 @@
 """The ``tidemark`` data source: a table's change events, as a stream or a batch.
 
-This module is imported by every Spark application that looks for data sources (see ``pyspark_tidemark``), so it
-imports nothing heavy: Arrow and the change log's models come in when the source is used.
+Every Spark application that looks for data sources imports this module (see ``pyspark_tidemark``). So it imports
+nothing heavy: Arrow and the change log's models are imported when the source is used.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ class TidemarkSource(DataSource):
     offset | ISO 8601 time; default earliest), ``endingOffset`` (batch only, exclusive; default latest),
     ``maxEventsPerBatch`` and ``maxBytesPerBatch`` (stream only), ``minPartitions``. Any other is an error.
 
-    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. When they change
-    under a running stream, it stops with an error. A schema given to the reader pins them instead, and prunes: columns
-    that are not in it are not read.
+    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. If they change, a
+    running stream stops with an error. A schema given to the reader fixes the columns: no others are read.
 
     With ``state`` as ``current`` (batch only) it is the table's rows instead of its events, as ``read_table`` gives
     them. Options then: ``asOf`` (an offset or a time), ``warehouse`` (where ``materialize`` keeps tables).
     """
 
     inferred: InferredSchema | None = None
-    """Spark asks for a schema only where it is given none, and pickles this object after that."""
+    """The inferred schema. Spark asks for it only if no schema is given, and pickles this object afterwards."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""A change log that one process reads again and again while it grows, and how its events are cut into batches."""
+"""A change log that a process reads repeatedly while it grows, and the batches of its events."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from protocol.changelog import ChangeLog, Commit
 _COMMITS_KEPT = 4096
 
 QUIET_COMMITS = 1000
-"""So many commits without an event of a table are a batch without rows, so that a restart need not read them again."""
+"""After this many commits without an event of a table a batch without rows ends, so that a restart skips them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a batch may hold. A single commit may be more: a batch never splits one.
+    """The limits of a batch. A single commit may exceed them, since a batch never splits a commit.
 
     Attributes:
-        events: Most events.
-        size: Most bytes of events, uncompressed.
+        events: The most events.
+        size: The most bytes of events, uncompressed.
     """
 
     events: int | None = None
     size: int | None = None
 
     def exceeded_by(self, events: int, size: int) -> bool:
-        """Whether this much is more than a batch may hold."""
+        """Whether events and bytes exceed the limits."""
         return (self.events is not None and events > self.events) or (self.size is not None and size > self.size)
 
 
 class FollowedLog(ChangeLog):
-    """A change log read by a process that lives as long as a query: it keeps the newest commits that it has read."""
+    """A change log for a process that lives as long as a query. It keeps the newest commits that it has read."""
 
     def __init__(self, root: Path | str) -> None:
         super().__init__(root)
@@ -47,16 +47,16 @@ class FollowedLog(ChangeLog):
         return kept
 
     def cut(self, start: int, limits: Limits, ceiling: int, collection: str | None = None) -> int:
-        """Where the batch that starts at ``start`` ends: a commit boundary within the limits, at most ``ceiling``.
+        """The end of the batch that starts at ``start``: a commit boundary within the limits, at most ``ceiling``.
 
         Args:
-            start: Of the batch.
-            limits: Of the batch; one commit is always let in.
+            start: The first offset of the batch.
+            limits: The limits of the batch, which always has at least one commit.
             ceiling: A commit boundary.
-            collection: Whose events count; of all collections when None.
+            collection: The collection whose events count; all collections if it is None.
 
         Returns:
-            ``start`` itself when there is nothing to read for now.
+            ``start`` if there is nothing to read.
         """
         events = size = quiet = 0
         position = start

@@ -1,4 +1,4 @@
-"""The schema that a query took from the log, and events that have another one."""
+"""The schema that a query inferred from the log, and events with another schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Departure:
     """Events with columns that a query does not expect.
 
     Attributes:
-        offset: Of the first of them.
+        offset: The offset of the first of these events.
         what: The error's message.
     """
 
@@ -30,12 +30,13 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class InferredSchema:
-    """The newest columns of a table when a query was made that was given none. A given schema is deliberate; this one
-    is not, so no later event's column may be left out of it unnoticed.
+    """The newest columns of a table at the creation of a query without a schema.
+
+    The user did not choose these columns. So the query must not silently leave out a column of later events.
 
     Attributes:
         own: The table's own columns.
-        offset: One past the newest event by then.
+        offset: The end of the log at that time.
     """
 
     own: Columns
@@ -61,18 +62,17 @@ class InferredSchema:
     def departure(
         self, log: FollowedLog, collection: str, start: int, end: int, *, resumed: bool = False
     ) -> Departure | None:
-        """The first events of a table in ``[start, end)`` that the schema does not fit.
+        """The first events of a table in ``[start, end)`` that do not fit the schema.
 
-        Those from ``offset`` on must have exactly these columns and types. What was there before is read as the newest
-        schema shows it; but a query that goes on from a checkpoint has not chosen to leave out a column that was
-        dropped while it was not running.
+        Events from ``offset`` on must have exactly these columns and types. Earlier events are read with the newest
+        schema. But if a query resumes from a checkpoint, a column that was dropped in the meantime is an error.
 
         Args:
-            log: Of the events.
-            collection: The table.
+            log: The change log.
+            collection: The table's collection.
             start: Smallest offset.
             end: One past the largest.
-            resumed: The query goes on from a checkpoint.
+            resumed: Whether the query resumes from a checkpoint.
         """
         known: dict[tuple[str, bool], str | None] = {}
         for segment in log.segments(collection, start if resumed else max(start, self.offset), end):

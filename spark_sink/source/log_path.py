@@ -1,4 +1,4 @@
-"""Where a change log is that a user names."""
+"""The directory of a change log that a user names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FILE = "file://"
 
 
 def log_path(path_or_file: str | Path) -> Path:
-    """The directory of the change log, absolute, that a path or a ``file:`` URL names.
+    """The change log's directory, absolute, from a path or a ``file:`` URL.
 
     Raises:
-        SparkError: ``TM-SPK-003`` for a URL of another kind, or nothing.
+        SparkError: ``TM-SPK-003`` for another URL, or an empty text.
     """
     text = str(path_or_file)
     if text.startswith(_FILE):
@@ -28,10 +28,10 @@ def log_path(path_or_file: str | Path) -> Path:
 
 
 def log_and_warehouse(path_or_file: str | Path) -> tuple[Path, Path | None]:
-    """The directories of the change log and of the kept tables that a log's path, or a capture file, names.
+    """The directories of the change log and of the kept tables, from a log's path or a capture file.
 
     Returns:
-        None for the warehouse where only the log is named.
+        The log and the warehouse. The warehouse is None for a log's path.
 
     Raises:
         SparkError: As ``log_path``.

@@ -1,7 +1,7 @@
 """Segments as a DataFrame of Spark's own Parquet reader, which prunes columns and pushes filters down.
 
-That reader pays some milliseconds for a file, whatever is in it. Where small segments are many, ours reads them, in
-Spark's Python workers.
+That reader takes some milliseconds for each file of any size. If many segments are small, Spark's Python workers read
+them instead.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_ROWS = 10_000
-"""A segment of fewer rows is read faster by Arrow in Python than by Spark's reader, all its columns taken."""
+"""Segments with fewer rows are read faster by Arrow in Python than by Spark's reader, if all columns are read."""
 
 MANY_SMALL = 64
-"""So many small segments are worth the start of a Python worker."""
+"""The least number of small segments that is worth the start of a Python worker."""
 
 _FILES_A_SCAN = 32
-"""Of more files than this Spark starts a job to see how large they are, with a task for each of them."""
+"""The most files of one scan. For more, Spark starts a job with a task per file, only to see their sizes."""
 
 _SCANS = 64
-"""More scans than this cost more than that job."""
+"""The most scans. More of them cost more than that job."""
 
 _READER = {
     # A segment that is not as the log says is an error, whatever the session is set to forgive.
@@ -65,8 +65,8 @@ def read_changes(
 ) -> DataFrame:
     """The events of a table as a DataFrame that Spark reads natively: it costs what reading Parquet files costs.
 
-    What the log has now is what it reads, however often it is run. Its columns are those of the table's newest schema,
-    then ``protocol.changelog.models.META_COLUMNS``.
+    The DataFrame always reads what the log has now. Its columns are those of the table's newest schema, then
+    ``protocol.changelog.models.META_COLUMNS``.
 
     Args:
         spark: The session, classic or Connect.
@@ -94,8 +94,8 @@ def segments_frame(
 ) -> DataFrame:
     """The events of segments with offsets in ``[start, end)``, in no particular order.
 
-    Nothing is read here but the segments' sizes. A column that a segment does not have is null; one of a narrower type
-    is cast. Works on classic Spark and on Connect, whose client has to reach the log too.
+    The call itself reads only the segments' sizes. A column that a segment does not have is null. A column of a
+    narrower type is cast. It works on classic Spark and on Connect, whose client must reach the log too.
 
     Args:
         spark: The session, of any time zone.
@@ -134,7 +134,7 @@ def segments_frame(
 
 
 def parquet_files(spark: SparkSession, paths: Sequence[Path], columns: Columns) -> DataFrame:
-    """Parquet files as they lie. Nothing is inferred: no footer is read, and a column that a file lacks is null.
+    """Parquet files as a DataFrame. No footer is read for a schema, and a column that a file lacks is null.
 
     Args:
         spark: The session.
@@ -148,7 +148,7 @@ def parquet_files(spark: SparkSession, paths: Sequence[Path], columns: Columns) 
 
 
 def _check_file(root: Path, segment: Segment) -> None:
-    """A segment's size shows that it is there, and whole. Its pages have checksums."""
+    """Makes sure that a segment is there and complete, by its size. Its pages have checksums."""
     path = root / segment.path
     try:
         size = path.stat().st_size
@@ -161,7 +161,7 @@ def _check_file(root: Path, segment: Segment) -> None:
 
 
 def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequence[Segment]:
-    """The segments that are not for Spark's reader. It refuses columns whose names differ by nothing but case."""
+    """The segments that Python reads. Spark's reader refuses columns whose names differ only in case."""
     if any(len({name.lower() for name in columns}) < len(columns) for columns in schemas):
         return segments
     small = [segment for segment in segments if segment.rows < SMALL_ROWS]
@@ -188,12 +188,16 @@ def _native(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    wanted = {name: spark_type for name, spark_type in stored.items() if name in columns}
-    if bounds or not wanted:
-        wanted.setdefault("_offset", META_COLUMNS["_offset"])
-    frame = parquet_files(spark, paths, wanted)
+    wanted = {name: stored[name] for name in columns if name in stored}
+    needed = dict(wanted)
+    if bounds or not needed:
+        needed.setdefault("_offset", META_COLUMNS["_offset"])
+    frame = parquet_files(spark, paths, needed)
     if bounds:
         frame = frame.where((F.col("_offset") >= bounds[0]) & (F.col("_offset") < bounds[1]))
+    if needed == columns:
+        # As the files have them: a projection that says so is a call to the JVM for each column, three times over.
+        return frame
     return frame.select(
         *(
             (F.col(quoted(name)) if name in wanted else F.lit(None)).cast(spark_type).alias(name)
@@ -203,12 +207,12 @@ def _native(
 
 
 def _location(path: Path) -> str:
-    """A path as Spark takes it. Without a scheme, a cluster would look in its default file system."""
+    """A path for Spark. Without a scheme, a cluster would look in its default file system."""
     return "file:" + _PATTERN.sub(r"\\\g<0>", str(path))
 
 
 def _text(value: int | str | datetime | None, default: str) -> str:
-    """A place in the log as an option would say it."""
+    """A place in the log as the text of an option."""
     if value is None:
         return default
     return value.isoformat() if isinstance(value, datetime) else str(value)

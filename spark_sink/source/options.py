@@ -40,25 +40,25 @@ ALIASES = {
     "maxOffsetsPerTrigger": "maxEventsPerBatch",
     "maxBytesPerTrigger": "maxBytesPerBatch",
 }
-"""What other sources, Kafka's and Delta's, call the same."""
+"""The names of the same options in Kafka's and Delta's sources."""
 
 _OF_SPARK = {"provider", "location", "owner", "comment", "external", "is_managed_location", "collation"}
-"""What Spark adds, beside ``option.…``, for a table of its catalog that uses this source."""
+"""The options that Spark adds, besides ``option.…``, for a catalog table with this source."""
 
 _SPELLINGS = {name.lower(): name for name in (*NAMES, *ALIASES)}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Options as given, checked as far as that goes without opening the log.
+    """The given options, checked as far as possible without the log.
 
     Attributes:
-        path: Of the change log, absolute: executors may run in another directory.
-        table: As given, empty when it is not.
+        path: The change log's directory, absolute, since executors may run in another directory.
+        table: The given table; empty if none is given.
         starting: ``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC when it has no zone).
         ending: As ``starting``; an exclusive end.
-        limits: Of one batch of a stream.
-        partitions: How many a batch has at least, as far as it has segments.
+        limits: The limits of one batch of a stream.
+        partitions: The minimum number of partitions of a batch, if it has that many segments.
         state: Whether to read the table's rows, not its events.
         as_of: With ``state``: an offset or a time; None for now.
         warehouse: With ``state``: where tables are kept, absolute; None to read the log alone.
@@ -76,7 +76,7 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Reads Spark's options, whose names have no case.
+        """Parses Spark's options, whose names are case-insensitive.
 
         Raises:
             SparkError: ``TM-SPK-003`` for an option that is missing, wrong, given twice, or none of this source.
@@ -103,7 +103,7 @@ class SourceOptions:
         )
 
     def required_table(self) -> str:
-        """The table. Raises ``TM-SPK-003`` when none is given."""
+        """The table. Raises ``TM-SPK-003`` if none is given."""
         if not self.table:
             raise SparkError("TM-SPK-003", "option table is missing: schema.table, as in the source")
         return self.table
@@ -113,8 +113,8 @@ def resolve_range(log: FollowedLog, **named: str) -> tuple[int, int]:
     """The offsets of a batch read, the second exclusive.
 
     Args:
-        log: Now.
-        named: Two texts for ``resolve_offset``, start and end, under the names that their user knows them by.
+        log: The change log.
+        named: Start and end for ``resolve_offset``, under the names that the user knows.
 
     Raises:
         SparkError: Those of ``resolve_offset``, and ``TM-SPK-003`` when the end comes before the start.
@@ -127,9 +127,9 @@ def resolve_range(log: FollowedLog, **named: str) -> tuple[int, int]:
 
 
 def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
-    """The offset that ``earliest``, ``latest``, a number or a time means in a log now.
+    """The offset that ``earliest``, ``latest``, a number or a time means in the log now.
 
-    A time means the first event that reached the log at that time or later.
+    A time means the first event that was committed to the log at that time or later.
 
     Raises:
         SparkError: ``TM-SPK-003`` when it is none of these, ``TM-SPK-006`` for an offset beyond the end of the log.
@@ -153,7 +153,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:
-    """The values by the names of ``NAMES``, each checked for what it says by itself."""
+    """The values by the names of ``NAMES``, each checked on its own."""
     values: dict[str, str] = {}
     written: dict[str, str] = {}
     for option, value in options.items():

@@ -1,4 +1,4 @@
-"""How the segments of a range become Spark partitions."""
+"""Divides the segments of a range of offsets into Spark partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_sink.tables.column_types import Columns, arrow_schema
 from spark_sink.tables.table_columns import check_readable
 
 PARTITION_BYTES = 8 * 1024 * 1024
-"""Segment bytes of a partition: some hundred thousand events, a second's work or less."""
+"""The bytes of a partition's segments: some hundred thousand events, at most a second's work."""
 
 
 @dataclass
@@ -36,12 +36,12 @@ def plan(
     """Partitions for the events of a collection in ``[start, end)``, each a run of segments in offset order.
 
     Args:
-        log: Of the events.
-        collection: Whose events.
-        columns: To read.
+        log: The change log.
+        collection: The collection to read.
+        columns: The columns to read.
         start: Smallest offset.
         end: One past the largest.
-        at_least: How many partitions, as far as there are segments for them.
+        at_least: The minimum number of partitions, if there are that many segments.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
@@ -59,13 +59,13 @@ def plan(
 
 
 def read_partition(root: Path, columns: Columns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The events of a partition. Spark makes an empty partition of its own where there are none to read."""
+    """The events of a partition. Without partitions Spark makes an empty one of its own."""
     if isinstance(partition, EventsPartition):
         yield from read_segments(root, partition.files, columns, partition.start, partition.end)
 
 
 def check_pinned(columns: Columns) -> None:
-    """Makes sure that a schema given to the reader has types that logs have, and its meta columns their own types.
+    """Makes sure that a given schema has only types of change logs, and that its meta columns have their own types.
 
     Raises:
         SparkError: ``TM-SPK-003``.
@@ -77,7 +77,7 @@ def check_pinned(columns: Columns) -> None:
 
 
 def packed(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:
-    """Cuts segments into runs of about ``PARTITION_BYTES``, or less where that makes too few."""
+    """Divides segments into runs of about ``PARTITION_BYTES``, or less if that makes too few runs."""
     most = min(PARTITION_BYTES, sum(segment.size for segment in segments) // at_least)
     run: list[Segment] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Reads segments as Arrow record batches of exactly the columns asked for."""
+"""Reads segments as Arrow record batches with exactly the requested columns."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from protocol.errors import ChangeLogError
 from spark_sink.tables.column_types import Columns, arrow_schema
 
 _ROWS = 65_536
-"""Rows of a record batch: large enough that the cost per batch vanishes, small enough for a worker's memory."""
+"""The rows of a record batch: enough that the cost per batch is negligible, and few enough for a worker's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """What reading a segment takes.
+    """A segment's file, as far as its reader needs to know it.
 
     Attributes:
-        path: Relative to the log.
-        rows: That the log says it has.
-        first: Offset of its first row.
-        last: Offset of its last row.
-        size: Of the file, bytes.
+        path: The path relative to the log.
+        rows: The number of rows by the log.
+        first: The offset of the first row.
+        last: The offset of the last row.
+        size: The size of the file in bytes.
     """
 
     path: str
@@ -48,15 +48,15 @@ def read_segments(
 ) -> Iterator[pa.RecordBatch]:
     """Events with offsets in ``[start, end)``, in the files' order, every batch in the schema of ``columns``.
 
-    A column that a segment does not have is null; one of a narrower type is cast.
+    A column that a segment does not have is null. A column of a narrower type is cast.
 
     Args:
-        root: Of the change log.
-        files: To read.
-        columns: To read, of the table or of ``META_COLUMNS``.
+        root: The change log's directory.
+        files: The segments' files.
+        columns: The columns to read, of the table or of ``META_COLUMNS``.
         start: Smallest offset.
         end: One past the largest.
-        threads: Decode columns in parallel. Spark's executors have one task a core already.
+        threads: Whether to decode columns in parallel. Spark's executors already have one task per core.
 
     Raises:
         ChangeLogError: ``TM-LOG-009`` for a missing or damaged file, which it names.
@@ -101,7 +101,7 @@ def _read(
 
 
 def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]:
-    """The row groups that may hold offsets within bounds, by their statistics."""
+    """The row groups whose statistics allow offsets within bounds."""
     place = metadata.schema.names.index("_offset")
     found = []
     for index in range(metadata.num_row_groups):

@@ -1,7 +1,7 @@
 """The streaming side of the ``tidemark`` data source, for PySpark 4.0 to 4.3.
 
 A stream's offset is ``{"v": 1, "log": <id of the log>, "offset": N}``: all events below N are read. Spark keeps it in
-the checkpoint. From PySpark 4.2 on a source says how much a batch may hold; before, a batch is all there is.
+the checkpoint. From PySpark 4.2 on a source limits its batches; before, a batch has all events.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Offset = dict[str, Any]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets of a stream over a change log; what it reads is the subclass's matter.
+    """The offsets of a stream over a change log. Subclasses read the events.
 
     Args:
-        options: Of the source.
-        table: Whose events count for a batch; None when those of all tables do.
+        options: The source's options.
+        table: The table whose events count for a batch; None if the events of all tables count.
     """
 
     def __init__(self, options: SourceOptions, table: str | None) -> None:
@@ -78,14 +78,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self.log.end())
 
     def _readable(self, start: int, end: int) -> int:
-        """How far of a batch can be read."""
+        """The end of the part of a batch that can be read."""
         return end
 
     def _offset(self, offset: int) -> Offset:
         return {"v": 1, "log": self.log.header.log_id, "offset": offset}
 
     def _position(self, offset: Offset) -> int:
-        """Raises ``TM-SPK-006`` when a checkpoint's offset is of another log, or the log lacks what was read once."""
+        """The log offset of a checkpoint. Raises ``TM-SPK-006`` if it is of another log, or beyond the log's end."""
         if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
             raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
         position = int(offset["offset"])
@@ -100,9 +100,9 @@ class StreamReader(LogStreamReader):
     """Streams the events of one table.
 
     Args:
-        options: Of the source.
-        columns: To read.
-        inferred: Where they come from; None when the user gave them.
+        options: The source's options.
+        columns: The columns to read.
+        inferred: The schema that they were inferred from; None if the user gave them.
     """
 
     def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:
@@ -128,10 +128,10 @@ class StreamReader(LogStreamReader):
         return read_partition(self.options.path, self.columns, partition)
 
     def _readable(self, start: int, end: int) -> int:
-        """Up to where the events have the expected columns, and an error when that is here.
+        """The offset up to which events have the expected columns. At that offset it is an error.
 
-        It may be inside a commit: the events before it are read by the schema that they have, and a restart begins
-        with the first that has the new one.
+        The offset may be inside a commit. The events before it are read with their own schema, and a restart begins
+        with the first event of the new schema.
         """
         departure = self._departure(start, end)
         if departure is None:

@@ -108,6 +108,19 @@ def test_it_keeps_the_tables_of_the_file(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.spark
+def test_it_takes_the_active_session_and_leaves_it_running(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "a log", schema())
+    log.commit(create(1))
+    before = spark.sparkContext.applicationId
+
+    report = materialize(capture_file(tmp_path, Path("a log")))
+
+    assert [kept.rows for kept in report.tables] == [1]
+    assert spark.range(1).count() == 1
+    assert spark.sparkContext.applicationId == before
+
+
+@pytest.mark.spark
 def test_a_log_that_is_not_there_is_the_errors_own(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ChangeLogError, match="TM-LOG-001"):
         materialize(capture_file(tmp_path, tmp_path / "none"), spark=spark)

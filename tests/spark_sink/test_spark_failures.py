@@ -46,3 +46,11 @@ def test_what_an_executor_lacks_is_named_with_its_host(raised: Exception, told: 
 
 def test_all_else_is_sparks_own_first_line() -> None:
     assert str(tidemark_error(ValueError("\n  Out of disk\nat …"))) == "TM-SPK-013:   Out of disk"
+    called = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n: "
+    assert str(tidemark_error(ValueError(f"{called}Job aborted\n\tat org…"))) == "TM-SPK-013: Job aborted"
+
+
+def test_of_what_python_raised_on_an_executor_nothing_but_its_class_is_told() -> None:
+    trace = 'Traceback (most recent call last):\n  File "worker.py", line 3, in run\n    f(x)\n'
+    error = tidemark_error(ValueError(f"{WORKER}{trace}pyarrow.lib.ArrowInvalid: cannot read secret as int\n\nat …"))
+    assert str(error) == "TM-SPK-013: Python raised pyarrow.lib.ArrowInvalid on an executor"

@@ -1,4 +1,4 @@
-"""Applies parts: gives executors their assignments, and gathers what became of each part."""
+"""Applies parts: hands assignments to executors, and collects the outcome of each part."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from protocol.changelog import Segment
 from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
+from spark_sink.pipeline.parts import plan
 from spark_sink.pipeline.parts.part_tasks import EVENT_META, Assignment, TaskReport
 from spark_sink.pipeline.parts.plan import Part
 from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _RANGE_BYTES = 64 * 1024 * 1024
-"""Of files and events that one task of a large part takes at most: some seconds of work."""
+"""The most bytes of files and events for one task of a large part: some seconds of work."""
 
 _RANGE_BYTES_AT_LEAST = 8 * 1024 * 1024
 _RANGES_A_CORE = 2
 _MOST_RANGES = 1000
+_READS = 2000
+"""The most reads of segments with which every task reads all the part's events, if these are few. Each read takes about
+a millisecond. A shuffle takes several seconds of CPU time, most of it before the first row."""
+
 _BUNDLES_A_CORE = 4
-"""Small parts are handed out in so many bundles a core: a task costs more than a small part does."""
+"""How many bundles of small parts each core gets at most. The overhead of a task exceeds the cost of a small part."""
 
 _BUNDLE_BYTES = 16 * 1024 * 1024
 _BUNDLE_PARTS = 16
@@ -42,14 +47,14 @@ _BUNDLE_PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What executors made of a part.
+    """The outcome of a part on executors.
 
     Attributes:
         adds: Files to add to the table.
-        removes: Paths of files to remove from it.
-        cost: Of all its tasks.
-        rows_read: By executor.
-        error: What went wrong; then there is nothing to add or remove.
+        removes: Paths of files to remove from the table.
+        cost: The cost of all tasks.
+        rows_read: How many rows each executor read.
+        error: The error of a task. If it is set, there is nothing to add or remove.
     """
 
     adds: list[DataFile] = field(default_factory=list)
@@ -60,12 +65,12 @@ class Outcome:
 
 
 class Applier:
-    """Applies parts with a session's executors.
+    """Applies parts on a session's executors.
 
     Args:
-        jobs: Of the session.
+        jobs: The session's jobs.
         log: The change log.
-        warehouse: Where tables are.
+        warehouse: The directory of the tables.
     """
 
     def __init__(self, jobs: SparkJobs, log: FollowedLog, warehouse: Path) -> None:
@@ -74,13 +79,13 @@ class Applier:
         self._warehouse = warehouse
 
     def apply_small(self, parts: Sequence[Part]) -> list[Outcome]:
-        """Applies parts whose way is ``task``, many of them in one job. The outcomes are in the order of the parts."""
+        """Applies parts whose way is ``task`` in one job. The outcomes have the order of the parts."""
         work = [self._assignment(number, part) for number, part in enumerate(parts)]
         outcomes = self.perform(work, [part.described.bytes for part in parts], "small parts")
         return [_emptied(part, outcome) for part, outcome in zip(parts, outcomes, strict=True)]
 
     def perform(self, work: Sequence[Assignment], sizes: Sequence[int], description: str) -> list[Outcome]:
-        """Performs one assignment a part. Where the job as a whole fails, each has one of its own."""
+        """Performs one assignment per part in one job. If that job fails, each assignment gets its own job."""
         if not work:
             return []
         most = self._jobs.parallelism * _BUNDLES_A_CORE
@@ -96,7 +101,7 @@ class Applier:
         return [_outcome(of_part.get(one.part, [])) for one in work]
 
     def apply_large(self, part: Part) -> Outcome:
-        """Applies a part whose way is ``rewrite``, in a job of its own."""
+        """Applies a part whose way is ``rewrite`` in its own job."""
         described = f"{part.target.table} {part.target.kind}: offsets {part.start} to {part.end}"
         try:
             reports = self._merge(part, described) if part.state.key else self._append(part, described)
@@ -107,7 +112,7 @@ class Applier:
         return _emptied(part, _outcome(reports))
 
     def _append(self, part: Part, described: str) -> list[TaskReport]:
-        """A table of all events: segments are copied side by side."""
+        """Appends to a table of kind ``history``: tasks copy segments in parallel."""
         runs: list[list[Segment]] = [[]]
         size = 0
         bytes_a_range = self._range_bytes(sum(segment.size for segment in part.segments))
@@ -121,6 +126,11 @@ class Applier:
 
     def _merge(self, part: Part, described: str) -> list[TaskReport]:
         groups = part.sources.groups
+        if not part.sources.copied and part.described.bytes <= plan.TASK_BYTES:
+            size = part.described.bytes + sum(group.size for group in groups)
+            ranges = key_ranges(groups, [], 0, self._range_bytes(size))
+            if len(ranges) * len(part.segments) <= _READS:
+                return self._jobs.run([[self._ranged(part, one, part.segments)] for one in ranges], described)
         events, count, size = self._events(part)
         key, types = part.state.key, part.types
         bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
@@ -136,12 +146,12 @@ class Applier:
         return self._jobs.run_routed(work, events, bounds, key, types, described)
 
     def _range_bytes(self, total: int) -> int:
-        """What one task of so much work takes: every core has some, none too much, and the plan stays small."""
+        """The bytes of one task's range. Every core gets work, no task too much, and the ranges are not too many."""
         fair = total // (self._jobs.parallelism * _RANGES_A_CORE)
         return max(min(fair, _RANGE_BYTES), _RANGE_BYTES_AT_LEAST, total // _MOST_RANGES)
 
     def _events(self, part: Part) -> tuple[DataFrame | None, int, int]:
-        """The events of a part that no run holds, with how many they are and their bytes, about. None without any."""
+        """The part's events that are in no copied run, their number, and about their bytes. None if there are none."""
         from pyspark.sql import functions as F
 
         columns = {**part.state.columns, **EVENT_META, "_snapshot": "boolean"}
@@ -186,7 +196,7 @@ class Applier:
             end=part.end,
         )
 
-    def _ranged(self, part: Part, keys: KeyRange) -> Assignment:
+    def _ranged(self, part: Part, keys: KeyRange, segments: Iterable[Segment] = ()) -> Assignment:
         return Assignment(
             part=0,
             log=self._log.root,
@@ -195,6 +205,7 @@ class Applier:
             key=part.state.key,
             target=part.file_bytes,
             groups=joined_runs(keys.groups),
+            segments=tuple(map(SegmentFile.of, segments)),
             start=part.start,
             end=part.end,
             low=keys.low,
@@ -203,7 +214,7 @@ class Applier:
 
 
 def _within(spans: Iterable[tuple[int, int, int]]) -> str:
-    """Whether an offset is in one of the spans, which do not overlap, as SQL."""
+    """An SQL expression: whether an offset is in one of the spans, which do not overlap."""
     edges: list[int] = []
     for first, last, _ in sorted(spans):
         if edges and edges[-1] == first:
@@ -215,7 +226,7 @@ def _within(spans: Iterable[tuple[int, int, int]]) -> str:
 
 
 def _bundled(work: Sequence[Assignment], sizes: Sequence[int], most: int) -> list[list[Assignment]]:
-    """Assignments in bundles of about the same size: large ones first, each to the bundle that has least."""
+    """Bundles of about the same size. The largest assignments come first, each goes to the smallest bundle."""
     count = min(len(work), most, 1 + max(sum(sizes) // _BUNDLE_BYTES, len(work) // _BUNDLE_PARTS))
     bundles: list[list[Assignment]] = [[] for _ in range(count)]
     loads = [0] * count
@@ -237,7 +248,7 @@ def _outcome(reports: Sequence[TaskReport]) -> Outcome:
         return Outcome(cost=cost, rows_read=rows, error=error_of(*error))
     return Outcome(
         adds=[file for report in reports for file in report.adds],
-        # A file whose keys two tasks shared is named by both.
+        # If two tasks share the keys of a file, both report it.
         removes=list(dict.fromkeys(path for report in reports for path in report.removes)),
         cost=cost,
         rows_read=rows,
@@ -245,7 +256,7 @@ def _outcome(reports: Sequence[TaskReport]) -> Outcome:
 
 
 def _emptied(part: Part, outcome: Outcome) -> Outcome:
-    """A TRUNCATE removes what the table held: the tasks never saw it."""
+    """Adds the removal of all the table's files after a TRUNCATE. The tasks did not read them."""
     if part.truncated and outcome.error is None:
         outcome.removes.extend(file.path for file, _ in part.state.files)
     return outcome

@@ -1,10 +1,10 @@
 """The way ``sql``: the session's own engine, Delta Lake for Spark, merges a part into a table and commits it.
 
-It is for tables that have become more than their Parquet files, by deletion vectors or column mapping, and for whoever
-asks for it. The events are reduced by the same code as everywhere; the engine joins them with the table.
+It is for tables with deletion vectors or column mapping, and for whoever requests it. The events are reduced by the
+same code as in the other ways. The engine joins them with the table.
 
-The engine's commit carries the position as the others do, in its user metadata. A second transaction identifier makes
-two runs that go on from the same version exclude each other: Delta commits a version of an application once.
+The engine's commit holds the position in its user metadata. If two runs commit on the same version, a second
+transaction identifier makes one of them fail: Delta commits each version of an application once.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _APPLICATION_VERSION = "spark.databricks.delta.write.txnVersion"
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _DATABRICKS = "spark.databricks.workspaceUrl"
-"""A setting of every session there, where Delta needs no extension."""
+"""A setting of every session on Databricks, where Delta needs no extension."""
 
 _CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception")
-"""What Delta says when another commit was first."""
+"""Delta's errors after a conflict with another commit."""
 
 
 class EngineMerge:
     """Applies parts by MERGE.
 
     Args:
-        jobs: Of the session.
+        jobs: The session's jobs.
         log: The change log.
     """
 
@@ -65,8 +65,8 @@ class EngineMerge:
         """Merges a part and commits it, with its position.
 
         Returns:
-            What it took. Its error is ``TM-SPK-022`` where the session has no such engine, ``TM-SPK-018`` where only
-            that one could write the table; ``TM-SPK-010`` when another process committed first.
+            The outcome. Its error is ``TM-SPK-022`` if the session has no such engine, ``TM-SPK-018`` if only the
+            engine can write the table, ``TM-SPK-010`` if another process committed first.
         """
         began = time.monotonic()
         try:
@@ -81,7 +81,7 @@ class EngineMerge:
         return Outcome(cost=Cost(time.monotonic() - began, 0.0, sum(s.size for s in part.segments), written))
 
     def compact(self, table: PositionedTable) -> None:
-        """Has the engine join small files and purge what it marked as deleted. Rows and position stay.
+        """Lets the engine join small files and purge deleted rows. Rows and position do not change.
 
         Raises:
             SparkError: ``TM-SPK-010`` when another process committed first, ``TM-SPK-013``.
@@ -94,7 +94,7 @@ class EngineMerge:
         table.refresh()
 
     def _check(self, part: Part) -> None:
-        """Makes sure that the session has the engine: asked for what it cannot do, Spark would log a stack trace."""
+        """Makes sure that the session has the engine. Without it Spark would log a stack trace."""
         spark = self._jobs.spark
         extensions = str(spark.conf.get("spark.sql.extensions", None) or "")
         if _EXTENSION in extensions or spark.conf.get(_DATABRICKS, None) is not None:

@@ -1,7 +1,7 @@
-"""What executors do: read sources and events of parts, merge them, write files, and report.
+"""The executors' side of a part: tasks read sources and events, merge them, write files, and report.
 
-Nothing here plans or commits. A task that runs twice, retried or speculative, writes files of other names, of which
-only those that the driver hears of become part of a table.
+Tasks neither plan nor commit. A retried or speculative task writes files with other names. The driver commits only the
+files of the reports that it receives.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from protocol.errors import SparkError, TidemarkError
 from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import Place, in_order
+from spark_sink.changes.key_order import Place, count_before, in_order
 from spark_sink.changes.merge import merge
 from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from spark_sink.formats.data_files import DataFile
@@ -30,30 +30,30 @@ from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 
 EVENT_META = {"_op": "string", "_unchanged": "array<string>"}
-"""What the kernel needs of an event besides the table's columns."""
+"""The columns of an event that the merge needs besides the table's own."""
 
 REPORT = "report string"
-"""The columns of what tasks give back, as a Spark schema."""
+"""The Spark schema of the rows that tasks return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One task's work on one part.
+    """The work of one task on one part.
 
     Attributes:
-        part: Number of the part in its batch.
-        log: Directory of the change log.
-        table: Directory of the table.
-        columns: Of the table, and their Spark types.
-        key: Names of the key's columns; empty for a table of all events.
-        target: Bytes of a file.
-        groups: Sources, in key order.
-        segments: Whose events the task reads itself.
+        part: The number of the part in its batch.
+        log: The directory of the change log.
+        table: The directory of the table.
+        columns: Names and Spark types of the table's columns.
+        key: Names of the key's columns; empty for a table of kind ``history``.
+        target: The target size of a file in bytes.
+        groups: The sources, in key order.
+        segments: The segments whose events the task reads itself. Those outside of its range of keys are not its own.
         start: The smallest offset that counts.
-        end: One past the largest.
-        low: Where the keys begin that are the task's.
-        high: Where they end, exclusive; None where they do not.
-        join: The groups' files are only joined, events or not.
+        end: The largest offset that counts, plus one.
+        low: The begin of the task's range of keys.
+        high: The end of the range, exclusive; None if the range has no end.
+        join: Whether the task only joins the groups' files, without events.
     """
 
     part: int
@@ -73,18 +73,18 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What became of an assignment.
+    """The result of an assignment.
 
     Attributes:
-        part: Its part's number.
-        adds: Files written.
+        part: The number of the part in its batch.
+        adds: The files that were written.
         removes: Paths of the table's files that they replace.
-        rows_read: From log and table.
-        bytes_read: In files' bytes, about.
-        seconds: Of wall time.
-        cpu_seconds: Of the task's Python process.
-        executor: Host and process.
-        error: Class, code and message of what went wrong; then nothing of it counts.
+        rows_read: How many rows of log and table were read.
+        bytes_read: About how many bytes of files were read.
+        seconds: Wall time.
+        cpu_seconds: CPU time of the task's Python process.
+        executor: Host and process of the executor.
+        error: Class, code and message of an error. If it is set, the rest does not count.
     """
 
     part: int
@@ -99,31 +99,35 @@ class TaskReport:
 
     @classmethod
     def parse(cls, text: str) -> TaskReport:
-        """The report that a task gave as text."""
+        """Parses the text of a report."""
         fields = json.loads(text)
         fields["adds"] = [DataFile(**file) for file in fields["adds"]]
         fields["error"] = tuple(fields["error"]) if fields["error"] else None
         return cls(**fields)
 
 
+def performed(bundle: Iterable[Assignment]) -> Iterator[str]:
+    """Performs assignments, and yields their reports as text."""
+    return (_text(_perform(assignment, None)) for assignment in bundle)
+
+
 def bundles(work: Sequence[Sequence[Assignment]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a job whose rows are numbers of bundles of assignments."""
+    """A function for a job whose rows are the numbers of bundles of assignments."""
 
     def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in rows:
             numbers: Any = batch.column(0)
             for number in numbers.to_pylist():
-                for assignment in work[number]:
-                    yield _reported(_perform(assignment, None))
+                yield from map(_reported, performed(work[number]))
 
     return run
 
 
 def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a job whose partitions hold the events of one assignment each, sorted by key and offset.
+    """A function for a job whose partitions each hold the events of one assignment, sorted by key and offset.
 
-    Its rows are packed: the table's columns, those of ``EVENT_META``, and the assignment's number. The first row of a
-    partition is no event: it says the number only.
+    The rows are packed: the table's columns, those of ``EVENT_META``, and the assignment's number. The first row of a
+    partition is not an event: it has only the number.
 
     Args:
         work: The assignments, all of one part.
@@ -135,7 +139,7 @@ def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], I
         first = next(batches, None)
         if first is not None:
             number = first.column(-1)[0].as_py()
-            yield _reported(_perform(work[number], _events_of(number, first, batches, work[number].columns)))
+            yield _reported(_text(_perform(work[number], _events_of(number, first, batches, work[number].columns))))
 
     return run
 
@@ -143,7 +147,7 @@ def routed(work: Sequence[Assignment]) -> Callable[[Iterator[pa.RecordBatch]], I
 def _events_of(
     number: int, first: pa.RecordBatch, more: Iterator[pa.RecordBatch], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a partition, in the table's own types: Spark gives timestamps in the session's zone."""
+    """The events of a partition in the table's types. Spark passes timestamps in the session's time zone."""
     schema = arrow_schema({**columns, **EVENT_META})
     batch: pa.RecordBatch | None = first.slice(1)
     while batch is not None:
@@ -155,12 +159,16 @@ def _events_of(
         batch = next(more, None)
 
 
-def _reported(report: TaskReport) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"report": [json.dumps(asdict(report))]})
+def _text(report: TaskReport) -> str:
+    return json.dumps(asdict(report))
+
+
+def _reported(report: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"report": [report]})
 
 
 def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskReport:
-    """Does one assignment. One that fails is reported, so that those of other tables go on."""
+    """Performs one assignment. A failure is reported, so that assignments of other tables continue."""
     began, cpu = time.monotonic(), time.process_time()
     writer = FileWriter(work.table, work.columns, work.key, work.target)
     reading = Reading()
@@ -197,9 +205,19 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
         bytes_read=reading.bytes,
         seconds=time.monotonic() - began,
         cpu_seconds=time.process_time() - cpu,
-        executor=f"{socket.gethostname()}:{os.getppid()}",
+        executor=f"{socket.gethostname()}:{_executor()}",
         error=(type(error).__name__, error.code, error.message) if error else None,
     )
+
+
+def _executor() -> int:
+    """The process of the executor, whose Python daemons start the workers: one for RDDs, and one for queries."""
+    daemon = os.getppid()
+    try:
+        stat = Path(f"/proc/{daemon}/stat").read_text()
+    except OSError:  # No Linux: the daemon stands for its executor.
+        return daemon
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _join(work: Assignment, reader: SourceReader, writer: FileWriter) -> None:
@@ -213,11 +231,15 @@ def _join(work: Assignment, reader: SourceReader, writer: FileWriter) -> None:
 
 
 def _read(work: Assignment, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """A small part's events, sorted: they fit in memory."""
+    """The task's events among those of segments, sorted in memory."""
     columns = {**work.columns, **EVENT_META}
     events = pa.Table.from_batches(_segments(work, columns, reading), schema=arrow_schema(columns))
     # A stable sort: events of a key stay in the order of their offsets.
-    yield from in_order(events, work.key).to_batches()
+    events = in_order(events, work.key)
+    events = events.slice(count_before(events, work.key, work.low))
+    if work.high is not None:
+        events = events.slice(0, count_before(events, work.key, work.high))
+    yield from events.to_batches()
 
 
 def _segments(work: Assignment, columns: Columns, reading: Reading) -> Iterator[pa.RecordBatch]:

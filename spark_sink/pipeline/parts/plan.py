@@ -1,4 +1,4 @@
-"""Plans a part: what it reads, which of the table's files it may touch, and which way it is applied."""
+"""Plans a part: what it reads, which files of the table it may rewrite, and the way in which it is applied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import Target
 
 TASK_BYTES = 32 * 1024 * 1024
-"""Events, uncompressed, that one task takes into memory and applies in a second or so."""
+"""The most bytes of events, uncompressed, for one task. It holds them in memory and applies them in about a second."""
 
 TASK_FILES = 64 * 1024 * 1024
 """The most bytes of the table's files that one task rewrites, unless there are at most two files."""
@@ -25,16 +25,16 @@ TASK_FILES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it is when a part is planned.
+    """The state of a table when a part is planned.
 
     Attributes:
-        columns: Of the table, once it has been fitted to the part.
+        columns: The table's columns, with those that the part adds.
         key: Names of the key's columns; empty for a table of all events.
-        files: Its files and their bounds.
-        position: All events below it are applied.
-        size: Bytes of all files.
-        engine_only: Says why no one but an engine for the format can write it; None where executors can. Then ``files``
-            is empty.
+        files: The table's files and their bounds.
+        position: All events below this offset are applied.
+        size: The size of all files in bytes.
+        engine_only: The reason why only an engine for the format can write the table; None if executors can. If it is
+            set, ``files`` is empty.
     """
 
     columns: Columns
@@ -50,16 +50,16 @@ class Part:
     """One table's share of a batch.
 
     Attributes:
-        target: Which table.
-        state: Of the table.
-        segments: With its events, in offset order; those before a TRUNCATE are left out.
-        start: The smallest offset that counts: where the table is, or after the last TRUNCATE.
-        end: Where the table is afterwards. The end of a commit of the log.
-        truncated: The table is emptied first.
-        sources: What events are merged with.
-        way: How it is applied.
-        file_bytes: Size of the files that are written.
-        described: For people.
+        target: The table and its kind.
+        state: The table's state.
+        segments: The segments with the part's events, in offset order, without those before a TRUNCATE.
+        start: The smallest offset that counts: the table's position, or the offset after the last TRUNCATE.
+        end: The table's position after the part: the end of a commit of the log.
+        truncated: Whether the table is emptied first.
+        sources: The rows with which the events are merged.
+        way: The way in which the part is applied.
+        file_bytes: The target size of the files that are written.
+        described: The plan as it is shown.
     """
 
     target: Target
@@ -75,19 +75,19 @@ class Part:
 
     @property
     def types(self) -> list[str]:
-        """Of the key's columns."""
+        """The Spark types of the key's columns."""
         return placed_types(self.state.key, self.state.columns)
 
 
 def plan_part(target: Target, state: TableState, segments: Sequence[Segment], end: int, forced: Way | None) -> Part:
-    """Plans what a table lacks.
+    """Plans a part with all events that a table lacks.
 
     Args:
-        target: Which table.
-        state: Of the table.
-        segments: All with events of the table from its position to ``end``.
+        target: The table and its kind.
+        state: The table's state.
+        segments: All segments with events of the table from its position to ``end``.
         end: The end of a commit of the log.
-        forced: The way to take; chosen when None.
+        forced: The way of the part; the planner chooses if it is None.
     """
     truncates = [segment.truncated_at for segment in segments if segment.truncated_at is not None]
     truncated = bool(truncates) and bool(state.key)
@@ -97,7 +97,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
     types = placed_types(state.key, state.columns)
     size = sum(segment.uncompressed for segment in counted)
     way, reason, hit = _way(state, counted, files, types, size, forced)
-    # One task alone takes backfilled rows as events: it has them in memory anyway.
+    # A single task takes backfilled rows as events, since it holds them in memory in any case.
     found = sources(files, counted if way == "rewrite" else (), types, start) if state.key else Sources((), {})
     return Part(
         target=target,
@@ -131,7 +131,7 @@ def _way(
     size: int,
     forced: Way | None,
 ) -> tuple[Way, str, int]:
-    """The way, why, and how many files it may rewrite."""
+    """The way, the reason for it, and how many files it may rewrite."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
     hit = possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)

@@ -1,7 +1,7 @@
-"""Where keys are: the groups of sources that a part may touch, and the ranges of keys that tasks take.
+"""Divides keys: the groups of sources that a part may touch, and the ranges of keys for tasks.
 
-Pure decisions from metadata: the bounds of the table's files, and the runs of backfilled rows that the log's segments
-state. A segment whose runs overlap anything else gives its rows as events instead, which is always right.
+The decisions are pure. They use metadata only: the bounds of the table's files, and the runs of backfilled rows that
+the log's segments state. If a run overlaps another source, its rows are taken as events, which is always right.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from spark_sink.source.segment_reader import SegmentFile
 
 
 def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, Place]:
-    """The first and the last place that keys within bounds column by column can have.
+    """The first and the last place of keys within bounds, which are given column by column.
 
-    Only the first column that has more than one value says anything about the order, and none after it.
+    Columns behind the first one that has more than one value say nothing about the order.
     """
     if low is None or high is None:
         return place(low[:1] if low else ()), place(high[:1] if high else ())
@@ -37,7 +37,7 @@ def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, P
 
 
 def farther(one: Place, other: Place) -> Place:
-    """Of the last places of two groups, the one that reaches farther."""
+    """The last place of two groups together."""
     common = min(len(one), len(other))
     if one[:common] == other[:common]:
         return one[:common]
@@ -45,16 +45,16 @@ def farther(one: Place, other: Place) -> Place:
 
 
 _JOINED_ROWS = 131_072
-"""Of runs that are read as one: they are in memory at once where events change them."""
+"""The most rows of runs that are read as one. They are in memory together if events change them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a part is merged with.
+    """The sources that a part is merged with.
 
     Attributes:
-        groups: In key order.
-        copied: By segment, the runs of it that are sources, as first and last offset and number of rows. Backfilled
+        groups: The groups of sources, in key order.
+        copied: For each segment the runs that are sources: first offset, last offset and number of rows. Backfilled
             rows of other runs are events.
     """
 
@@ -68,8 +68,8 @@ def sources(
     """Groups the table's files and the backfilled runs of a part.
 
     Args:
-        files: Of the table, none of them after a TRUNCATE.
-        segments: Of the part.
+        files: The table's files; none after a TRUNCATE.
+        segments: The part's segments.
         types: Spark types of the key's columns.
         start: The smallest offset that counts.
     """
@@ -104,7 +104,7 @@ def sources(
 
 
 def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup]:
-    """The table's files in key order; those whose bounds overlap, together."""
+    """The table's files in key order. Files whose bounds overlap are in one group."""
     placed = sorted(
         ((*box(bounds.low, bounds.high), BaseFile(file.path, file.size, file.rows)) for file, bounds in files),
         key=lambda found: found[0],
@@ -127,15 +127,15 @@ def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup
 
 
 def _apart(runs: Sequence[SourceGroup], groups: Sequence[SourceGroup]) -> list[SourceGroup]:
-    """As many runs as can be, of which none overlaps a group or another run.
+    """The largest number of runs that overlap neither a group nor each other.
 
-    The one that ends first is the best to take, since it leaves most room: so a run over the keys between two ranges of
-    a backfill is left out, and not all those that lie between its ends.
+    The run that ends first leaves most room, so it is taken first. A run that spans the gap between two ranges of a
+    backfill is left out, instead of all the runs between its ends.
     """
     found: list[SourceGroup] = []
     for run in sorted(runs, key=lambda run: run.high):
         low = run.low
-        # Groups are apart and in order: the first that reaches to the run is the only one to look at.
+        # Groups are disjoint and in order, so only the first one that reaches the run can overlap it.
         index = bisect_left(groups, True, key=lambda group: reaches(group.high, low))
         is_free = index == len(groups) or groups[index].low > run.high
         if is_free and (not found or low > found[-1].high):
@@ -144,9 +144,9 @@ def _apart(runs: Sequence[SourceGroup], groups: Sequence[SourceGroup]) -> list[S
 
 
 def joined_runs(groups: Iterable[SourceGroup]) -> tuple[SourceGroup, ...]:
-    """The same groups, runs that follow one another in key order and in their segment as one.
+    """The same groups, with runs joined that follow one another both in key order and in their segment.
 
-    A segment is read by row groups, which are longer than runs: run by run, each would be read several times.
+    A segment is read by row groups, which are longer than runs. Run by run, each row group would be read several times.
     """
     joined: list[SourceGroup] = []
     for group in groups:
@@ -174,12 +174,12 @@ def joined_runs(groups: Iterable[SourceGroup]) -> tuple[SourceGroup, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """What one task takes.
+    """A range of keys: the work of one task.
 
     Attributes:
-        low: Where it begins; () for the first range, which begins before everything.
-        high: Where it ends, exclusive; None for the last one.
-        groups: Of sources. A group whose keys go beyond the range is in the next one, too.
+        low: The begin of the range; () for the first range.
+        high: The end of the range, exclusive; None for the last range.
+        groups: The groups of sources in the range. A group that goes beyond the range is in the next range, too.
     """
 
     low: Place
@@ -190,17 +190,17 @@ class KeyRange:
 def key_ranges(
     groups: Sequence[SourceGroup], sampled: Sequence[Place], sample_bytes: int, target: int
 ) -> list[KeyRange]:
-    """Cuts all keys into ranges of about the same work.
+    """Divides all keys into ranges with about the same work.
 
     Args:
-        groups: In key order.
-        sampled: Keys of events, drawn at random, in order.
-        sample_bytes: Of events that a sampled key stands for.
-        target: Bytes of a range.
+        groups: The groups of sources, in key order.
+        sampled: A random sample of the events' keys, in order.
+        sample_bytes: The bytes of events that one sampled key stands for.
+        target: The bytes of a range.
     """
     points: list[tuple[Place, SourceGroup | None]] = [(group.low, group) for group in groups]
     points += [(key, None) for key in sampled]
-    # A cut at the place where a group begins has to come before it.
+    # A cut at the begin of a group must come before the group.
     points.sort(key=lambda point: (point[0], point[1] is not None))
     ranges: list[KeyRange] = []
     low: Place = ()
@@ -221,7 +221,7 @@ def key_ranges(
 
 
 def possibly_hit(groups: Sequence[SourceGroup], segments: Sequence[Segment], types: Sequence[str]) -> list[SourceGroup]:
-    """The groups that events of the segments may fall into, by the bounds that the segments state."""
+    """The groups that may hold keys of the segments' events, by the bounds that the segments state."""
     boxes = []
     for segment in segments:
         if segment.key_min is None or segment.key_max is None:

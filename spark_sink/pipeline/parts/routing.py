@@ -1,4 +1,4 @@
-"""Which task an event goes to, as an expression of Spark SQL: the range of keys that holds its key."""
+"""The range of keys that an event belongs to, as an expression of Spark SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def route(key: Sequence[str], types: Sequence[str], bounds: Sequence[Place]) -> 
     Args:
         key: Names of the key's columns.
         types: Their Spark types.
-        bounds: Where the ranges from the second on begin, in order.
+        bounds: The begins of all ranges but the first, in order.
     """
     names = [quoted(name) for name in key]
 
@@ -33,7 +33,7 @@ def route(key: Sequence[str], types: Sequence[str], bounds: Sequence[Place]) -> 
 
 
 def literal(value: Any, type_: str) -> str:
-    """A value as SQL, whatever characters it holds and whatever the session's zone is."""
+    """A value as an SQL literal. It depends neither on the value's characters nor on the session's time zone."""
     match value:
         case bool():
             return "TRUE" if value else "FALSE"
@@ -56,7 +56,7 @@ def literal(value: Any, type_: str) -> str:
 
 
 def _before(names: Sequence[str], types: Sequence[str], bound: Place) -> str:
-    """Whether a key comes before a bound. Nulls come first, so nothing comes before one."""
+    """An SQL condition: whether a key comes before a bound. Nulls come first, so nothing comes before a null."""
     condition = "FALSE"
     for name, type_, step in reversed(list(zip(names, types, bound, strict=False))):
         if step == NULL:

@@ -1,4 +1,4 @@
-"""Hands work to Spark's executors and collects their reports: small texts, the only thing that comes back."""
+"""Runs assignments as Spark jobs, and collects the reports. No rows return to the driver."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from protocol.errors import SparkError
 from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, routed
+from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
 from spark_sink.pipeline.parts.routing import route
+from spark_sink.session import is_connect
 from spark_sink.source.arrow_handover import packed
 from spark_sink.spark_failures import spark_exceptions
 from spark_sink.tables.column_types import quoted
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 
 _PLACE = "__tidemark_place"
 _SALTS_A_PARTITION = 32
-"""Numbers tried for each partition, so that one of them hashes into it; more are tried where that is too few."""
+"""How many numbers are tried per partition, until one of them hashes into it. If none does, more are tried."""
 
 SAMPLED = 4096
-"""Keys drawn at random to see where events lie."""
+"""How many keys of events are sampled."""
 
 
 class SparkJobs:
-    """Runs jobs in a session that is made when the first one is due.
+    """Runs jobs in a session, which is requested for the first job.
 
     Args:
-        session: Makes or gives the session.
+        session: Returns the session.
     """
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
@@ -43,13 +44,12 @@ class SparkJobs:
         """The session. Raises ``TM-SPK-013`` when it has ended."""
         if self._opened is None:
             self._opened = self._session()
-        connect = ".connect." in type(self._opened).__module__
-        if not connect and self._opened.sparkContext._jsc is None:
+        if not is_connect(self._opened) and self._opened.sparkContext._jsc is None:
             raise SparkError("TM-SPK-013", "the Spark session has ended")
         return self._opened
 
     def is_alive(self) -> bool:
-        """Whether the session still takes jobs."""
+        """Whether the session can still run jobs."""
         try:
             return bool(self.spark.range(1).collect())
         except SparkError:
@@ -59,21 +59,25 @@ class SparkJobs:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the session runs side by side, about."""
+        """About how many tasks the session runs in parallel."""
         spark = self.spark
-        if ".connect." in type(spark).__module__:
+        if is_connect(spark):
             return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         return max(spark.sparkContext.defaultParallelism, 1)
 
     def run(self, work: Sequence[Sequence[Assignment]], description: str) -> list[TaskReport]:
-        """Performs bundles of assignments, one bundle a task.
+        """Performs bundles of assignments, one task for each bundle.
 
         Raises:
-            PySparkException: A task failed again and again, as when its process dies.
+            PySparkException: A task failed repeatedly, for example because its process died.
         """
         self._describe(description)
-        numbers = self.spark.range(0, len(work), 1, len(work))
-        return _reports(numbers.mapInArrow(bundles(work), REPORT))
+        if is_connect(self.spark):
+            numbers = self.spark.range(0, len(work), 1, len(work))
+            return _reports(numbers.mapInArrow(bundles(work), REPORT))
+        # An RDD, where there is one: no query is to be planned and compiled, which takes a new session seconds.
+        tasks = self.spark.sparkContext.parallelize(work, len(work))
+        return [TaskReport.parse(report) for report in tasks.flatMap(performed).collect()]
 
     def run_routed(
         self,
@@ -84,12 +88,12 @@ class SparkJobs:
         types: Sequence[str],
         description: str,
     ) -> list[TaskReport]:
-        """Performs assignments whose events Spark reads, brings to the task of their key range, and sorts.
+        """Performs assignments with a shuffle: Spark reads the events, and sorts them in the task of their key range.
 
         Args:
-            work: One for each range.
+            work: One assignment for each range.
             events: The table's columns and those of ``part_tasks.EVENT_META``, in this order.
-            bounds: Where the ranges from the second on begin.
+            bounds: The begins of all ranges but the first.
             key: Names of the key's columns.
             types: Their Spark types.
             description: Of the job, for Spark's pages.
@@ -98,7 +102,7 @@ class SparkJobs:
 
         count = len(work)
         placed = events.withColumn(_PLACE, F.expr(route(key, types, bounds)))
-        # A partition without events has to run too: its sources are to be written.
+        # A partition without events must run too, since its sources must be written.
         marks = self.spark.range(0, count, 1, 1).select(
             *(F.lit(None).cast(field.dataType).alias(field.name) for field in events.schema.fields),
             F.col("id").cast("int").alias(_PLACE),
@@ -111,12 +115,12 @@ class SparkJobs:
         return _reports(packed(ordered).mapInArrow(routed(work), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
-        """Keys of events drawn at random, in order, as Spark's own range partitioning draws them.
+        """A random sample of the events' keys, in order. Spark's range partitioning samples in the same way.
 
         Args:
-            events: To draw from.
+            events: The events.
             key: Names of the key's columns.
-            count: Of events.
+            count: How many events there are.
         """
         keys = events.select(*(quoted(name) for name in key))
         fraction = min(1.0, SAMPLED / max(count, 1))
@@ -129,7 +133,7 @@ class SparkJobs:
         return sorted(place(values) for values in zip(*columns, strict=True))
 
     def _salts_of(self, count: int) -> list[int]:
-        """For each of so many partitions a number that Spark's hash puts there."""
+        """For each of ``count`` partitions a number that Spark's hash assigns to it."""
         if count not in self._salts:
             found: dict[int, int] = {}
             tried = 0
@@ -143,12 +147,12 @@ class SparkJobs:
         return self._salts[count]
 
     def _describe(self, description: str) -> None:
-        if ".connect." not in type(self.spark).__module__:
+        if not is_connect(self.spark):
             self.spark.sparkContext.setJobDescription(f"tidemark: {description}")
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:
-    """Timestamps come in the session's zone."""
+    """The type in UTC. Timestamps arrive in the session's time zone."""
     return pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(type_) and type_.tz else type_
 
 

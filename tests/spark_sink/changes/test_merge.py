@@ -167,6 +167,36 @@ def test_merging_is_replaying(
             assert not [key for key in stayed if first_key < key < last_key]
 
 
+def test_changes_find_their_rows_in_whatever_batch_these_are_read(tmp_path: Path) -> None:
+    """A file is read in batches of 65,536 rows."""
+    count = 140_000
+    ids = pa.array(range(0, 2 * count, 2))
+    unchanging = {"tenant": pa.repeat(pa.scalar("a"), count), "note": pa.nulls(count, pa.string())}
+    columns = {**unchanging, "id": ids, "name": ids.cast(pa.string()), "_offset": pa.repeat(pa.scalar(-1), count)}
+    pq.write_table(pa.table(columns).select(list(COLUMNS)).cast(arrow_schema(COLUMNS)), tmp_path / "file.parquet")
+    group = SourceGroup((), (), (BaseFile("file.parquet", 10**6, count),))
+    edges = [0, 1, 65_534, 65_535, 65_536, 65_537, 100_000, 131_071, 131_072, count - 1]
+    deleted, updated = {2 * place for place in edges[::2]}, {2 * place for place in edges[1::2]}
+    inserted = {2 * place + 1 for place in edges[::3]}
+    events = [{"id": id, "_op": "d"} for id in deleted]
+    events += [{"id": id, "_op": "u", "name": "new"} for id in updated | inserted]
+    for gone, new in ((deleted, updated), (deleted, updated | inserted)):
+        happened = [
+            {"tenant": "a", "_offset": offset, **event}
+            for offset, event in enumerate(events)
+            if event["id"] in gone | new
+        ]
+        files = Files()
+        reader = SourceReader(tmp_path, tmp_path, COLUMNS, KEY, Reading())
+
+        merge([group], EventStream(event_batches(happened, 4), KEY), KEY, list(COLUMNS), reader, files, 0)
+
+        rows = pa.concat_tables(files.files[0])
+        expected = {id: str(id) for id in range(0, 2 * count, 2) if id not in gone} | dict.fromkeys(new, "new")
+        assert rows["id"].to_pylist() == sorted(expected)
+        assert rows["name"].to_pylist() == [expected[id] for id in sorted(expected)]
+
+
 @given(
     counts=st.lists(st.integers(1, 30), max_size=12),
     batch=st.integers(1, 10),

@@ -68,13 +68,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RandomLog:
     return made
 
 
-@pytest.mark.parametrize(("form", "tail"), [(native, "small"), (native, "large"), (sql, "small")])
+@pytest.mark.parametrize(("form", "tail"), [(native, "tiny"), (native, "small"), (native, "large"), (sql, "small")])
 def test_a_view_is_what_a_replay_gives(
     spark: SparkSession, made: RandomLog, form: Form, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables that were never folded, or up to three times; now, after each of some commits, and inside of them."""
     if tail == "large":
         monkeypatch.setattr(table_view, "MOST_KEYS_READ", 0)
+    elif tail == "small":
+        monkeypatch.setattr(table_view, "MOST_ROWS_READ", 0)
     chance = random.Random(tail)
     end = made.boundaries[-1]
     moments: list[Moment] = [(collection, None) for collection in made.widened]

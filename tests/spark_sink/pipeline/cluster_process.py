@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from spark_sink.formats import file_sizes
 from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.parts import apply
+from spark_sink.pipeline.parts import apply, plan
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.spark_cluster import JAVA_OPTIONS
@@ -52,6 +52,7 @@ def main() -> None:
         setattr(pq, name, refuse)
     apply._RANGE_BYTES = apply._RANGE_BYTES_AT_LEAST = 20_000
     file_sizes._SMALLEST = 5_000
+    plan.TASK_BYTES = 0  # All events are shuffled.
     sys.stdout.write(json.dumps(spark.sparkContext.getConf().get("spark.driver.port")) + "\n")
     sys.stdout.flush()
     for line in sys.stdin:
