@@ -223,4 +223,12 @@ CODES = (
         "If the capture has run before, its change log is missing: restore it. To start over, drop the slot with the "
         "statement in the error. If the slot was created for this capture, set create: false.",
     ),
+    ErrorCode(
+        "TM-PG-043",
+        "A name has bytes that stand for no character",
+        Policy.MANUAL,
+        "The database's encoding is not UTF8, and has no character for some bytes of the name of a table, a column, an "
+        "attribute of a type or a partition. Neither a statement nor a document can have such a name; messages show its "
+        "bytes as \\x81. Give it another name by the statement in the error, or leave the column out by `exclude`.",
+    ),
 )

@@ -11,6 +11,7 @@ from psycopg import sql
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import parse_lsn
 from captures.postgres.server.session import asking
+from captures.postgres.server.stored_texts import stored_rows
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -109,14 +110,14 @@ class Retention:
         if unacknowledged >= held:
             return f"{unacknowledged // _MB} MB of it have been captured, but not acknowledged as durable yet"
         with asking("asking which transaction holds back the log"):
-            writer = session.execute(_WRITERS).fetchone()
-        if writer is None:
+            writers = stored_rows(session, _WRITERS)
+        if not writers:
             unseen = f"others that user {self._config.user} may not see (GRANT pg_read_all_stats)"
             return (
                 f"{held // _MB} MB of it are held back by transactions: prepared ones, {unseen}, or ones that "
                 "just ended"
             )
-        pid, application, seconds, tables = writer
+        pid, application, seconds, tables = writers[0]
         wrote = f" and has written to {', '.join(tables)}" if tables else ""
         return (
             f"process {pid} ({application}) holds back {held // _MB} MB of it: its transaction has been running for "

@@ -18,6 +18,7 @@ from psycopg import pq, sql
 from captures.contract.errors import SessionEnded
 from captures.postgres.config import EndpointConfig
 from captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
+from captures.postgres.server.stored_texts import stored_rows
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, 
             what,
         )
         return
-    awaited = session.execute(_AWAITED, {"pid": pid}).fetchall()
+    awaited = stored_rows(session, _AWAITED, {"pid": pid}, foreign=True)
     said = [_in_words(*row) for row in awaited] or ["prepared transactions, or some that have just ended"]
     logger.warning("%s waits for these transactions to end: %s", what, "; ".join(said))
 

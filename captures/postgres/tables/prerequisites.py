@@ -23,6 +23,7 @@ from captures.postgres.server.setup import (
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
 from captures.postgres.tables.table_record import Published, read_publication
+from captures.postgres.tables.unsayable_names import unsayable_failures
 from captures.postgres.tables.unsupported_tables import no_table, uncaptured_partitions, warn_of_foreign_partitions
 from captures.postgres.values.types import clampable
 from captures.server.prerequisites import Unmet
@@ -118,6 +119,7 @@ def log_failures(
     if not key and resource.scan == "key":
         yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
     yield from identity_failures(table, key)
+    yield from unsayable_failures(table, resource.exclude, key)
 
 
 def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from captures.postgres.server.stored_texts import stored_rows
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.table_record import Store
+from captures.postgres.values.encodings import Unsayable
 from protocol.errors import SourceError
 
 REMEDIES = 50
@@ -27,7 +29,6 @@ WHERE i.indrelid = %s
                   JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                   WHERE NOT a.attnotnull OR a.attgenerated <> '')
 ORDER BY i.indnkeyatts, c.relname
-LIMIT 1
 """
 
 _FOREIGN = "f"
@@ -74,8 +75,8 @@ def _full(store: Store) -> str:
 
 def identity_index(session: psycopg.Connection, table: Table) -> str | None:
     """The name of an index that can be the table's replica identity. Raises psycopg.Error."""
-    row = session.execute(_INDEX, [table.oid]).fetchone()
-    return None if row is None else str(row[0])
+    found = stored_rows(session, _INDEX, [table.oid])
+    return next((name for (name,) in found if not isinstance(name, Unsayable)), None)
 
 
 def _failure(store: Store, key: Sequence[str]) -> SourceError | None:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import psycopg
 
+from captures.postgres.server.stored_texts import rows_of_tables
+
 FIRST_NORMAL_OID = 16384
 """Types below are the server's own (transam.h)."""
 
@@ -322,7 +324,7 @@ def digest(value: object) -> str:
 
 def _ask(
     session: psycopg.Connection, publication: str, names: Iterable[tuple[str, str]], result: str
-) -> list[tuple[str, str, Any]]:
+) -> list[Sequence[Any]]:
     newer = session.info.server_version >= SCHEMAS_VERSION
     entries = [_ENTRY, _ALL_TABLES, *([_SCHEMA] if newer else []), _ELSEWHERE]
     query = _RECORDS.format(
@@ -331,16 +333,7 @@ def _ask(
         published=_PUBLISHED,
         result=result,
     )
-    asked = list(names)
-    return session.execute(
-        query,  # All of it is constants.
-        {
-            "schemas": [schema for schema, _ in asked],
-            "names": [name for _, name in asked],
-            "publication": publication,
-            "normal": FIRST_NORMAL_OID,
-        },
-    ).fetchall()
+    return rows_of_tables(session, query, names, publication=publication, normal=FIRST_NORMAL_OID)
 
 
 def _type_part(oid: int, kind: str, parts: Sequence[Sequence[object]] | None) -> TypePart:

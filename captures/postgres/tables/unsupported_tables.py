@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.server.stored_texts import is_sayable, stored_rows
 from captures.postgres.tables.columns import Table
 from protocol.errors import SourceError
 
@@ -34,6 +35,8 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
         psycopg.Error: The server refuses.
     """
     name = f"{resource.schema_name}.{resource.table}"
+    if not is_sayable(session, resource.schema_name + resource.table):
+        return _missing(config, resource)
     found = session.execute(
         "SELECT c.relkind::text, c.relpersistence::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE (n.nspname, c.relname) = (%s, %s)",
@@ -64,12 +67,16 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 
 
 def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
-    alike = session.execute(
+    alike = stored_rows(
+        session,
         "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE (lower(n.nspname), lower(c.relname)) = (lower(%s), lower(%s)) AND c.relkind IN ('r', 'p') ORDER BY 1",
         resource.path,
-    ).fetchall()
-    hint = f"; did you mean {' or '.join(row[0] for row in alike)}?" if alike else ""
+    )
+    return _missing(config, resource, f"; did you mean {' or '.join(row[0] for row in alike)}?" if alike else "")
+
+
+def _missing(config: EndpointConfig, resource: ResourceConfig, hint: str = "") -> SourceError:
     name = f"{resource.schema_name}.{resource.table}"
     return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
 
@@ -91,9 +98,10 @@ def uncaptured_partitions(
     partitions = [table.oid for table in tables if table.partition]
     if not partitions:
         return
-    found = session.execute(
+    found = stored_rows(
+        session,
         """
-        SELECT c.oid, (SELECT string_agg(n.nspname || '.' || a.relname, ', ')
+        SELECT c.oid::bigint, (SELECT string_agg(n.nspname || '.' || a.relname, ', ')
                        FROM pg_partition_ancestors(c.oid) p
                        JOIN pg_class a ON a.oid = p.relid JOIN pg_namespace n ON n.oid = a.relnamespace
                        WHERE p.relid <> c.oid AND (
@@ -103,8 +111,8 @@ def uncaptured_partitions(
         FROM pg_class c WHERE c.oid = ANY(%(partitions)s)
         """,
         {"bound": [table.oid for table in tables], "publication": publication, "partitions": partitions},
-    ).fetchall()
-    above: dict[int, str | None] = dict(found)
+    )
+    above: dict[int, str | None] = {oid: roots for oid, roots in found}
     for table in tables:
         if (root := above.get(table.oid)) is not None:
             failure = SourceError(
@@ -125,15 +133,16 @@ def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Tab
     Raises:
         psycopg.Error: The server refuses.
     """
-    found = session.execute(
+    found = stored_rows(
+        session,
         """
-        SELECT p.root::oid, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
+        SELECT p.root::bigint, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
         FROM unnest(%s::oid[]) p (root), pg_partition_tree(p.root) t
         JOIN pg_class c ON c.oid = t.relid AND c.relkind = 'f' JOIN pg_namespace n ON n.oid = c.relnamespace
         GROUP BY 1
         """,
         [[table.oid for table in tables if table.partitioned]],
-    ).fetchall()
+    )
     names = {table.oid: table.qualified_name for table in tables}
     for root, partitions in found:
         logger.warning(

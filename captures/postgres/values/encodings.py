@@ -22,6 +22,15 @@ MARK = "\xfe"
 """Before and after the hexadecimal digits of bytes that stand for no character; a byte text, see ``json_values``."""
 
 _MARKED = re.compile(f"{MARK}([0-9a-f]+){MARK}")
+_MARKED_NAME = re.compile("\udcfe([0-9a-f]+)\udcfe|([\udc80-\udcff])")
+"""Marks, and bytes that are no UTF-8, as ``surrogateescape`` decodes them."""
+
+
+class Unsayable(str):
+    """A name with escapes in the place of bytes that stand for no character: no statement can have it."""
+
+    __slots__ = ()
+
 
 _EUC = rb"\x8f[\x80-\xff]{2}|[\x80-\xff]{2}"
 _DIVIDED = {
@@ -30,6 +39,8 @@ _DIVIDED = {
     "EUC_JP": _EUC,
     "EUC_KR": _EUC,
     "EUC_TW": rb"\x8e[\x80-\xff]{3}|" + _EUC,
+    # The server knows no characters there, and takes what it sends for UTF-8, where it is that.
+    "SQL_ASCII": rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}",
 }
 """The characters beyond ASCII, by src/common/wchar.c. In the encodings that are not here each is a byte."""
 
@@ -117,4 +128,19 @@ def stored(session: psycopg.Connection, text: str) -> bytes:
 
 def shown(text: str) -> str:
     """A byte text with escapes for people in the place of marks."""
-    return _MARKED.sub(lambda match: re.sub("..", lambda pair: f"\\x{pair[0]}", match[1]), text)
+    return _MARKED.sub(lambda match: _escaped(match[1]), text)
+
+
+def name_of(utf8: bytes) -> str:
+    """A name as a ``Transcoder`` gives it; an ``Unsayable`` where it has marks, or bytes that are no UTF-8."""
+    return readable(utf8.decode("utf-8", "surrogateescape"))
+
+
+def readable(text: str) -> str:
+    """As ``name_of``, of a text that was decoded with ``surrogateescape``."""
+    made = _MARKED_NAME.sub(lambda match: _escaped(match[1] or f"{ord(match[2]) - 0xDC00:02x}"), text)
+    return text if made == text else Unsayable(made)
+
+
+def _escaped(digits: str) -> str:
+    return re.sub("..", lambda pair: f"\\x{pair[0]}", digits)
