@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence, Sequence
 
 from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
-from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.tables.columns import ColumnType
 from captures.postgres.values.encodings import shown
 from captures.postgres.values.types import byte_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, unfit_for
 
 
 class RepairedValues:
@@ -55,14 +55,15 @@ class RepairedValues:
     def _settled(self, member: Member, text: str, error: BaseException, *, marked: bool) -> str | None:
         column = member.column
         name = byte_text(column.name)
-        unsayable = isinstance(error, BadValue) and str(error) == UNDECODABLE
+        bad = error if isinstance(error, BadValue) else BadValue(unfit_for(column.type.name))
+        unsayable = bad.reason == UNDECODABLE
         # The server is asked for rows by their keys.
         policy: Policy = "stop" if unsayable and member.place in self._key else column.on_bad_value
         raw = shown(text) if unsayable else text
-        settled = self.repairs.settle(name, policy, error, raw, unfit=_unfit(column), marked=marked)
-        if self._quoted and name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
+        settled = self.repairs.settle(name, policy, bad, raw, marked=marked)
+        if self._quoted and name in self.repairs.stopped and bad.pattern:
             quoted = column.name.replace('"', '""')
-            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
+            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{bad.pattern}';")
         return settled
 
     def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
@@ -83,7 +84,7 @@ class RepairedValues:
             name = byte_text(column.name)
             kept = marked or member.place in self._key
             text = str(row[member.place])
-            row[member.place] = self.repairs.settle(name, policy, too_large, text, unfit="", marked=kept)
+            row[member.place] = self.repairs.settle(name, policy, too_large, text, marked=kept)
             if name in self.repairs.stopped:
                 return
             left -= size
@@ -93,7 +94,3 @@ def _has_attributes(column_type: ColumnType) -> bool:
     """Whether composite types are in it, which may be altered without a word in the log."""
     inner = (column_type.base, column_type.element)
     return column_type.kind == "composite" or any(_has_attributes(each) for each in inner if each is not None)
-
-
-def _unfit(column: Column) -> str:
-    return f"a value is not written as type {column.type.name} should be"
