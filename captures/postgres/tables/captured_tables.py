@@ -37,9 +37,8 @@ from captures.postgres.tables.comparison import (
 )
 from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from captures.postgres.tables.opening import opened_bindings, undecodable
-from captures.postgres.tables.prerequisites import log_failures, publication_failures
+from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
 from captures.postgres.tables.table_record import read_digests
-from captures.postgres.tables.unsayable_names import unsayable_failures
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
 from protocol.errors import SourceError
@@ -250,7 +249,7 @@ class CapturedTables:
                 return AlteredTable(binding.index, None, Consequence.EMPTIED)
         # What values came to be others without a word in the log, the catalogs tell soon: see ``altered``.
         binding.table = as_logged(self.session, self._config, binding, relation)
-        for failure in unsayable_failures(binding.table, binding.resource.exclude, binding.key):
+        for failure in document_failures(binding.resource, binding.table):
             raise away(failure)
         emitted = {column.name: column for column in binding.columns}
         decoder = compile_log_decoder(

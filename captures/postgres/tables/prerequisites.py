@@ -83,14 +83,7 @@ def log_failures(
         yield no_table(session, config, resource)
         return
     columns = {column.name for column in table.columns}
-    if not any(not column.generated and column.name not in resource.exclude for column in table.columns):
-        yield SourceError(
-            "TM-PG-035",
-            f"{name} has no columns left to capture",
-            remedy="Leave the table out, or exclude fewer of its columns.",
-        )
-    if "_meta" in columns - set(resource.exclude):
-        yield SourceError("TM-PG-017", f"{name} has a column named _meta")
+    yield from document_failures(resource, table)
     if unknown := sorted(set(resource.exclude) - columns):
         yield SourceError("TM-PG-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
     if unknown := sorted(set(resource.hash) - columns):
@@ -119,7 +112,21 @@ def log_failures(
     if not key and resource.scan == "key":
         yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
     yield from identity_failures(table, key)
-    yield from unsayable_failures(table, resource.exclude, key)
+
+
+def document_failures(resource: ResourceConfig, table: Table) -> Iterator[SourceError]:
+    """What keeps the columns of a table, as the catalog or the log has them, from being the members of documents."""
+    name = f"{resource.schema_name}.{resource.table}"
+    captured = [column for column in table.columns if not column.generated and column.name not in resource.exclude]
+    if not captured:
+        yield SourceError(
+            "TM-PG-035",
+            f"{name} has no columns left to capture",
+            remedy="Leave the table out, or exclude fewer of its columns.",
+        )
+    if any(column.name == "_meta" for column in captured):
+        yield SourceError("TM-PG-017", f"{name} has a column named _meta")
+    yield from unsayable_failures(table, resource.exclude, resource.key if resource.key is not None else table.key)
 
 
 def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:

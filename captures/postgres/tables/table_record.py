@@ -99,7 +99,7 @@ WITH RECURSIVE wanted AS (
     WHERE part.oid >= %(normal)s
 ), types AS (
     SELECT r.root, r.attnum, json_agg(json_build_array(
-               t.oid::bigint, t.typtype::text,
+               t.oid::bigint, t.typtype::text, pg_catalog.format_type(t.oid, NULL),
                CASE t.typtype
                     WHEN 'e' THEN (SELECT json_agg(json_build_array(e.enumlabel, e.xmin::text) ORDER BY e.oid)
                                    FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
@@ -171,11 +171,13 @@ class TypePart(NamedTuple):
 
     Attributes:
         kind: pg_type.typtype.
+        name: What ``format_type`` prints: statements have the names of the key's types.
         parts: Of an enum its labels, in the order in which they were added; of a composite type its attributes.
     """
 
     oid: int
     kind: str
+    name: str
     parts: tuple[str, ...]
 
 
@@ -200,7 +202,7 @@ class ColumnRecord(NamedTuple):
 
     @property
     def definition(self) -> str:
-        """Another text when its values are written in another way, or it is another column."""
+        """Another text when its values are written in another way, a type has another name, or it is another column."""
         return f"{self.number} {self.type} {self.typmod} {digest(self.types) if self.types else ''}".strip()
 
 
@@ -336,5 +338,5 @@ def _ask(
     return rows_of_tables(session, query, names, publication=publication, normal=FIRST_NORMAL_OID)
 
 
-def _type_part(oid: int, kind: str, parts: Sequence[Sequence[object]] | None) -> TypePart:
-    return TypePart(oid, kind, tuple(" ".join(map(str, part)) for part in parts or ()))
+def _type_part(oid: int, kind: str, name: str, parts: Sequence[Sequence[object]] | None) -> TypePart:
+    return TypePart(oid, kind, name, tuple(" ".join(map(str, part)) for part in parts or ()))
