@@ -231,4 +231,13 @@ CODES = (
         "attribute of a type or a partition. Neither a statement nor a document can have such a name; messages show its "
         "bytes as \\x81. Give it another name by the statement in the error, or leave the column out by `exclude`.",
     ),
+    ErrorCode(
+        "TM-PG-044",
+        "Partitions were detached or dropped, and their rows stay downstream",
+        Policy.MANUAL,
+        "The log has no events of these rows. Most often they are to stay: partitions are dropped to make room at the "
+        "source. To have the same rows downstream, leave the table out of the capture file for one session, and put it "
+        "back: it is then emptied and read again. Rows that are deleted before their partition is detached are deleted "
+        "downstream, too.",
+    ),
 )

@@ -14,7 +14,7 @@ from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
-from captures.postgres.tables.rewrites import holds_older_rows
+from captures.postgres.tables.rewrites import had_rows_before_it_joined, holds_older_rows
 from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
 from captures.postgres.tables.table_record import TableRecord
 from protocol.errors import SourceError
@@ -47,7 +47,7 @@ def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
 def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
     """Whether anything of the binding's table is not as a fingerprint has it."""
     changed = difference(before, _record(binding.table), binding.resource, binding.key)
-    return bool(changed.found or changed.written_anew)
+    return bool(changed.found or changed.written_anew or changed.joined)
 
 
 def changes_of(
@@ -63,13 +63,21 @@ def changes_of(
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
     changed = difference(binding.noted, _record(table), binding.resource, key)
+    with asking(f"checking whether partitions of {binding.name} had rows"):
+        had_rows = {store: had_rows_before_it_joined(session, store, table.oid) for store in changed.joined}
+    if None in had_rows.values():
+        return None
+    if names := [f"{store.schema}.{store.name}" for store, had in had_rows.items() if had]:
+        changed = changed.with_change(table_changes.PARTITION_JOINED, names)
     anew = changed.written_anew
     if not anew:
         return changed
-    # The server does not let a table be unlogged that a publication names.
-    if not str(binding.noted.get("entry", "")).startswith("table ") and not truncated:
+    # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
+    named = str(binding.noted.get("entry", "")).startswith("table ")
+    suspected = [] if truncated else [store for store in anew if store.joined or not named]
+    if suspected:
         with asking(f"checking whether {binding.name} was unlogged"):
-            older = [holds_older_rows(session, store, binding.noted["since"]) for store in anew]
+            older = [holds_older_rows(session, store, binding.noted["since"]) for store in suspected]
         if None in older:
             return None
         if not all(older):

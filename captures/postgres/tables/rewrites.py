@@ -1,4 +1,4 @@
-"""Whether an ALTER TABLE rewrote a table's rows, or only their storage changed, as by VACUUM FULL."""
+"""What the rows of a table tell of an ALTER TABLE: whether it rewrote them, and whether they are older than it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,37 @@ def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> b
     query = sql.SQL(
         "SELECT EXISTS (SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
     ).format(sql.Identifier(store.schema, store.name), sql.Literal(ROWS), sql.Literal(str(int(since) % (1 << 32))))
+    return _asked(session, query, refused=False)
+
+
+def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
+    """Whether some of the first rows of a partition were written before it was one; None while somebody locks them.
+
+    Those are in the log as rows of another table, or not at all. In the transaction that attached it, too, the order of
+    the commands tells. True where the user may not read them.
+
+    Args:
+        root: The number of the table that it is a partition of.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    query = sql.SQL(
+        "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin FROM ONLY {} LIMIT {}) r"
+        " JOIN pg_catalog.pg_inherits i ON i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({}))"
+        " WHERE i.inhrelid <> {} AND (age(r.xmin) > age(i.xmin)"
+        " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint))"
+    ).format(sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root)))
+    return _asked(session, query, refused=True)
+
+
+def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: bool) -> bool | None:
     try:
         with session.transaction():
             session.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
             row = session.execute(query).fetchone()
-    except psycopg.errors.LockNotAvailable:
-        return None
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
+        return None  # It is locked, or was dropped or renamed just now: the next look tells.
     except psycopg.errors.InsufficientPrivilege:
-        return False
+        return refused
     return row is not None and bool(row[0])

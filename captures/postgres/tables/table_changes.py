@@ -26,9 +26,23 @@ STORAGE = TableChange(
 )
 UNLOGGED_AND_BACK = TableChange(
     "unlogged_and_back",
-    "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published",
+    "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published, and for "
+    "partitions; or a partition is truncated on its own",
     _LOOKED_AT,
     Consequence.EMPTIED,
+)
+PARTITION_JOINED = TableChange(
+    "partition_joined", "A partition that has rows already is attached", _LOOKED_AT, Consequence.READ_AGAIN
+)
+PARTITION_BACK = TableChange(
+    "partition_back", "A partition is detached, and attached again", _LOOKED_AT, Consequence.EMPTIED
+)
+PARTITION_GONE = TableChange(
+    "partition_gone",
+    "A partition is detached or dropped; its rows stay downstream",
+    _LOOKED_AT,
+    Consequence.WARNED,
+    "TM-PG-044",
 )
 REWRITTEN = TableChange(
     "rewritten",
@@ -139,6 +153,9 @@ CHANGES = (
     MADE_AGAIN,
     STORAGE,
     UNLOGGED_AND_BACK,
+    PARTITION_JOINED,
+    PARTITION_BACK,
+    PARTITION_GONE,
     REWRITTEN,
     IDENTITY,
     KEY,

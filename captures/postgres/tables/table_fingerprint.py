@@ -8,6 +8,7 @@
      "files": {"16402": 16420},            see TableRecord.files
      "since": "745",                       every transaction below it was over
      "readable": true,
+     "partitions": {"16424": "740"},       see TableRecord.partitions
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
 """
 
@@ -27,7 +28,7 @@ _TEXTS = frozenset((25, 1043))
 
 
 class Found(NamedTuple):
-    """A change, and which columns it is of."""
+    """A change, and which columns, or partitions, it is of."""
 
     change: TableChange
     columns: tuple[str, ...] = ()
@@ -38,17 +39,19 @@ class Difference(NamedTuple):
 
     Attributes:
         written_anew: What holds its rows and has another file, where no change of a column explains that.
+        joined: Partitions that it did not have. Those that were made as its partitions change nothing.
     """
 
     found: tuple[Found, ...]
     written_anew: tuple[Store, ...] = ()
+    joined: tuple[Store, ...] = ()
 
     @property
     def consequence(self) -> Consequence:
         return max((found.change.consequence for found in self.found), default=Consequence.NOTHING)
 
-    def with_change(self, change: TableChange) -> Difference:
-        return self._replace(found=(*self.found, Found(change)))
+    def with_change(self, change: TableChange, columns: Iterable[str] = ()) -> Difference:
+        return self._replace(found=(*self.found, Found(change, tuple(columns))))
 
 
 def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str) -> JsonObject:
@@ -67,6 +70,8 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
         "readable": record.readable and not record.hidden,
         "columns": {str(column.number): _kept(column, resource) for column in record.columns},
     }
+    if record.partitions is not None:
+        made["partitions"] = record.partitions
     if record.entry is not None:
         made["entry"] = record.entry
     if publication is not None:
@@ -88,14 +93,30 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
         found.append(Found(changes.KEY))
     if before["readable"] and not (record.readable and not record.hidden):
         found.append(Found(changes.PRIVILEGES))
-    written_anew = record.written_anew(before["files"])
+    joined, of_partitions = _of_partitions(before.get("partitions"), record)
+    found += of_partitions
+    written_anew = [store for store in record.written_anew(before["files"]) if store not in joined]
     of_columns = _of_columns(before["columns"], record, resource, written_anew=bool(written_anew))
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
     if any(change.consequence >= Consequence.READ_AGAIN for change, _ in of_columns):
         written_anew = []
-    return Difference(tuple(found), tuple(written_anew))
+    return Difference(tuple(found), tuple(written_anew), tuple(joined))
+
+
+def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:
+    """The partitions that the table did not have, and what became of those that it had."""
+    now = record.partitions
+    if before is None or now is None:
+        return [], []
+    found = []
+    names = {str(store.oid): f"{store.schema}.{store.name}" for store in record.stores}
+    if back := [names[oid] for oid, joined in now.items() if before.get(oid, joined) != joined]:
+        found.append(Found(changes.PARTITION_BACK, tuple(back)))
+    if gone := before.keys() - now.keys():
+        found.append(Found(changes.PARTITION_GONE, (f"{len(gone)} of them",)))
+    return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
 def _of_columns(

@@ -63,16 +63,16 @@ WITH RECURSIVE wanted AS (
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
 ), parts AS (
-    SELECT oid AS root, oid FROM wanted
+    SELECT oid AS root, oid, ''::text AS joined FROM wanted
     UNION ALL
-    SELECT p.root, i.inhrelid
+    SELECT p.root, i.inhrelid, ltrim(p.joined || ' ' || i.xmin::text)
     FROM parts p
-    JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid
+    JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid AND NOT i.inhdetachpending
     JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition
 ), stores AS (
     SELECT p.root, json_agg(json_build_array(
                c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relfilenode::bigint,
-               c.relreplident::text,
+               c.relreplident::text, p.joined,
                (SELECT json_agg(a.attname ORDER BY k.place)
                 FROM pg_catalog.pg_index i
                 CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)
@@ -152,6 +152,7 @@ class Store(NamedTuple):
         persistence: pg_class.relpersistence.
         file: Its relfilenode: another one once all its rows were rewritten.
         identity: pg_class.relreplident.
+        joined: Of a partition the transactions that attached it, and what it is a part of, from the root down.
         identified_by: The columns by which the log tells its rows apart: those of its primary key or index; empty under
             ``FULL``, with all of them, and where there is none.
     """
@@ -163,6 +164,7 @@ class Store(NamedTuple):
     persistence: str
     file: int
     identity: str
+    joined: str
     identified_by: tuple[str, ...]
 
 
@@ -257,7 +259,7 @@ class TableRecord:
         oid, stores, columns, indexes, entry, in_part, publication, readable, hidden = found
         return cls(
             oid,
-            tuple(Store._make([*store[:7], tuple(store[7] or ())]) for store in stores),
+            tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
             tuple(
                 ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ())])
                 for column in columns or ()
@@ -280,6 +282,13 @@ class TableRecord:
     def written_anew(self, files: Mapping[str, int]) -> list[Store]:
         """What had other ``files``: an ALTER TABLE, a TRUNCATE or a VACUUM FULL wrote all of its rows."""
         return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
+
+    @property
+    def partitions(self) -> dict[str, str] | None:
+        """What ``Store.joined`` says of those whose rows are in the log, by their numbers; None of a plain table."""
+        if not any(store.kind == "p" for store in self.stores):
+            return None
+        return {str(store.oid): store.joined for store in self.stores if store.joined and store.kind != "f"}
 
     @property
     def persistence(self) -> str:
