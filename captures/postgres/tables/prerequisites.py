@@ -24,7 +24,12 @@ from captures.postgres.tables.columns import Table
 from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
 from captures.postgres.tables.table_record import Published, read_publication
 from captures.postgres.tables.unsayable_names import unsayable_failures
-from captures.postgres.tables.unsupported_tables import no_table, uncaptured_partitions, warn_of_foreign_partitions
+from captures.postgres.tables.unsupported_tables import (
+    no_table,
+    uncaptured_partitions,
+    unlogged_partitions,
+    warn_of_foreign_partitions,
+)
 from captures.postgres.values.types import clampable
 from captures.server.prerequisites import Unmet
 from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
@@ -84,6 +89,7 @@ def log_failures(
         return
     columns = {column.name for column in table.columns}
     yield from document_failures(resource, table)
+    yield from unlogged_partitions(table)
     if unknown := sorted(set(resource.exclude) - columns):
         yield SourceError("TM-PG-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
     if unknown := sorted(set(resource.hash) - columns):

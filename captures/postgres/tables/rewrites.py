@@ -36,7 +36,8 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
     """Whether some of the first rows of a partition were written before it was one; None while somebody locks them.
 
     Those are in the log as rows of another table, or not at all. In the transaction that attached it, too, the order of
-    the commands tells. True where the user may not read them.
+    the commands tells. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides which are older: then any row will
+    do. True where the user may not read them.
 
     Args:
         root: The number of the table that it is a partition of.
@@ -47,9 +48,11 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
     query = sql.SQL(
         "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin FROM ONLY {} LIMIT {}) r"
         " JOIN pg_catalog.pg_inherits i ON i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({}))"
-        " WHERE i.inhrelid <> {} AND (age(r.xmin) > age(i.xmin)"
+        " WHERE i.inhrelid <> {} AND ({} OR age(r.xmin) > age(i.xmin)"
         " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint))"
-    ).format(sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root)))
+    ).format(
+        sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid))
+    )
     return _asked(session, query, refused=True)
 
 

@@ -22,7 +22,11 @@ MADE_AGAIN = TableChange(
     Consequence.EMPTIED,
 )
 STORAGE = TableChange(
-    "storage", "It is a view, a foreign table, or `UNLOGGED`", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-035"
+    "storage",
+    "It is a view, a foreign table, or `UNLOGGED`, or a partition is `UNLOGGED`",
+    _LOOKED_AT,
+    Consequence.SET_ASIDE,
+    "TM-PG-035",
 )
 UNLOGGED_AND_BACK = TableChange(
     "unlogged_and_back",

@@ -290,11 +290,6 @@ class TableRecord:
             return None
         return {str(store.oid): store.joined for store in self.stores if store.joined and store.kind != "f"}
 
-    @property
-    def persistence(self) -> str:
-        """How lasting what holds the rows is: ``p`` where all of it is in the log."""
-        return "".join(sorted({store.persistence for store in self.stores}))
-
     def definitions(self) -> dict[str, str]:
         """``ColumnRecord.definition`` by name."""
         return {column.name: column.definition for column in self.columns}

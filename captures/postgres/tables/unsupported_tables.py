@@ -66,6 +66,20 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
     return SourceError("TM-PG-035", f"{name} is a system table", remedy="Leave it out.")
 
 
+def unlogged_partitions(table: Table) -> Iterator[SourceError]:
+    """One error where partitions of a table are unlogged, also those that are made later."""
+    assert table.record is not None
+    unlogged = [store for store in table.record.stores if store.persistence == "u"]
+    if unlogged:
+        names = ", ".join(f"{store.schema}.{store.name}" for store in unlogged)
+        identifiers = [sql.Identifier(store.schema, store.name).as_string(None) for store in unlogged]
+        yield SourceError(
+            "TM-PG-035",
+            f"partitions of {table.qualified_name} are unlogged, and the server does not log their changes: {names}",
+            remedy="Run: " + " ".join(f"ALTER TABLE {identifier} SET LOGGED;" for identifier in identifiers),
+        )
+
+
 def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
     alike = stored_rows(
         session,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.postgres.tables_that_change.scenes import PARTITIONED
+from tests.captures.remedies import statements
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
@@ -18,20 +20,39 @@ ROWS = 120
     [
         ["TRUNCATE t_high"],
         ["ALTER TABLE t_low SET UNLOGGED", "DELETE FROM t WHERE id < 20", "ALTER TABLE t_low SET LOGGED"],
+        [
+            "CREATE UNLOGGED TABLE t_low_{n} (id int PRIMARY KEY, a int)",
+            "ALTER TABLE t ATTACH PARTITION t_low_{n} FOR VALUES FROM (-{n}) TO (1 - {n})",
+            "INSERT INTO t VALUES (-{n}, 1)",
+            "ALTER TABLE t_low_{n} SET LOGGED",
+        ],
     ],
-    ids=["truncated", "unlogged"],
+    ids=["truncated", "unlogged", "attached unlogged"],
 )
 def test_a_partition_that_lost_rows(database: Database, alter: list[str]) -> None:
     prepare(database, *PARTITIONED)
     with capturing(database) as capture:
         capture.until(Session.done)
-        prepare(database, *alter)
+        prepare(database, *(statement.replace("{n}", "7") for statement in alter))
         capture.until(lambda c: c.done() and kept(c) == held(database), SECONDS)
-        prepare(database, *alter, "INSERT INTO t VALUES (61, 0) ON CONFLICT DO NOTHING")
+        prepare(database, *(statement.replace("{n}", "8") for statement in alter))
+        prepare(database, "INSERT INTO t VALUES (61, 0) ON CONFLICT DO NOTHING")
     with capturing(database, capture.state, stop=True) as again:
         assert again.finish() == 0, again.last_words()
         again.documents[:0] = capture.documents
         assert kept(again) == held(database)
+
+
+def test_an_unlogged_partition(database: Database) -> None:
+    prepare(database, *PARTITIONED)
+    with capturing(database) as capture:
+        capture.until(Session.done)
+        prepare(database, 'CREATE UNLOGGED TABLE "T u" PARTITION OF t FOR VALUES FROM (-50) TO (0)')
+        capture.until(lambda c: aside_of(c, "t") is not None, SECONDS)
+        aside = aside_of(capture, "t")
+        assert aside is not None and aside["code"] == "TM-PG-035" and "unlogged" in aside["text"]
+        prepare(database, "INSERT INTO t VALUES (-1, 1)", *statements(aside["remedy"]))
+        capture.until(lambda c: aside_of(c, "t") is None and c.done() and kept(c) == held(database), SECONDS)
 
 
 def test_partitions_that_are_made_and_filled_at_once(database: Database) -> None:
