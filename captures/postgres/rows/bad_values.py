@@ -1,4 +1,4 @@
-"""Rows with values that have no place in a document: what becomes of these, by the policies of their columns."""
+"""Replaces or refuses bad values of rows, by the policies of their columns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadVal
 
 
 class RepairedValues:
-    """Puts other values in the place of bad ones.
+    """Replaces bad values.
 
     Args:
         table: ``schema.table``.
         members: The columns that documents have.
         key: Places of the key columns, whose values are never left out.
-        quoted: The table, as SQL has it; empty where no statement is to be given.
+        quoted: The table's name in SQL; empty if errors should have no statement.
     """
 
     def __init__(self, table: str, members: Sequence[Member], key: Iterable[int], quoted: str = "") -> None:
@@ -29,11 +29,11 @@ class RepairedValues:
         self._key = frozenset(key)
 
     def repair(self, row: MutableSequence[Value], *, marked: bool = True) -> bool:
-        """Gives a row values that have a place; whether it had others.
+        """Replaces the bad values of a row. Returns whether it had some.
 
         Args:
-            row: Its texts, which are changed.
-            marked: The event is kept apart for a bad value. Otherwise only for one of the key.
+            row: The texts of the row, which are changed.
+            marked: The event goes to quarantine for any bad value; otherwise only for one in the key.
         """
         found = False
         for member in self._members:
@@ -67,7 +67,7 @@ class RepairedValues:
         return settled
 
     def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
-        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies.
+        """Replaces the largest values of a row, by their policies, until it has ``limit`` bytes. It has no bad values.
 
         Args:
             marked: As of ``repair``.
@@ -91,6 +91,6 @@ class RepairedValues:
 
 
 def _has_attributes(column_type: ColumnType) -> bool:
-    """Whether composite types are in it, which may be altered without a word in the log."""
+    """Whether the type contains a composite type, which may be altered without a trace in the log."""
     inner = (column_type.base, column_type.element)
     return column_type.kind == "composite" or any(_has_attributes(each) for each in inner if each is not None)

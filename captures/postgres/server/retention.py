@@ -1,4 +1,4 @@
-"""How much log the server keeps for the capture, when it would stop, and what holds it."""
+"""How much log the server retains for the capture, when it would invalidate the slot, and what holds the log back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CROSS JOIN (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() E
 WHERE s.slot_name = %s
 """
 
-# A transaction that writes holds back the restart position of every slot. What it writes to, its locks show.
+# A transaction that writes holds back the restart position of every slot. Its locks show the tables that it writes to.
 _WRITERS = """
 SELECT a.pid, a.application_name, extract(epoch FROM now() - a.xact_start)::bigint,
        array(SELECT DISTINCT n.nspname || '.' || c.relname
@@ -56,7 +56,7 @@ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.active_p
 
 
 class Retention:
-    """Watches what the slot keeps."""
+    """Watches the log that the slot retains."""
 
     def __init__(self, config: EndpointConfig) -> None:
         self._config = config
@@ -64,14 +64,14 @@ class Retention:
         self._warned_at: float | None = None
 
     def retained_bytes(self, session: psycopg.Connection, position: int, reading: str) -> int | None:
-        """Log between the slot's restart position and now; warns from half of ``max_retained_wal`` on.
+        """The bytes of log from the slot's restart position to its end. Warns from half of ``max_retained_wal`` on.
 
         Args:
-            position: How far the capture has read.
+            position: The position up to which the capture has read.
             reading: The tables of the transaction that is being read; empty between transactions.
 
         Raises:
-            SourceError: The server refuses or is gone.
+            SourceError: The server refuses, or the connection is lost.
         """
         with asking("asking how much log the slot retains"):
             row = session.execute(_RETAINED, [self._config.slot]).fetchone()
@@ -96,13 +96,13 @@ class Retention:
 
     @property
     def limit(self) -> int | None:
-        """Retained bytes at which the server takes the slot away (max_slot_wal_keep_size), as of the last question."""
+        """Retained bytes at which the server invalidates the slot (max_slot_wal_keep_size), as of the last query."""
         return self._limit
 
     def _cause(
         self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str
     ) -> str:
-        """The largest of the three parts of what is kept, and who is to blame for it."""
+        """The largest of the three parts of the retained log, and its cause."""
         unread, unacknowledged, held = now - position, position - confirmed, confirmed - restart
         if unread >= max(unacknowledged, held):
             what = f", now in a transaction that changed {reading}" if reading else ""
@@ -126,7 +126,7 @@ class Retention:
 
 
 def replica_lag(session: psycopg.Connection, user: str) -> float | None:
-    """Seconds that the slowest physical replica is behind (a standby: itself); None without any.
+    """The lag of the slowest physical replica in seconds, on a standby its own lag; None without replicas.
 
     Raises:
         SourceError: ``TM-PG-008`` the role may not see it.

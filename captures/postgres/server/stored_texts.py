@@ -1,4 +1,4 @@
-"""Rows with texts as the database stores them, also those that the server cannot send.
+"""Queries whose texts come as the database stores them, also texts that the server cannot convert.
 
 Names, labels and comments may have bytes that stand for no character, as values may: see
 ``captures.postgres.values.encodings``. The server's own conversion ends a whole statement at the first of them. COPY
@@ -35,13 +35,13 @@ Parameters = Sequence[object] | Mapping[str, object]
 def stored_rows(
     session: psycopg.Connection, query: str, parameters: Parameters | None = None, *, foreign: bool = False
 ) -> list[Sequence[Any]]:
-    """The rows of a query of numbers, booleans, texts, and arrays and JSON of these. An oid must be cast to bigint.
+    """The rows of a query whose columns are numbers, booleans, texts, and arrays or JSON of these.
 
     A text with bytes that stand for no character is an ``Unsayable``.
 
     Args:
-        query: Constant, with the placeholders of psycopg.
-        foreign: There may be texts of other databases, in any encoding: queries, names of roles.
+        query: A constant, with the placeholders of psycopg. It must cast oids to bigint.
+        foreign: Texts may be in the encoding of another database, such as statements and names of roles.
 
     Raises:
         psycopg.Error: The server refuses; a ``NoCharacter`` where the database's encoding does not have a parameter.

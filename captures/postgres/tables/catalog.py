@@ -1,6 +1,6 @@
 """Reads tables and types from the system catalogs (PostgreSQL docs, chapter "System Catalogs").
 
-A fixed number of queries, however many tables there are. Names are bound, never formatted into SQL.
+The number of queries does not grow with the number of tables. Names are bound, never formatted into SQL.
 """
 
 from __future__ import annotations
@@ -124,12 +124,13 @@ ORDER BY t.oid, a.attnum
 def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]] | None = None) -> list[Table]:
     """Every table that can be captured, sorted by schema and name.
 
-    Ordinary tables and roots of partitioned ones, outside the system's schemas. Foreign, temporary and unlogged tables
-    are left out, which the log does not have; partitions too, which it has under their root's name, unless named.
-    Names with bytes that stand for no character are ``Unsayable``.
+    These are ordinary tables and the roots of partitioned tables, outside the system's schemas. Foreign, temporary and
+    unlogged tables are left out, because the log does not have their rows. Partitions are left out unless they are in
+    ``names``, because the log has their rows under the root's name. Names with bytes that stand for no character are
+    ``Unsayable``.
 
     Args:
-        names: Only these, as (schema, name). Names of no such table are left out.
+        names: Only these tables, as (schema, name). A name without such a table is left out.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -157,14 +158,14 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
                 size_bytes=size_bytes,
             )
         )
-    # Sorted here: the order must not change with the server's collation.
+    # Python sorts them: the order must not change with the server's collation.
     return sorted(tables, key=lambda table: table.path)
 
 
 def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int, ColumnType]:
-    """Types by oid, without modifiers: for columns that the log has and the catalog no longer does.
+    """Types by oid, without modifiers, for columns that are in the log and no longer in the catalog.
 
-    Every oid of ``oids`` is in the answer; a type that was dropped has the kind ``other``.
+    The result has every oid of ``oids``. A type that was dropped has the kind ``other``.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -211,7 +212,7 @@ class _Types:
         self._built: dict[tuple[int, int, str | None, int], ColumnType] = {}
 
     def declared(self, oid: int, typmod: int, name: str | None, dimensions: int) -> ColumnType:
-        """The type as a column declares it. ``name`` None stands for the type's own."""
+        """The type as a column declares it. With ``name`` None it has the type's own name."""
         declaration = (oid, typmod, name, dimensions)
         if declaration not in self._built:
             row = self._rows.get(oid)
@@ -233,7 +234,7 @@ class _Types:
         if row.typtype == "d":
             return replace(plain, kind="domain", base=self.declared(row.base, row.base_typmod, None, row.dimensions))
         if row.element:
-            # A modifier of an array is its elements'.
+            # The modifier of an array type applies to its elements.
             element = self.declared(row.element, typmod, None, 0)
             return replace(plain, kind="array", element=element, dimensions=max(dimensions, 1))
         if row.subtype is not None:

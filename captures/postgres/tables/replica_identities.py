@@ -1,6 +1,6 @@
-"""How the log tells the rows of a table apart: its replica identity, and that of each of its partitions.
+"""The replica identity, by which the log identifies the rows of a table.
 
-A partition has an identity of its own. The log names its rows by that one, and shows them as the root's.
+Each partition has its own replica identity. The log uses that one, and shows the rows as the root's.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ _FOREIGN = "f"
 
 
 def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]:
-    """What holds the table's rows and whose old rows do not have the key: one error, of the first, whose remedy fixes
-    all.
+    """One error if the replica identity of the table, or of partitions, lacks the key. Its remedy fixes all of them.
 
-    Once such a table is published, the server refuses to update and delete rows where there is no identity at all, or
-    the log has changes that do not identify their row.
+    Once such a table is published, the server refuses updates and deletes if there is no identity at all. Otherwise the
+    log has changes that do not identify their row.
 
     Args:
-        key: By which rows are told apart downstream; empty where by their place in the log.
+        key: The columns that identify rows downstream; empty if their position in the log does.
     """
     assert table.record is not None
     found = [_failure(store, key) for store in table.record.stores if store.kind != _FOREIGN]
@@ -57,13 +56,13 @@ def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]
 
 
 def identified_by_all(table: Table) -> bool:
-    """Whether old rows, of some partition at least, have all columns: REPLICA IDENTITY FULL."""
+    """Whether the table, or at least one partition, has REPLICA IDENTITY FULL."""
     assert table.record is not None
     return any(store.identity == "f" for store in table.record.stores)
 
 
 def full_identities(table: Table) -> str:
-    """The statements by which old rows of a table, and of its partitions, have all columns; empty where they have."""
+    """The statements that set REPLICA IDENTITY FULL for a table and its partitions; empty if all of them have it."""
     stores = table.record.stores if table.record is not None else ()
     statements = [_full(store) for store in stores if store.kind != _FOREIGN and store.identity != "f"]
     return f"Run: {' '.join(statements[:REMEDIES])}" if statements else ""

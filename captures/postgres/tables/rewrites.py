@@ -1,4 +1,4 @@
-"""What the rows of a table tell of an ALTER TABLE: whether it rewrote them, and whether they are older than it."""
+"""Whether an ALTER TABLE rewrote the rows of a table, and whether they are older than it: their ``xmin`` tells."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LOCK_MILLISECONDS = 100
 
 
 def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> bool | None:
-    """Whether some of the first rows were written before the transaction ``since``; None while somebody locks them.
+    """Whether some of the first rows were written before the transaction ``since``; None while the table is locked.
 
     An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL and
-    CLUSTER keep the transaction of each. So one older row proves that it was none of the first kind since then.
+    CLUSTER keep the transaction of each row. So one older row proves that there was no such ALTER TABLE since then.
 
-    False, too, where the user may not read them.
+    The result is False if the user may not read the table.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -33,11 +33,13 @@ def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> b
 
 
 def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
-    """Whether some of the first rows of a partition were written before it was one; None while somebody locks them.
+    """Whether some of the first rows of a partition are older than its attachment; None while the table is locked.
 
-    Those are in the log as rows of another table, or not at all. In the transaction that attached it, too, the order of
-    the commands tells. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides which are older: then any row will
-    do. True where the user may not read them.
+    The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
+    earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
+    row counts as older.
+
+    The result is True if the user may not read the table.
 
     Args:
         root: The number of the table that it is a partition of.

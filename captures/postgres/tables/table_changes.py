@@ -1,4 +1,4 @@
-"""What may change of a captured table on PostgreSQL, and what follows: one list, which docs/postgres.md shows."""
+"""The changes of a table that matter to its capture, and their consequences: the list in docs/postgres.md."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What the state keeps of a table's record, field by field, and what a record says has changed since.
+"""The fingerprint: what the state keeps of a table's record, and the comparison of a later record with it.
 
 ::
 
     {"oid": 16402, "key": ["id"],          the table and its key
-     "entry": "table 16410",               what published it
+     "entry": "table 16410",               the entry of the publication
      "options": "8f3e…",                   of the publication
      "files": {"16402": 16420},            see TableRecord.files
-     "since": "745",                       every transaction below it was over
+     "since": "745",                       every transaction below it had ended
      "readable": true,
      "partitions": {"16424": "740"},       see TableRecord.partitions
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
@@ -28,7 +28,7 @@ _TEXTS = frozenset((25, 1043))
 
 
 class Found(NamedTuple):
-    """A change, and which columns, or partitions, it is of."""
+    """A change, and the columns or partitions that it affects."""
 
     change: TableChange
     columns: tuple[str, ...] = ()
@@ -38,8 +38,8 @@ class Difference(NamedTuple):
     """What changed of a table.
 
     Attributes:
-        written_anew: What holds its rows and has another file, where no change of a column explains that.
-        joined: Partitions that it did not have. Those that were made as its partitions change nothing.
+        written_anew: The stores with another file, if no change of a column explains that.
+        joined: New partitions. One without rows that are older than it is no change.
     """
 
     found: tuple[Found, ...]
@@ -58,8 +58,8 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
     """What the state keeps of a record.
 
     Args:
-        key: Of the binding.
-        since: The lower bound of transactions that ran, from a snapshot that is not younger than the record.
+        key: The binding's key.
+        since: The lower bound of running transactions, from a snapshot that is not younger than the record.
     """
     publication = record.publication
     made: JsonObject = {
@@ -106,7 +106,7 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
 
 
 def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:
-    """The partitions that the table did not have, and what became of those that it had."""
+    """The partitions that are new, and the changes of the others."""
     now = record.partitions
     if before is None or now is None:
         return [], []
@@ -122,7 +122,7 @@ def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[
 def _of_columns(
     before: dict[str, list[Any]], record: TableRecord, resource: ResourceConfig, *, written_anew: bool
 ) -> list[Found]:
-    """By change, in the columns' order."""
+    """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
     names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
     for column in record.columns:
@@ -145,7 +145,7 @@ def _of_columns(
 def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableChange:
     if again:
         return changes.COLUMN_MADE_AGAIN
-    # Rewritten rows have the column's values in them, and the catalog no longer shows them.
+    # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
     return changes.COLUMN_FILLED if column.filled or written_anew else changes.COLUMN_ADDED
 
 

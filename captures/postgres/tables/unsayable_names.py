@@ -19,7 +19,7 @@ _WHY = "has bytes that stand for no character in the database's encoding"
 
 
 def unsayable_failures(table: Table, exclude: Collection[str], key: Sequence[str]) -> Iterator[SourceError]:
-    """One error for each name that keeps a table from being captured: of a column, of a part of a type, of a partition.
+    """One error for each name of a column, attribute, key's type or partition that prevents the capture of a table.
 
     Args:
         exclude: Names of columns that are not captured.
@@ -52,7 +52,7 @@ def _of_column(table: Table, column: Column, *, in_key: bool) -> Iterator[Source
 
 
 def _of_store(table: Table, store: Store) -> Iterator[SourceError]:
-    """A statement that reads pages names what holds them."""
+    """The errors for a partition. Statements that read it by pages contain its name."""
     if isinstance(store.name, Unsayable):
         what = f"the name of partition {store.schema}.{store.name}"
         remedy = f"Run: {_renaming('TABLE', f'{store.oid}::regclass')}"
@@ -64,7 +64,7 @@ def _of_store(table: Table, store: Store) -> Iterator[SourceError]:
 
 
 def unsayable_table(table: Table) -> SourceError | None:
-    """Why nothing can name a table; None where its name, and its schema's, have characters only."""
+    """The error for a table that no statement can name; None if its name and its schema's consist of characters."""
     if isinstance(table.schema, Unsayable):
         remedy = f"Run: {_renaming('SCHEMA', _schema_of(table.oid))}"
         return SourceError(CODE, f"{table.qualified_name}: the name of the schema {_WHY}", remedy=remedy)
@@ -119,7 +119,7 @@ def _renaming(kind: str, what: str) -> str:
 
 
 def _executing(statement: str, *names: str) -> str:
-    """A statement with names that nobody can type: the server puts them in."""
+    """A statement that lets the server insert names which nobody can type."""
     return f"DO $$ BEGIN EXECUTE format('{statement}', {', '.join(names)}); END $$;"
 
 

@@ -1,4 +1,4 @@
-"""Why what a binding names cannot be captured: it is no table, or the log has its rows as another's, or not at all."""
+"""Bindings that cannot be captured: there is no such table, or the log lacks its rows, or has them as another's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def no_table(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
-    """What to say where ``read_tables`` found no table of a resource: what it is, or which name was perhaps meant.
+    """The error for a resource without a table: it says what has the name instead, or which name was perhaps meant.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -67,7 +67,7 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 
 
 def unlogged_partitions(table: Table) -> Iterator[SourceError]:
-    """One error where partitions of a table are unlogged, also those that are made later."""
+    """One error if partitions of a table are unlogged."""
     assert table.record is not None
     unlogged = [store for store in table.record.stores if store.persistence == "u"]
     if unlogged:
@@ -98,13 +98,13 @@ def _missing(config: EndpointConfig, resource: ResourceConfig, hint: str = "") -
 def uncaptured_partitions(
     session: psycopg.Connection, publication: str, tables: Sequence[Table]
 ) -> Iterator[tuple[int, SourceError]]:
-    """The number of each partition whose rows the publication gives under the name of another table, and an error.
+    """The oid of each partition whose rows the publication shows under another table's name, with an error.
 
-    It is a part of that table. With ``publish_via_partition_root`` that is the topmost table above the partition that
-    the publication has; a partition is published as itself where the publication has none of those.
+    The other table is one that the partition belongs to. With ``publish_via_partition_root`` it is the topmost such
+    table in the publication. A partition is published under its own name if the publication has none of them.
 
     Args:
-        tables: Those that are bound. One that is above another need not be published yet: it will be.
+        tables: The bound tables. They count as published, since they will be.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -142,7 +142,7 @@ def uncaptured_partitions(
 
 
 def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
-    """Logs which partitions have rows that are in no log of this server: a backfill reads them, and nothing follows.
+    """Logs a warning for partitions that are foreign tables: a backfill reads them, but the log lacks their changes.
 
     Raises:
         psycopg.Error: The server refuses.
