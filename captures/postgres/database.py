@@ -22,7 +22,7 @@ from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.document_schema import document_schema
 from captures.postgres.tables.prerequisites import unmet
-from captures.postgres.tables.unsayable_names import unsayable_table
+from captures.postgres.values.unsayable_names import unsayable_table
 from captures.server.prerequisites import Unmet
 from captures.server.table_database import TableDatabase
 from captures.tables.bad_values import Policies

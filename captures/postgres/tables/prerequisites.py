@@ -23,7 +23,6 @@ from captures.postgres.server.setup import (
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
 from captures.postgres.tables.table_record import Published, read_publication
-from captures.postgres.tables.unsayable_names import unsayable_failures
 from captures.postgres.tables.unsupported_tables import (
     no_table,
     uncaptured_partitions,
@@ -31,6 +30,7 @@ from captures.postgres.tables.unsupported_tables import (
     warn_of_foreign_partitions,
 )
 from captures.postgres.values.types import clampable
+from captures.postgres.values.unsayable_names import unsayable_failures
 from captures.server.prerequisites import Unmet
 from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
 from captures.tables.hashes import no_salt
