@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,6 +22,7 @@ from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.document_schema import document_schema
 from captures.postgres.tables.prerequisites import unmet
+from captures.postgres.values.unsayable_names import unsayable_table
 from captures.server.prerequisites import Unmet
 from captures.server.table_database import TableDatabase
 from captures.tables.bad_values import Policies
@@ -28,6 +30,8 @@ from captures.tables.collection import discovered
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
+
+logger = logging.getLogger(__name__)
 
 FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""
@@ -63,7 +67,14 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
             yield session
 
     def found(self, session: psycopg.Connection, endpoint: EndpointConfig) -> Iterable[DiscoveredBinding]:
-        return [_discovered(table, endpoint) for table in read_tables(session)]
+        found = []
+        for table in read_tables(session):
+            if (failure := unsayable_table(table)) is None:
+                found.append(_discovered(table, endpoint))
+                continue
+            extra = {"code": failure.code, "remedy": failure.remedy}
+            logger.warning("%s; it cannot be captured", failure.message, extra=extra)
+        return found
 
     def unmet(
         self, session: psycopg.Connection, endpoint: EndpointConfig, resources: Sequence[ResourceConfig]

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import orjson
 from pydantic import BeforeValidator
@@ -46,16 +46,42 @@ RAW_LIMIT = 1024 * 1024
 """Bytes of a value that is kept as it is in the mark of an event; of a longer one the size is."""
 
 
+class Reason(NamedTuple):
+    """Why values are bad.
+
+    Attributes:
+        text: For people; no value is in it.
+        policy: The policy that lets such values through and loses as little as can be.
+    """
+
+    text: str
+    policy: Policy = "text"
+
+
+TOO_LARGE = Reason(f"a row takes more than {MAX_LINE_BYTES >> 20} MB as JSON, most of it in this column", "quarantine")
+
+UNDECODABLE = Reason("a text is not in the character set of the column", "quarantine")
+
+
+def unfit_for(type_name: str) -> Reason:
+    """The reason of a value that is nothing that its column's type has."""
+    return Reason(f"a value is not written as type {type_name} should be", "quarantine")
+
+
 class BadValue(ValueError):
     """A value that is right at the source and has no place in a document; the message says why, without the value.
+
+    Args:
+        reason: A text alone is a ``Reason`` with its default policy.
 
     Attributes:
         nearest: Of a date or timestamp, the text of the nearest one that fits.
         pattern: A regular expression of PostgreSQL's that the texts of such values match; empty where there is none.
     """
 
-    def __init__(self, reason: str, *, nearest: str | None = None, pattern: str = "") -> None:
-        super().__init__(reason)
+    def __init__(self, reason: Reason | str, *, nearest: str | None = None, pattern: str = "") -> None:
+        self.reason = reason if isinstance(reason, Reason) else Reason(reason)
+        super().__init__(self.reason.text)
         self.nearest = nearest
         self.pattern = pattern
 
@@ -71,19 +97,18 @@ class BadValues(UnfitValues):
     """
 
     def __init__(
-        self, table: str, columns: Mapping[str, str], key: bytes | None = None, find: Sequence[str] = ()
+        self, table: str, columns: Mapping[str, Reason], key: bytes | None = None, find: Sequence[str] = ()
     ) -> None:
         self.table = table
         self.columns = dict(sorted(columns.items()))
         self.key = key
         self.find = tuple(dict.fromkeys(find))
-        listed = "; ".join(f"column {name}: {reason}" for name, reason in self.columns.items())
+        listed = "; ".join(f"column {name}: {reason.text}" for name, reason in self.columns.items())
         example = f" (for example, the row with key {_shown(key)})" if key else ""
         super().__init__(CODE, f"{table}: {listed}{example}", remedy=self._remedy())
 
     def _remedy(self) -> str:
-        choices = {name: _suggested(reason) for name, reason in self.columns.items()}
-        entry = ", ".join(f"{_yaml(name)}: {policy}" for name, policy in choices.items())
+        entry = ", ".join(f"{_yaml(name)}: {reason.policy}" for name, reason in self.columns.items())
         line = f"{{table: {_yaml(self.table)}, on_bad_value: {{{entry}}}}}"
         found = f" To find such rows: {' '.join(self.find)}" if self.find else ""
         return (
@@ -103,19 +128,6 @@ class BadValues(UnfitValues):
 
 CODE = "TM-CAP-020"
 """Of ``BadValues``."""
-
-TOO_LARGE = f"a row takes more than {MAX_LINE_BYTES >> 20} MB as JSON, most of it in this column"
-
-
-def _suggested(reason: str) -> Policy:
-    """A policy that lets such values through, and loses as little as can be."""
-    return "quarantine" if reason in (TOO_LARGE, UNDECODABLE) or reason.startswith(UNFIT) else "text"
-
-
-UNFIT = "a value is not written as type"
-"""Begins what is said of a value that is nothing that the type has."""
-
-UNDECODABLE = "a text is not in the character set of the column"
 
 
 def _yaml(name: str) -> str:
@@ -257,12 +269,10 @@ class Repairs:
     table: str
     counts: BadCounts = field(default_factory=Counter)
     marks: dict[str, str] = field(default_factory=dict)
-    stopped: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, Reason] = field(default_factory=dict)
     find: list[str] = field(default_factory=list)
 
-    def settle(
-        self, name: str, policy: Policy, error: BaseException, raw: str, *, unfit: str, marked: bool = True
-    ) -> str | None:
+    def settle(self, name: str, policy: Policy, error: BadValue, raw: str, *, marked: bool = True) -> str | None:
         """What stands for a value: the text of another one, or None for NULL.
 
         Args:
@@ -270,10 +280,8 @@ class Repairs:
             policy: Of the column.
             error: Why it is bad.
             raw: The value, as a byte text.
-            unfit: What to say of an error that is no ``BadValue``.
             marked: The event is kept apart for it; False in the old image of a row, on which nothing depends.
         """
-        nearest = error.nearest if isinstance(error, BadValue) else None
         if policy == "quarantine":
             if marked:
                 self.marks[name] = raw if len(raw) <= RAW_LIMIT else f"{len(raw)} bytes"
@@ -281,10 +289,10 @@ class Repairs:
         if policy == "null":
             self.counts["null"] += 1
             return None
-        if policy == "clamp" and nearest is not None:
+        if policy == "clamp" and error.nearest is not None:
             self.counts["clamp"] += 1
-            return nearest
-        self.stopped.setdefault(name, str(error) if isinstance(error, BadValue) else unfit)
+            return error.nearest
+        self.stopped.setdefault(name, error.reason)
         return None
 
     def check(self, key: bytes | None = None) -> None:

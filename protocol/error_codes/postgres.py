@@ -223,4 +223,21 @@ CODES = (
         "If the capture has run before, its change log is missing: restore it. To start over, drop the slot with the "
         "statement in the error. If the slot was created for this capture, set create: false.",
     ),
+    ErrorCode(
+        "TM-PG-043",
+        "A name has bytes that stand for no character",
+        Policy.MANUAL,
+        "The database's encoding is not UTF8, and has no character for some bytes of the name of a table, a column, an "
+        "attribute of a type or a partition. Neither a statement nor a document can have such a name; messages show its "
+        "bytes as \\x81. Give it another name by the statement in the error, or leave the column out by `exclude`.",
+    ),
+    ErrorCode(
+        "TM-PG-044",
+        "Partitions were detached or dropped, and their rows stay downstream",
+        Policy.MANUAL,
+        "The log has no events of these rows. Most often they are to stay: partitions are dropped to make room at the "
+        "source. To have the same rows downstream, leave the table out of the capture file for one session, and put it "
+        "back: it is then emptied and read again. Rows that are deleted before their partition is detached are deleted "
+        "downstream, too.",
+    ),
 )

@@ -21,7 +21,7 @@ from captures.mysql.values import json_values
 from captures.mysql.values.calendar_days import CALENDAR
 from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, unfit_for
 from captures.tables.captured_line import END
 from captures.tables.source_literals import literal, quoted
 from protocol.errors import SourceError
@@ -323,9 +323,9 @@ class RepairedRows:
             return self._conversions[place](text)
         except MISFITS as error:
             name, column = self._columns[place]
-            unfit = f"a value is not written as type {column.data_type} should be"
+            bad = error if isinstance(error, BadValue) else BadValue(unfit_for(column.data_type))
             raw = joined_halves(column.charset, digits=True)(text) if column.charset in HALVES else text
-            settled = self._repairs.settle(name, column.on_bad_value, error, raw, unfit=unfit)
+            settled = self._repairs.settle(name, column.on_bad_value, bad, raw)
         return "null" if settled is None else self._conversions[place](settled)
 
     def _shrink(self, members: list[str], limit: int) -> None:
@@ -336,7 +336,7 @@ class RepairedRows:
                 return
             name, column = self._columns[place]
             policy = "stop" if column.name in self._key else column.on_bad_value
-            self._repairs.settle(name, policy, BadValue(TOO_LARGE), members[place], unfit="")
+            self._repairs.settle(name, policy, BadValue(TOO_LARGE), members[place])
             left -= len(members[place])
             members[place] = "null"
 

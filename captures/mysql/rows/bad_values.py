@@ -99,7 +99,7 @@ class RepairedImage(Image):
         assert column is not None
         name = column.name.encode().decode("latin-1")
         marked = self.marked or place in self.table.key
-        return self._repairs.settle(name, policy, error, raw, unfit="", marked=marked)
+        return self._repairs.settle(name, policy, error, raw, marked=marked)
 
     def _shrink(self, members: Members) -> None:
         """Leaves out the largest values until there are no more than ``limit`` bytes, by their policies."""

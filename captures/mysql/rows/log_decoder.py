@@ -14,7 +14,7 @@ from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDAT
 from captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from captures.mysql.rows.row_loops import rows_loop, updates_loop
 from captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
-from captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs
+from captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
 from captures.tables.captured_line import END, opening
 from protocol.errors import SourceError
 
@@ -188,8 +188,7 @@ class RowDecoder:
         column = None if place is None else self._table.columns[place]
         if column is None:
             return self._unfitting()
-        unfit = f"a value is not written as type {column.data_type} should be"
-        return BadValues(self._name, {column.name: unfit})
+        return BadValues(self._name, {column.name: unfit_for(column.data_type)})
 
     def _unfitting(self) -> SourceError:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")

@@ -9,7 +9,7 @@ import struct
 from typing import NamedTuple
 
 from captures.postgres.rows.log_decoder import RelationColumn
-from captures.postgres.values.encodings import Transcoder
+from captures.postgres.values.encodings import Transcoder, name_of
 from protocol.errors import SourceError
 
 BEGIN = ord("B")
@@ -91,4 +91,4 @@ def _string(message: bytes, offset: int, texts: Transcoder | None) -> tuple[str,
     name = message[offset:end]
     if texts is not None:
         name = texts.utf8(name)
-    return name.decode("utf-8", "backslashreplace"), end + 1
+    return name_of(name), end + 1

@@ -1,24 +1,24 @@
-"""Rows with values that have no place in a document: what becomes of these, by the policies of their columns."""
+"""Replaces or refuses bad values of rows, by the policies of their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence, Sequence
 
 from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
-from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.tables.columns import ColumnType
 from captures.postgres.values.encodings import shown
 from captures.postgres.values.types import byte_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, unfit_for
 
 
 class RepairedValues:
-    """Puts other values in the place of bad ones.
+    """Replaces bad values.
 
     Args:
         table: ``schema.table``.
         members: The columns that documents have.
         key: Places of the key columns, whose values are never left out.
-        quoted: The table, as SQL has it; empty where no statement is to be given.
+        quoted: The table's name in SQL; empty if errors should have no statement.
     """
 
     def __init__(self, table: str, members: Sequence[Member], key: Iterable[int], quoted: str = "") -> None:
@@ -29,11 +29,11 @@ class RepairedValues:
         self._key = frozenset(key)
 
     def repair(self, row: MutableSequence[Value], *, marked: bool = True) -> bool:
-        """Gives a row values that have a place; whether it had others.
+        """Replaces the bad values of a row. Returns whether it had some.
 
         Args:
-            row: Its texts, which are changed.
-            marked: The event is kept apart for a bad value. Otherwise only for one of the key.
+            row: The texts of the row, which are changed.
+            marked: The event goes to quarantine for any bad value; otherwise only for one in the key.
         """
         found = False
         for member in self._members:
@@ -55,18 +55,19 @@ class RepairedValues:
     def _settled(self, member: Member, text: str, error: BaseException, *, marked: bool) -> str | None:
         column = member.column
         name = byte_text(column.name)
-        unsayable = isinstance(error, BadValue) and str(error) == UNDECODABLE
+        bad = error if isinstance(error, BadValue) else BadValue(unfit_for(column.type.name))
+        unsayable = bad.reason == UNDECODABLE
         # The server is asked for rows by their keys.
         policy: Policy = "stop" if unsayable and member.place in self._key else column.on_bad_value
         raw = shown(text) if unsayable else text
-        settled = self.repairs.settle(name, policy, error, raw, unfit=_unfit(column), marked=marked)
-        if self._quoted and name in self.repairs.stopped and isinstance(error, BadValue) and error.pattern:
+        settled = self.repairs.settle(name, policy, bad, raw, marked=marked)
+        if self._quoted and name in self.repairs.stopped and bad.pattern:
             quoted = column.name.replace('"', '""')
-            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{error.pattern}';")
+            self.repairs.find.append(f"SELECT * FROM {self._quoted} WHERE \"{quoted}\"::text ~ '{bad.pattern}';")
         return settled
 
     def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
-        """Leaves out the largest values of a row, without bad ones, until it has ``limit`` bytes, by their policies.
+        """Replaces the largest values of a row, by their policies, until it has ``limit`` bytes. It has no bad values.
 
         Args:
             marked: As of ``repair``.
@@ -83,17 +84,13 @@ class RepairedValues:
             name = byte_text(column.name)
             kept = marked or member.place in self._key
             text = str(row[member.place])
-            row[member.place] = self.repairs.settle(name, policy, too_large, text, unfit="", marked=kept)
+            row[member.place] = self.repairs.settle(name, policy, too_large, text, marked=kept)
             if name in self.repairs.stopped:
                 return
             left -= size
 
 
 def _has_attributes(column_type: ColumnType) -> bool:
-    """Whether composite types are in it, which may be altered without a word in the log."""
+    """Whether the type contains a composite type, which may be altered without a trace in the log."""
     inner = (column_type.base, column_type.element)
     return column_type.kind == "composite" or any(_has_attributes(each) for each in inner if each is not None)
-
-
-def _unfit(column: Column) -> str:
-    return f"a value is not written as type {column.type.name} should be"

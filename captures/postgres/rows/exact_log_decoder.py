@@ -1,6 +1,6 @@
 """Decodes any row message of pgoutput: NULLs, old rows, unchanged values, changes of the key, long values.
 
-What the generated functions of ``captures.postgres.rows.log_decoder`` do not take on comes here. By PostgreSQL's docs,
+The generated functions of ``captures.postgres.rows.log_decoder`` pass unusual messages on to it. By PostgreSQL's docs,
 "Logical Replication Message Formats", a message is its kind, the relation's four bytes, and one or two tuples, each
 with a marker in front. A tuple is a column count and, per column, ``n``, ``u``, or ``t`` with a length and a text.
 """
@@ -41,13 +41,13 @@ class ExactDecoder:
     """Decodes the messages of one relation.
 
     Args:
-        binding: The index that stands in the lines.
-        columns: Those that documents have.
-        identity: Places of the columns that an old key has.
+        binding: The binding's index in the lines.
+        columns: The columns that documents have.
+        identity: Places of the columns of an old key.
         key: Places of the key columns, in the key's order.
-        count: Columns of a tuple.
+        count: The number of columns of a tuple.
         table: ``schema.table``, for errors.
-        quoted: The same as SQL has it.
+        quoted: The table's name in SQL.
 
     Attributes:
         members: The generated function that makes the members of a document.
@@ -76,7 +76,7 @@ class ExactDecoder:
 
     @property
     def bad(self) -> BadCounts:
-        """How many bad values the policies of their columns let through so far."""
+        """The number of bad values that policies have let through."""
         return self._repaired_values.repairs.counts
 
     def decode(self, message: bytes, source: bytes, parts: list[str] | None) -> Decoded:

@@ -1,7 +1,7 @@
-"""Decoders of the log's rows are generated: functions per table version, so that nothing is decided per value.
+"""Generates decoders of the log's rows: functions for each version of a table, without decisions per value.
 
-The source is built from the columns' places and types, and the texts that a document needs, each character of which is
-escaped that could mean anything (see ``captures.tables.source_literals``).
+The source is built from the columns' places and types, and from the texts of a document. Every character of these texts
+that has a meaning in source is escaped (see ``captures.tables.source_literals``).
 
 In a generated function ``v3`` is the text of the row's column 3, a byte text (see
 ``captures.postgres.values.json_values``), or None for NULL, or ``UNCHANGED``; ``m3`` is its JSON with its name, as a
@@ -43,9 +43,9 @@ class Member:
     """A column as a member of the document.
 
     Attributes:
-        place: Of the column in the row.
+        place: The column's place in the row.
         label: ``,"name":`` as a byte text.
-        conversion: Of its type.
+        conversion: The conversion of its type.
     """
 
     __slots__ = ("column", "conversion", "label", "place")
@@ -128,13 +128,13 @@ def spliced_members(
 
 
 def unusual(members: Iterable[Member], variable: str, at: int) -> list[str]:
-    """Expressions of which one is true when a row is not as ``spliced_members`` needs it."""
+    """Expressions. One of them is true if a row does not meet the conditions of ``spliced_members``."""
     found = (m.unusual(f"{variable}{m.place}", at) for m in members)
     return [expression for expression in found if expression is not None]
 
 
 def key_expression(positions: Sequence[int], at: int) -> str:
-    """The key of a row of texts: those of the key columns, joined by NUL."""
+    """The expression for the key of a row: the texts of the key columns, joined by NUL."""
     if not positions:
         return 'b""'
     start = f"[{at}:]" if at else ""
@@ -144,7 +144,7 @@ def key_expression(positions: Sequence[int], at: int) -> str:
 
 
 def key_positions(names: Sequence[str], key: Sequence[str]) -> tuple[int, ...]:
-    """Where the key columns stand in a row. Raises ValueError when one is not there."""
+    """The places of the key columns in a row. Raises ValueError if one is missing."""
     return tuple(names.index(name) for name in key)
 
 
@@ -175,7 +175,7 @@ def generate(
 
 
 class Misfit(SourceError):
-    """A row is not as its table is known."""
+    """A row does not match the known columns of its table."""
 
 
 def misfit(table: str, row: Sequence[Value] | None, count: int) -> Misfit:

@@ -75,11 +75,11 @@ def compile_log_decoder(
     """Generates the decoder of a relation's row messages.
 
     Args:
-        binding: The index that stands in the lines.
+        binding: The binding's index in the lines.
         columns: Parallel to ``relation``; None for a column that documents do not have.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
-        quoted_table: The same as SQL has it.
+        quoted_table: The table's name in SQL.
 
     Raises:
         SourceError: ``TM-PG-030`` columns and relation differ in type, ``TM-PG-032`` updates and deletes would not

@@ -1,4 +1,4 @@
-"""What would keep a capture from going on where it stands: what ``open`` would say, without anything being made."""
+"""What prevents a capture from resuming: the errors that ``open`` would raise, without creating anything."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 def standing_failures(
     session: psycopg.Connection, config: EndpointConfig, owner: Owner, state: JsonObject, *, running: bool
 ) -> Iterator[SourceError]:
-    """Every reason that is there now.
+    """Every error that prevents it now.
 
     Args:
-        state: The small members of the capture's state, nothing before its first start.
-        running: The capture runs, and has its slot.
+        state: The small members of the capture's state; empty before its first start.
+        running: The capture is running, and holds its slot.
 
     Raises:
         psycopg.Error: The server refuses to be asked.

@@ -1,4 +1,4 @@
-"""Whose PostgreSQL it is, and what that provider has in place of what a superuser would run."""
+"""The provider of a PostgreSQL server, and its replacements for statements that only a superuser may run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import psycopg
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A provider's ways.
+    """A provider.
 
     Attributes:
-        name: For people.
-        logical_decoding: How ``wal_level`` becomes ``logical``.
-        replication: The statement that lets a role replicate; ``{role}`` is it, quoted.
-        slots: How ``max_replication_slots`` and ``max_wal_senders`` are raised.
-        bypass_policies: How a role comes to see rows whatever row security says.
+        name: The name for people.
+        logical_decoding: How to set ``wal_level`` to ``logical``.
+        replication: The statement that lets a role replicate; ``{role}`` stands for the quoted role.
+        slots: How to raise ``max_replication_slots`` and ``max_wal_senders``.
+        bypass_policies: How to let a role read rows in spite of row security.
     """
 
     name: str

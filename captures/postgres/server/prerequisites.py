@@ -1,4 +1,4 @@
-"""What must hold of the server and the role, whichever tables are captured."""
+"""The prerequisites of the server and the role, whatever tables are captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has a publication show the captured tables, as far as that is allowed, and finds those that it does not."""
+"""Adds the captured tables to the publication, as far as that is allowed, and finds those that it lacks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Publishing:
     """The publication of a source.
 
     Args:
-        followed: The source's tables; its session is the one that is asked.
-        made: Takes what was made at the server.
+        followed: The source's tables, whose session is used for queries.
+        made: Called with everything that was created on the server.
     """
 
     def __init__(self, config: EndpointConfig, followed: CapturedTables, made: Callable[[Made], None]) -> None:
@@ -44,23 +44,23 @@ class Publishing:
         self._made = made
 
     def lost(self) -> LostPosition:
-        """What to say where the publication was dropped."""
+        """The error for a publication that was dropped."""
         return publication_lost(self._config, self._tables())
 
     def is_there(self) -> bool:
-        """Whether there is a publication, or nothing that it would have to show. Raises SourceError."""
+        """Whether the publication exists, or no table needs it. Raises SourceError."""
         with asking("looking for the publication"):
             return not self._tables() or unpublished(self._session, self._config.publication, []) is not None
 
     def publish(self, ended: Callable[[], bool]) -> None:
-        """Publishes what is not, as far as that is allowed; tables that cannot be, or stay unpublished, are ``unfit``.
+        """Publishes the tables that are not published, as far as that is allowed. The others become ``unfit``.
 
         Raises:
-            SourceError: That is all of them.
-            SessionEnded: ``ended`` said so while somebody was waited for.
+            SourceError: No table is left.
+            SessionEnded: ``ended`` was true while it waited for other transactions.
         """
         with asking("reading the publication"):
-            # Before they are published: the server would refuse changes of some of them from then on.
+            # This comes before publishing, after which the server would refuse changes of some of them.
             failures = dict(publication_failures(self._session, self._config, self._tables()))
             published = read_publication(self._session, self._config.publication)
             if (failure := kinds_failure(self._config, published)) is not None:
@@ -79,7 +79,7 @@ class Publishing:
         self._check_published()
 
     def publish_again(self, binding: int, *, asked: bool) -> bool:
-        """Publishes a table if that needs no waiting: the log is not read meanwhile. Whether it did."""
+        """Publishes a table if that needs no waiting, since the log is not read meanwhile. Returns whether it did."""
         if not self._config.create or (table := self._followed.to_publish(binding, asked=asked)) is None:
             return False
         deadline = time.monotonic() + PUBLISH_SECONDS
@@ -103,7 +103,7 @@ class Publishing:
         return [binding.table for binding in self._followed.captured]
 
     def _publish_some(self, tables: Sequence[Table], refused: Unpublished, ended: Callable[[], bool]) -> Made | None:
-        """After it was refused for all: the user's own tables, which need no other role."""
+        """Publishes the user's own tables, after the server refused to publish all tables."""
         missing = unpublished(self._session, self._config.publication, tables)
         lacks = tables if missing is None else missing
         published = [table for table in tables if table not in lacks]
@@ -116,7 +116,7 @@ class Publishing:
         return None
 
     def _check_published(self) -> None:
-        """Finds tables whose changes are not in the log, which would not be noticed otherwise."""
+        """Leaves out the tables that are not published: nothing else would show that the log lacks their changes."""
         with asking("reading the publication"):
             tables = self._tables()
             missing = unpublished(self._session, self._config.publication, tables)
@@ -125,7 +125,7 @@ class Publishing:
             self._cannot_publish({t.oid: lacking(self._session, self._config, [t], exists=True) for t in missing})
 
     def _cannot_publish(self, failures: Mapping[int, SourceError]) -> None:
-        """Raises SourceError where these are all tables."""
+        """Leaves tables out. Raises SourceError if none is left."""
         captured = self._followed.captured
         if captured and failures.keys() >= {binding.table.oid for binding in captured}:
             raise next(iter(failures.values()))

@@ -1,4 +1,4 @@
-"""What a reader's process needs of the configuration, without what reads configurations: that takes long to import."""
+"""The configuration that a reader's process needs, without the module that parses it, which is slow to import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReaderEndpoint:
-    """The server, and how a reader of chunks connects to it. ``conninfo`` holds the password."""
+    """The server, and how a reader of chunks connects to it. ``conninfo`` contains the password."""
 
     host: str
     port: int

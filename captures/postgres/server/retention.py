@@ -1,4 +1,4 @@
-"""How much log the server keeps for the capture, when it would stop, and what holds it."""
+"""How much log the server retains for the capture, when it would invalidate the slot, and what holds the log back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from psycopg import sql
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import parse_lsn
 from captures.postgres.server.session import asking
+from captures.postgres.server.stored_texts import stored_rows
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ CROSS JOIN (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() E
 WHERE s.slot_name = %s
 """
 
-# A transaction that writes holds back the restart position of every slot. What it writes to, its locks show.
+# A transaction that writes holds back the restart position of every slot. Its locks show the tables that it writes to.
 _WRITERS = """
 SELECT a.pid, a.application_name, extract(epoch FROM now() - a.xact_start)::bigint,
        array(SELECT DISTINCT n.nspname || '.' || c.relname
@@ -55,7 +56,7 @@ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.active_p
 
 
 class Retention:
-    """Watches what the slot keeps."""
+    """Watches the log that the slot retains."""
 
     def __init__(self, config: EndpointConfig) -> None:
         self._config = config
@@ -63,14 +64,14 @@ class Retention:
         self._warned_at: float | None = None
 
     def retained_bytes(self, session: psycopg.Connection, position: int, reading: str) -> int | None:
-        """Log between the slot's restart position and now; warns from half of ``max_retained_wal`` on.
+        """The bytes of log from the slot's restart position to its end. Warns from half of ``max_retained_wal`` on.
 
         Args:
-            position: How far the capture has read.
+            position: The position up to which the capture has read.
             reading: The tables of the transaction that is being read; empty between transactions.
 
         Raises:
-            SourceError: The server refuses or is gone.
+            SourceError: The server refuses, or the connection is lost.
         """
         with asking("asking how much log the slot retains"):
             row = session.execute(_RETAINED, [self._config.slot]).fetchone()
@@ -95,13 +96,13 @@ class Retention:
 
     @property
     def limit(self) -> int | None:
-        """Retained bytes at which the server takes the slot away (max_slot_wal_keep_size), as of the last question."""
+        """Retained bytes at which the server invalidates the slot (max_slot_wal_keep_size), as of the last query."""
         return self._limit
 
     def _cause(
         self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str
     ) -> str:
-        """The largest of the three parts of what is kept, and who is to blame for it."""
+        """The largest of the three parts of the retained log, and its cause."""
         unread, unacknowledged, held = now - position, position - confirmed, confirmed - restart
         if unread >= max(unacknowledged, held):
             what = f", now in a transaction that changed {reading}" if reading else ""
@@ -109,14 +110,14 @@ class Retention:
         if unacknowledged >= held:
             return f"{unacknowledged // _MB} MB of it have been captured, but not acknowledged as durable yet"
         with asking("asking which transaction holds back the log"):
-            writer = session.execute(_WRITERS).fetchone()
-        if writer is None:
+            writers = stored_rows(session, _WRITERS)
+        if not writers:
             unseen = f"others that user {self._config.user} may not see (GRANT pg_read_all_stats)"
             return (
                 f"{held // _MB} MB of it are held back by transactions: prepared ones, {unseen}, or ones that "
                 "just ended"
             )
-        pid, application, seconds, tables = writer
+        pid, application, seconds, tables = writers[0]
         wrote = f" and has written to {', '.join(tables)}" if tables else ""
         return (
             f"process {pid} ({application}) holds back {held // _MB} MB of it: its transaction has been running for "
@@ -125,7 +126,7 @@ class Retention:
 
 
 def replica_lag(session: psycopg.Connection, user: str) -> float | None:
-    """Seconds that the slowest physical replica is behind (a standby: itself); None without any.
+    """The lag of the slowest physical replica in seconds, on a standby its own lag; None without replicas.
 
     Raises:
         SourceError: ``TM-PG-008`` the role may not see it.

@@ -1,4 +1,4 @@
-"""Connections, with the settings under which every value has one text form, and errors said in our words."""
+"""Connections, with settings that give every value one text form, and the connector's errors for failures."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SETTINGS = {
     "timezone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
-    # Keys are read back by the server: in those of array types NULL must not become the word.
+    # The server reads keys back: in a key of an array type NULL must not become the text NULL.
     "array_nulls": "on",
-    # Types are known by their names, those of extensions among them.
+    # Types, also those of extensions, are recognised by their names.
     "quote_all_identifiers": "off",
     "search_path": "pg_catalog",
     # What we commit (a fence message, a publication) must be flushed, but must not wait for a standby.
@@ -38,9 +38,9 @@ _SETTINGS = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
-    # Policies would leave rows out of chunks without a word: an error instead.
+    # Row security would leave rows out of chunks silently. An error is raised instead.
     "row_security": "off",
-    # A reader that waits for a lock would hold up the queue behind it: give up and try again.
+    # A reader that waits for a lock blocks the sessions behind it, so it gives up and tries again.
     "lock_timeout": "10s",
     # A parallel plan reads keys out of order and takes workers from the application.
     "max_parallel_workers_per_gather": "0",
@@ -49,7 +49,7 @@ _SETTINGS = {
     "jit": "off",
 }
 
-# A walsender that hears nothing for this long gives up. We may be held up for long by a slow reader of our stdout.
+# A walsender that hears nothing for this long gives up. A slow reader of stdout may block the connector for long.
 _REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s", "client_min_messages": "warning"}
 
 _TLS_FAILURES = ("certificate", "private key", "does not support SSL")
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection):
-    """A connection whose server must answer within ``ANSWER_SECONDS``: a network may fall silent without a word."""
+    """A connection whose server must answer within ``ANSWER_SECONDS``: a network may fail without an error."""
 
     def wait(self, gen: PQGen[T], interval: float = 1.0, timeout: float | None = None) -> T:
         # psycopg takes a timeout from version 3.3 on only.
@@ -90,7 +90,7 @@ def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
 def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
     """The libpq connection string. It holds the password: never log it."""
     settings = dict(_REPLICATION_SETTINGS if replication else _SETTINGS)
-    # What must not write is refused to, also by the server.
+    # With read_only the server refuses writes, too.
     settings["default_transaction_read_only"] = "on" if config.read_only else "off"
     return make_conninfo(
         host=config.host,
@@ -140,7 +140,7 @@ def connect_pq(config: EndpointConfig, *, replication: bool) -> pq.abc.PGconn:
 
 def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> pq.abc.PGconn:
     """As ``connect_pq``, with the connection string of ``conninfo``."""
-    # Not PGconn.connect(): that would hold up all other threads for as long as it takes.
+    # PGconn.connect() would block all other threads until it is done.
     connection = pq.PGconn.connect_start(parameters.encode())
     deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
     state = int(pq.PollingStatus.WRITING)
@@ -161,9 +161,9 @@ def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> p
 
 
 def _let_transactions_last(connection: pq.abc.PGconn) -> None:
-    """Takes back a transaction_timeout of the role's or the database's, which would end a walsender, too.
+    """Resets a transaction_timeout of the role or the database, which would also end a walsender.
 
-    Not in the start-up options: before version 17 there is no such setting, and the server would refuse them.
+    It is no start-up option: servers before version 17 do not know the setting, and would refuse the connection.
     """
     if connection.server_version >= 170000:
         try:
@@ -174,12 +174,12 @@ def _let_transactions_last(connection: pq.abc.PGconn) -> None:
 
 
 def in_recovery(session: psycopg.Connection) -> bool:
-    """Whether the server is a standby, as of the session's last statement: the server reports when that changes."""
+    """Whether the server is a standby, as of the session's last statement. The server reports each change."""
     return session.info.parameter_status("in_hot_standby") == "on"
 
 
 def execute_within(connection: pq.abc.PGconn, statement: bytes, seconds: float) -> pq.abc.PGresult:
-    """The result of a statement, or the beginning of the stream that it starts.
+    """The result of a statement, or the first result of the stream that it starts.
 
     Raises:
         SourceError: ``TM-PG-020`` the connection broke, or the server did not answer within ``seconds``.
@@ -203,12 +203,12 @@ def execute_within(connection: pq.abc.PGconn, statement: bytes, seconds: float) 
 
 
 def error_text(connection: pq.abc.PGconn) -> str:
-    """What went wrong last, in libpq's words."""
+    """libpq's message for the last error."""
     return connection.error_message.decode("utf-8", "replace").strip()
 
 
 def refusal(result: pq.abc.PGresult | None) -> tuple[str, str]:
-    """SQLSTATE and message of a statement that failed; empty where the server gave none."""
+    """The SQLSTATE and message of a statement that failed; empty texts if the server gave none."""
     if result is None:
         return "", ""
     state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
@@ -217,7 +217,7 @@ def refusal(result: pq.abc.PGresult | None) -> tuple[str, str]:
 
 
 def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> SourceError:
-    """What a failure to connect means. libpq gives no SQLSTATE for it, so the server's words have to do."""
+    """The error for a connection that failed. libpq gives no SQLSTATE for it, so the server's message decides."""
     where = f"{config.host}:{config.port}"
     reason = " ".join(text.split())
     if "authentication failed" in reason or "no password supplied" in reason or "no pg_hba.conf entry" in reason:
@@ -271,7 +271,7 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Inside, an error of psycopg becomes the SourceError of ``query_failure``."""
+    """A context in which an error of psycopg becomes the SourceError of ``query_failure``."""
     try:
         yield
     except psycopg.Error as error:
@@ -279,7 +279,7 @@ def asking(what: str) -> Iterator[None]:
 
 
 def query_failure(error: psycopg.Error, what: str) -> SourceError:
-    """A statement that the server refused, or a connection that broke while it ran."""
+    """The error for a statement that the server refused, or during which the connection broke."""
     reason = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
     if error.sqlstate == "42501":
         return SourceError("TM-PG-008", f"{what}: {reason}")

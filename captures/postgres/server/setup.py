@@ -1,8 +1,8 @@
-"""Makes the publication and the slot, in the order that loses nothing.
+"""Creates the publication and the slot, in the order that loses no change.
 
-The publication comes first: pgoutput looks it up as of each change it decodes, so a slot that is older than its
-publication fails on the changes between. Making a slot waits for every transaction that is running, so everything that
-is not visible to a snapshot taken afterwards is in the slot's log.
+The publication comes first: pgoutput looks it up as of each change that it decodes, so a slot that is older than its
+publication fails on the changes in between. Creating a slot waits for every running transaction, so the slot's log has
+everything that a later snapshot does not see.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _DUPLICATE_OBJECT = "42710"
 
 
 class Unpublished(SourceError):
-    """Tables are not in the publication, and we may not, or are not to, publish them: an owner has to."""
+    """Tables are not published, and their owner has to publish them: the connector may not, or is configured not to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Something that was made at the server.
+    """An object that the connector created on the server.
 
     Attributes:
-        text: What, for people.
-        undo: The statement that takes it away; None where it may stay.
+        text: Its description, for people.
+        undo: The statement that removes it; None if it may stay.
     """
 
     text: str
@@ -48,23 +48,23 @@ class Made:
 
 
 class MadeForCapture:
-    """What was made for a capture: nothing of it is left behind unless something comes of the capture."""
+    """The objects that were created for a capture. They are removed again if its log is never opened."""
 
     def __init__(self) -> None:
         self._undo: list[sql.Composed] = []
 
     def note(self, made: Made) -> None:
-        """Something was made."""
+        """Records an object."""
         logger.info("%s", made.text)
         if made.undo is not None:
             self._undo.append(made.undo)
 
     def keep(self) -> None:
-        """All of it stays."""
+        """Keeps all objects."""
         self._undo.clear()
 
     def take_back(self, session: psycopg.Connection) -> None:
-        """Takes away what does not stay."""
+        """Removes the objects that are not kept."""
         while self._undo:
             statement = self._undo.pop()
             try:
@@ -83,13 +83,13 @@ def table_identifier(table: Table) -> sql.Identifier:
 
 
 def own_rows(table: Table) -> sql.Composable:
-    """The table without those that inherit from it; a partitioned one with its partitions, which hold its rows."""
+    """The table without tables that inherit from it; a partitioned table with its partitions, which hold its rows."""
     identifier = table_identifier(table)
     return identifier if table.partitioned else sql.SQL("ONLY {}").format(identifier)
 
 
 def unpublished(session: psycopg.Connection, publication: str, tables: Sequence[Table]) -> list[Table] | None:
-    """The tables that the publication lacks; None when there is no such publication."""
+    """The tables that the publication lacks; None if the publication does not exist."""
     exists = session.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", [publication]).fetchone()
     if exists is None:
         return None
@@ -120,7 +120,7 @@ def owned(session: psycopg.Connection, tables: Sequence[Table]) -> list[Table]:
 
 
 def publication_statement(publication: str, tables: Sequence[Table], *, exists: bool) -> sql.Composed:
-    """The SQL that makes the publication or adds the tables to it."""
+    """The SQL that creates the publication, or adds the tables to it."""
     names = sql.SQL(", ").join(map(own_rows, tables))
     if exists:
         return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(sql.Identifier(publication), names)
@@ -130,7 +130,7 @@ def publication_statement(publication: str, tables: Sequence[Table], *, exists: 
 
 
 def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPosition:
-    """What to say where the publication was dropped: also where it is there again, the slot is of no more use.
+    """The error for a publication that was dropped. Even if it exists again, the slot is useless.
 
     The server decodes each change by the catalogs as they were at that moment. What was written while there was no
     publication, and by transactions that were open when it was made again, stops every reader of the slot.
@@ -152,7 +152,7 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
 def lacking(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], *, exists: bool
 ) -> Unpublished:
-    """What to say where tables are not published, and the connector is not to publish them."""
+    """The error for tables that are not published and that the connector does not publish."""
     text = publication_statement(config.publication, tables, exists=exists).as_string(session)
     where = " on the primary" if in_recovery(session) else ""
     return Unpublished(
@@ -165,15 +165,15 @@ def lacking(
 def ensure_publication(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table], ended: Callable[[], bool]
 ) -> Made | None:
-    """Makes the publication or adds to it what is missing; what it did.
+    """Creates the publication, or adds the missing tables to it. Returns what it created; None if nothing was missing.
 
     Args:
-        ended: Whether it is no longer wanted.
+        ended: Whether the session is over.
 
     Raises:
         Unpublished: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
         SourceError: Anything else.
-        SessionEnded: ``ended`` said so.
+        SessionEnded: ``ended`` was true.
     """
     missing = unpublished(session, config.publication, tables)
     if missing == []:
@@ -201,29 +201,29 @@ def ensure_publication(
 
 
 def slot_statement(session: psycopg.Connection, config: EndpointConfig) -> str:
-    """The SQL that makes the slot, for a person to run."""
+    """The SQL that creates the slot, for a person to run."""
     failover = ", failover => true" if _takes_failover(session) else ""
     return f"SELECT pg_create_logical_replication_slot('{config.slot}', 'pgoutput'{failover})"
 
 
 def _takes_failover(session: psycopg.Connection) -> bool:
-    """Whether replicas can keep a copy of a slot, if they are configured to, and resume with it when they take over.
+    """Whether the slot is created as a failover slot, which replicas can copy and resume with when they take over.
 
-    From version 17 on, on a primary. It costs nothing where no replica does: the server only waits for those that
-    synchronized_standby_slots names.
+    That needs a primary of version 17 or later. It costs nothing if no replica copies the slot: the server only waits
+    for those that synchronized_standby_slots names.
     """
     return session.info.server_version >= FAILOVER_VERSION and not in_recovery(session)
 
 
 def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made | None:
-    """Makes the slot when it is not there; what it did.
+    """Creates the slot if it does not exist. Returns what it created; None if the slot exists.
 
     Args:
-        ended: Whether it is no longer wanted.
+        ended: Whether the session is over.
 
     Raises:
-        SourceError: ``TM-PG-012`` absent and not to be made, ``TM-PG-013`` there for something else.
-        SessionEnded: ``ended`` said so.
+        SourceError: ``TM-PG-012`` it does not exist, and ``create`` is false; ``TM-PG-013`` it has another purpose.
+        SessionEnded: ``ended`` was true.
     """
     slot = session.execute(
         "SELECT plugin, database, two_phase FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
@@ -237,7 +237,7 @@ def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
             f"there is no replication slot {config.slot}, and the configuration says not to create it",
             remedy=f"Run: {slot_statement(session, config)};",
         )
-    # By the walsender's command: the SQL function would hold a snapshot for as long as running transactions last.
+    # The walsender's command is used: the SQL function would hold a snapshot until running transactions end.
     options = "(SNAPSHOT 'nothing', FAILOVER true)" if _takes_failover(session) else "NOEXPORT_SNAPSHOT"
     command = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput {}").format(
         sql.Identifier(config.slot), sql.SQL(options)
@@ -259,7 +259,7 @@ def drop_slot(config: EndpointConfig) -> sql.Composed:
 
 
 def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None, two_phase: bool) -> None:
-    """Raises ``TM-PG-013`` unless the slot is one of pgoutput in our database, and gives transactions at their end."""
+    """Raises ``TM-PG-013`` unless the slot is pgoutput's, belongs to the database, and is without two_phase."""
     if plugin != "pgoutput" or database != config.database:
         kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
         raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")

@@ -1,4 +1,4 @@
-"""What slot and publication are called where the configuration does not say."""
+"""The names of slot and publication if the configuration has none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST = 63
 
 
 def default_name(capture: str) -> str:
-    """``tidemark_`` and the capture's name, made fit for a slot; two captures never have the same."""
+    """``tidemark_`` and the capture's name, in the characters that a slot may have. No two captures have the same."""
     if not capture:
         return WITHOUT_A_NAME
     fit = re.sub(r"[^a-z0-9_]", "_", capture.lower())
@@ -25,7 +25,7 @@ def default_name(capture: str) -> str:
 
 
 def with_names(config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-    """The configuration with ``slot`` and ``publication``, those of ``state`` where the capture has begun."""
+    """The configuration with ``slot`` and ``publication``, which a capture that has begun takes from ``state``."""
     source = state.get("source")
     source = source if isinstance(source, dict) else {}
     slot = config.get("slot") or source.get("slot") or default_name(capture)

@@ -1,7 +1,7 @@
-"""Whose a replication slot is: a note at the server, in the comment of the publication that is read through the slot.
+"""The owner of a replication slot, recorded in the comment of the publication that is read through the slot.
 
-A slot itself takes no note, and where it stands does not tell who moved it there. Each slot has a line of the comment;
-other text there stays. If the connector may not write the comment, owners cannot be told apart.
+A slot has no comment, and its position does not tell who moved it there. Each slot has its own line in the comment of
+the publication; other text in the comment stays. If the connector may not write the comment, the owner is unknown.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Owner:
     """A capture.
 
     Attributes:
-        capture: Its name; empty where the runtime gives none.
-        log: The id of its change log; empty where the runtime does not say.
+        capture: Its name; empty if the runtime gives none.
+        log: The id of its change log; empty if the runtime gives none.
     """
 
     capture: str = ""
@@ -42,7 +42,7 @@ NOBODY = Owner()
 
 
 def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | None:
-    """Who reads the slot; None if that is not recorded. Raises psycopg.Error."""
+    """The recorded owner of the slot; None without a record. Raises psycopg.Error."""
     for line in _lines(session, config):
         match = _LINE.fullmatch(line)
         if match is not None and match[1] == config.slot:
@@ -51,7 +51,7 @@ def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | Non
 
 
 def note_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner) -> bool:
-    """Notes whose the slot is; False where the publication is not ours to comment on. Raises psycopg.Error."""
+    """Records the owner. Returns False if the user may not comment on the publication. Raises psycopg.Error."""
     others = [line for line in _lines(session, config) if not _is_of(line, config.slot)]
     comment = "\n".join([*others, owner.line(config.slot)])
     statement = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(
@@ -65,10 +65,10 @@ def note_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner
 
 
 def check_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner, *, begun: bool) -> None:
-    """Whether a slot that is there is this capture's.
+    """Checks that an existing slot belongs to this capture.
 
     Args:
-        begun: The capture has a state. Without one, and with a log that is known, the slot has to be noted as its.
+        begun: The capture has a state. Without a state, and with a known log, the slot must be recorded as its own.
 
     Raises:
         SourceError: ``TM-PG-040`` it is another capture's; ``TM-PG-041`` it was made for another change log, or nobody

@@ -1,7 +1,7 @@
-"""Statements that have to wait for other transactions, for as long as those last, and say for which ones.
+"""Runs statements that have to wait for other transactions, however long these last, and reports which ones.
 
-Making a slot waits for every transaction that writes, and publishing a table for whoever vacuums it or makes an index
-of it. Neither holds up anybody who only changes rows.
+Creating a slot waits for every transaction that writes. Publishing a table waits for a VACUUM or a CREATE INDEX of it.
+Neither blocks sessions that only change rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from psycopg import pq, sql
 from captures.contract.errors import SessionEnded
 from captures.postgres.config import EndpointConfig
 from captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
+from captures.postgres.server.stored_texts import stored_rows
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ LOOK_SECONDS = 0.5
 
 SETTING_SECONDS = 30.0
 
-# A role without pg_read_all_stats sees who it is, and neither since when nor what for. A prepared transaction has no
-# process: it is found by the number that is waited for.
+# A role without pg_read_all_stats sees the process and the user, but neither the age nor the statement. A prepared
+# transaction has no process: the transaction id that the server waits for identifies it.
 _AWAITED = """
 SELECT a.pid::text, a.usename, extract(epoch FROM now() - a.xact_start)::bigint, a.query
 FROM pg_catalog.pg_stat_activity a WHERE a.pid = ANY(pg_catalog.pg_blocking_pids(%(pid)s))
@@ -59,7 +60,7 @@ _COMMAND = re.compile(
 
 
 def command_of(query: str | None) -> str:
-    """What a statement does, and to which table where that is plain; nothing of its values, and nothing else."""
+    """The command of a statement, with its table if that is plain to see, and without any value."""
     found = _COMMAND.match(query or "")
     return " ".join(found[1].split()) if found else ""
 
@@ -73,21 +74,21 @@ def run_patiently(
     replication: bool,
     ended: Callable[[], bool],
 ) -> pq.abc.PGresult | None:
-    """Runs a statement on a connection of its own, and waits for it; its result, also where the server refused it.
+    """Runs a statement on its own connection, and waits for its result, which may be an error.
 
     Args:
-        session: By which it is asked for whom the server waits.
-        what: What will be there when the waiting is over, for people.
+        session: The session that asks which transactions the server waits for.
+        what: The object that the statement creates, for people.
         replication: The statement is a command of the replication protocol.
-        ended: Whether it is no longer wanted. The statement is then cancelled, so that it has no effect.
+        ended: Whether the session is over. The statement is then cancelled, so that it has no effect.
 
     Raises:
-        SessionEnded: ``ended`` said so.
-        SourceError: The connection broke, or cannot be made.
+        SessionEnded: ``ended`` was true.
+        SourceError: The connection failed or broke.
     """
     connection = connect_pq(config, replication=replication)
     try:
-        # Whoever waits for a lock holds up the queue behind it, so no other statement of ours waits for long.
+        # A session that waits for a lock blocks those behind it, so no other statement of the connector waits for long.
         execute_within(connection, b"SET lock_timeout = 0", SETTING_SECONDS)
         connection.send_query(statement.as_bytes(session))
         reported = time.monotonic()
@@ -110,7 +111,7 @@ def run_patiently(
 
 
 def _cancel(connection: pq.abc.PGconn) -> None:
-    """The server does not notice that the client has gone: it would wait, and finish a statement no longer wanted."""
+    """Cancels the statement: the server does not notice that the client is gone, and would complete it."""
     try:
         connection.get_cancel().cancel()
     except psycopg.Error as error:
@@ -125,7 +126,7 @@ def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, 
             what,
         )
         return
-    awaited = session.execute(_AWAITED, {"pid": pid}).fetchall()
+    awaited = stored_rows(session, _AWAITED, {"pid": pid}, foreign=True)
     said = [_in_words(*row) for row in awaited] or ["prepared transactions, or some that have just ended"]
     logger.warning("%s waits for these transactions to end: %s", what, "; ".join(said))
 

@@ -1,4 +1,7 @@
-"""A bound table as it is now: its columns, its decoders, its chunk query. Rebuilt when the log shows other columns."""
+"""A bound table as it is now: its columns, its document schema, its chunk query.
+
+A binding is rebuilt when the log shows other columns.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def captured_columns(
     policies: Policies = STOP,
     key: Sequence[str] = (),
 ) -> tuple[Column, ...]:
-    """The columns that documents have: not the generated ones, which the log does not carry."""
+    """The columns that documents have. Generated columns are left out, because the log does not carry them."""
     columns = (column for column in table.columns if not column.generated)
     return captured_as(columns, exclude, hashed, salt, policies, key)
 
@@ -41,7 +44,9 @@ def captured_columns(
 def bound_tables(
     session: psycopg.Connection, resources: Sequence[ResourceConfig], publication: str
 ) -> list[Table | None]:
-    """The table of each resource with its record, which is not younger; None where there is none that can be captured.
+    """The table of each resource with its record; None for a resource without a table that can be captured.
+
+    A record is never younger than its table.
 
     Raises:
         SourceError: ``TM-PG-023`` a table is bound twice: the log's changes would go to one of the bindings only.
@@ -63,7 +68,11 @@ def _recorded(table: Table | None, record: TableRecord | None) -> Table | None:
 
 
 def absent(resource: ResourceConfig, oid: int = 0) -> Table:
-    """What stands for the table of a resource that cannot be captured; ``oid`` is that of the one that could."""
+    """The placeholder for the table of a resource that cannot be captured.
+
+    Args:
+        oid: The oid of the table that could be captured; 0 if there was none.
+    """
     return Table(oid, resource.schema_name, resource.table, (), (), False, "d", False, "", None, 0)
 
 
@@ -72,8 +81,9 @@ class PostgresBinding:
     """One binding of the open capture.
 
     Attributes:
-        noted: The ``captures.postgres.tables.table_fingerprint`` as of which all rows are whole; empty at first.
-        unfit: Why it cannot be captured. ``table`` has a name then, and perhaps the number that it had.
+        noted: The ``captures.postgres.tables.table_fingerprint`` as of which all captured rows are right; empty at
+            first.
+        unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
 
     Raises:
         SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.

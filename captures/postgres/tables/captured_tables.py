@@ -37,7 +37,7 @@ from captures.postgres.tables.comparison import (
 )
 from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from captures.postgres.tables.opening import opened_bindings, undecodable
-from captures.postgres.tables.prerequisites import log_failures, publication_failures
+from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
 from captures.postgres.tables.table_record import read_digests
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
@@ -54,17 +54,17 @@ class CapturedTables:
     """The tables of a source. See ``captures.postgres.log.table_contract.Tables``.
 
     Args:
-        session: For questions; another one once ``session`` was set.
-        end_of_log: Where the server's log ends now.
+        session: The session for queries. The attribute ``session`` replaces it after a reconnect.
+        end_of_log: Returns the position at which the server's log ends now.
 
     Raises:
         SourceError: None of the tables can be captured.
 
     Attributes:
-        bindings: By index.
-        opened: What the engine is to know of them.
-        found: Tables that chunks, or looks at the catalogs, found altered.
-        scans: The scans of those without a key.
+        bindings: All bindings, by index.
+        opened: The bindings as the engine knows them.
+        found: Tables that a chunk, or a look at the catalogs, found altered.
+        scans: The scans of the tables without a key.
     """
 
     def __init__(
@@ -96,21 +96,21 @@ class CapturedTables:
         return read_digests(self.session, self._config.publication, names)
 
     def target(self, binding: int) -> ScanTarget:
-        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        """What chunks of a table select. Readers' threads call this while the log's thread may change the columns."""
         target = replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
         return replace(target, snapshot=self.scans.snapshot(binding))
 
     # What they were.
 
     def noted(self) -> JsonObject:
-        """For the state: by state key, the fingerprint as of which what was captured is whole."""
+        """For the state: by state key, the fingerprint as of which all captured rows are right."""
         return {binding.state_key: binding.noted for binding in self.bindings if binding.noted}
 
     def noted_before(self, identity: JsonObject) -> None:
-        """Takes an earlier session's ``noted()``, and has it looked at what changed since.
+        """Takes the ``noted()`` of an earlier session, and marks the tables that changed since then.
 
-        Nothing follows before the log was read to where its end is now: what it has of the time before must not outlive
-        what it does not have.
+        Consequences wait until the log has been read to its present end: older changes in the log must not be applied
+        after the rows that are read again.
         """
         earlier: JsonObject = identity.get("tables") or {}
         entries: JsonObject = identity.get("published") or {}  # All that earlier versions kept.
@@ -131,7 +131,7 @@ class CapturedTables:
                 self.found.add(binding.index)
 
     def published_anew(self) -> None:
-        """All tables are read again, or are captured from now on, as they are now."""
+        """Notes all tables as they are now: all of them are read again, or are captured from now on."""
         with asking("reading the publication"):
             digests = self._digests([binding.table.path for binding in self.bindings])
             since = oldest_running(self.session)
@@ -149,11 +149,11 @@ class CapturedTables:
 
     @property
     def captured(self) -> list[PostgresBinding]:
-        """Those that are not left out."""
+        """The bindings that are not left out."""
         return [binding for binding in self.bindings if binding.index not in self._left_out]
 
     def cannot_publish(self, binding: PostgresBinding, failure: SourceError) -> None:
-        """Found before the log is open."""
+        """Leaves a table out that was found unfit before the log is open."""
         self.opened.put(replace(self.opened[binding.index], unfit=failure))
         self._left_out.add(binding.index)
 
@@ -163,12 +163,14 @@ class CapturedTables:
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]
         if binding.unfit is not None and oid:
-            # What the log has of the one that could be captured is passed over, and counts as a change.
+            # Changes of the table that could be captured are passed over, and counted as changes that were missed.
             self._bind(binding, absent(binding.resource, int(oid)))
 
     def to_publish(self, index: int, *, asked: bool) -> Table | None:
-        """The table as it is now, where it can be captured once it is published; only ``asked`` one that was taken out
-        of the publication, and not one that took its place.
+        """The table as it is now, if it can be captured once it is published; otherwise None.
+
+        A table that was removed from the publication is published again only if ``asked``. A new table with its name is
+        published in any case.
         """
         binding = self.bindings[index]
         with asking(f"reading the definition of {binding.name}"):
@@ -190,7 +192,7 @@ class CapturedTables:
         """See ``captures.contract.source.Source``."""
         binding = self.bindings[index]
         with asking(f"reading the definition of {binding.name}"):
-            # Looked at before the columns are read: what is altered in between is seen the next time.
+            # The digest is read before the columns: an ALTER in between is seen at the next look.
             seen = self._digests([binding.table.path]).get(binding.table.path)
             since = oldest_running(self.session)
             fresh = present(self.session, self._config, binding)
@@ -200,7 +202,7 @@ class CapturedTables:
             return failure
         before, end = self._returning.get(index, (None, 0))
         if before != seen:
-            # What the log has of before is of another table perhaps, or is followed by what it lacks.
+            # Earlier changes in the log may be another table's, or changes that the log lacks may follow them.
             self._returning[index] = seen, self._end_of_log()
             return None
         if position < end:
@@ -247,8 +249,10 @@ class CapturedTables:
             announced = None
             if not self._rekeyed(binding, relation):
                 return AlteredTable(binding.index, None, Consequence.EMPTIED)
-        # What values came to be others without a word in the log, the catalogs tell soon: see ``altered``.
+        # Values that changed without events in the log are found in the catalogs: see ``altered``.
         binding.table = as_logged(self.session, self._config, binding, relation)
+        for failure in document_failures(binding.resource, binding.table):
+            raise away(failure)
         emitted = {column.name: column for column in binding.columns}
         decoder = compile_log_decoder(
             binding.index,
@@ -268,7 +272,7 @@ class CapturedTables:
         )
 
     def _successor(self, relation: Relation) -> PostgresBinding | None:
-        """The binding whose table's name another one has now; what only had the name once is passed over."""
+        """The binding to whose table's name a relation succeeded; None if another table has the name by now."""
         binding = self._names.get((relation.schema, relation.table))
         if binding is None:
             return None
@@ -285,9 +289,9 @@ class CapturedTables:
         return binding
 
     def _rekeyed(self, binding: PostgresBinding, relation: Relation) -> bool:
-        """Gives the binding the key by which the log has rows now; False where that is not its table's key any more.
+        """Gives the binding the table's present key; whether the log's rows have that key.
 
-        Raises TableAway when the log does not have the key because of the table's replica identity.
+        Raises TableAway if the table's replica identity lacks the key.
         """
         with asking(f"reading the key of {binding.name}"):
             fresh = present(self.session, self._config, binding)
@@ -300,7 +304,7 @@ class CapturedTables:
         return not has_another_key(relation, binding)
 
     def _bind(self, binding: PostgresBinding, table: Table) -> None:
-        # Where names were swapped, its old table is another binding's by now.
+        # After a swap of names, another binding may have its old table by now.
         if self._by_oid.get(binding.table.oid) is binding:
             del self._by_oid[binding.table.oid]
         binding.table = table
@@ -346,7 +350,7 @@ class CapturedTables:
         return found
 
     def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
-        """Continues with the table as it is now; the log was read to where it became so. None if unknown."""
+        """Continues with the table as it is now, to which the log has been read; None if it cannot be compared yet."""
         known = binding.opened()
         changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
         if changed is None:
@@ -360,7 +364,7 @@ class CapturedTables:
         return AlteredTable(binding.index, schema, changed.consequence)
 
     def _look(self) -> None:
-        """Finds tables that are not what they were when they were looked at last."""
+        """Finds tables that changed since the last look."""
         now = time.monotonic()
         if now < self._look_at:
             return
@@ -381,7 +385,7 @@ class CapturedTables:
                     self._found_away(binding, failure)
                 else:
                     self.found.add(binding.index)
-        # The log is not read meanwhile: thousands of tables are not asked about all the time.
+        # The log waits meanwhile, so a look at thousands of tables takes only a part of the time.
         took = time.monotonic() - now
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
@@ -396,5 +400,5 @@ class CapturedTables:
 
 
 def away(failure: SourceError) -> TableAway:
-    """What keeps a table from being captured, as an error that sets only that table aside."""
+    """A failure as an error that sets only its table aside."""
     return TableAway(failure.code, failure.message, remedy=failure.remedy)

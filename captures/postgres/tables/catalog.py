@@ -1,6 +1,6 @@
 """Reads tables and types from the system catalogs (PostgreSQL docs, chapter "System Catalogs").
 
-A fixed number of queries, however many tables there are. Names are bound, never formatted into SQL.
+The number of queries does not grow with the number of tables. Names are bound, never formatted into SQL.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from captures.postgres.server.stored_texts import rows_of_tables, stored_rows
 from captures.postgres.tables.columns import Attribute, Column, ColumnType, Kind, Table
 from captures.postgres.tables.table_record import TYPE_PARTS
 from captures.postgres.values.encodings import is_transcoded
@@ -48,14 +49,15 @@ WITH RECURSIVE tables AS (
          (SELECT array(SELECT relation FROM pg_catalog.pg_locks WHERE mode = 'AccessExclusiveLock')) l (locked)
     GROUP BY p.root
 )
-SELECT t.oid, t.nspname, t.relname, t.relreplident, t.partitioned, t.partition,
+SELECT t.oid::bigint, t.nspname, t.relname, t.relreplident, t.partitioned, t.partition,
        coalesce(pg_catalog.obj_description(t.oid, 'pg_class'), ''), f.estimated_rows, f.size_bytes
 FROM tables t JOIN figures f ON f.root = t.oid
 """
 
 # From version 18 on, attnotnull is also set while a NOT NULL constraint was not yet checked against the rows.
 _COLUMNS = """
-SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims,
+SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod,
+       pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims,
        NOT a.attnotnull OR EXISTS (SELECT FROM pg_catalog.pg_constraint n WHERE n.conrelid = a.attrelid
                                    AND n.contype = 'n' AND n.conkey[1] = a.attnum AND NOT n.convalidated),
        a.attgenerated::text, coalesce(pg_catalog.col_description(a.attrelid, a.attnum), '')
@@ -67,7 +69,7 @@ ORDER BY a.attrelid, a.attnum
 # A deferrable constraint is no key: inside a transaction two rows may have the same values, and the log shows them so.
 # Of several unique indexes the one that the log carries (the replica identity) comes first, then the narrowest.
 _KEYS = """
-SELECT DISTINCT ON (i.indrelid) i.indrelid, NOT i.indisprimary, k.names
+SELECT DISTINCT ON (i.indrelid) i.indrelid::bigint, NOT i.indisprimary, k.names
 FROM pg_catalog.pg_index i
 JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 CROSS JOIN LATERAL (
@@ -97,10 +99,10 @@ WITH RECURSIVE reached (oid) AS (
     + TYPE_PARTS
     + """
 )
-SELECT t.oid, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::text,
-       t.typbasetype, t.typtypmod, t.typndims,
-       CASE WHEN t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc THEN t.typelem ELSE 0 END,
-       (SELECT g.rngsubtype FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)),
+SELECT t.oid::bigint, pg_catalog.format_type(t.oid, -1), t.typtype::text, t.typdelim::text,
+       t.typbasetype::bigint, t.typtypmod, t.typndims,
+       CASE WHEN t.typtype <> 'd' AND t.typoutput = 'pg_catalog.array_out'::regproc THEN t.typelem::bigint ELSE 0 END,
+       (SELECT g.rngsubtype::bigint FROM pg_catalog.pg_range g WHERE t.oid IN (g.rngtypid, g.rngmultitypid)),
        array(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
        (SELECT x.extname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension x ON x.oid = d.refobjid
         WHERE d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
@@ -110,7 +112,8 @@ FROM reached r JOIN pg_catalog.pg_type t ON t.oid = r.oid
 )
 
 _ATTRIBUTES = """
-SELECT t.oid, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims
+SELECT t.oid::bigint, a.attname, a.atttypid::bigint, a.atttypmod,
+       pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims
 FROM pg_catalog.pg_type t
 JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE t.oid = ANY(%s::oid[]) AND t.typtype = 'c'
@@ -121,23 +124,21 @@ ORDER BY t.oid, a.attnum
 def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]] | None = None) -> list[Table]:
     """Every table that can be captured, sorted by schema and name.
 
-    Ordinary tables and roots of partitioned ones, outside the system's schemas. Foreign, temporary and unlogged tables
-    are left out, which the log does not have; partitions too, which it has under their root's name, unless named.
+    These are ordinary tables and the roots of partitioned tables, outside the system's schemas. Foreign, temporary and
+    unlogged tables are left out, because the log does not have their rows. Partitions are left out unless they are in
+    ``names``, because the log has their rows under the root's name. Names with bytes that stand for no character are
+    ``Unsayable``.
 
     Args:
-        names: Only these, as (schema, name). Names of no such table are left out.
+        names: Only these tables, as (schema, name). A name without such a table is left out.
 
     Raises:
         psycopg.Error: The server refuses.
     """
-    bound = {
-        "schemas": None if names is None else [schema for schema, _ in names],
-        "names": None if names is None else [name for _, name in names],
-    }
-    found = connection.execute(_TABLES, bound).fetchall()
+    found = rows_of_tables(connection, _TABLES, names)
     oids = [row[0] for row in found]
     columns = _read_columns(connection, oids)
-    keys = {oid: (tuple(key), fallback) for oid, fallback, key in connection.execute(_KEYS, [oids])}
+    keys = {oid: (tuple(key), fallback) for oid, fallback, key in stored_rows(connection, _KEYS, [oids])}
     tables = []
     for oid, schema, name, identity, partitioned, partition, description, estimated_rows, size_bytes in found:
         key, fallback = keys.get(oid, ((), False))
@@ -157,14 +158,14 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
                 size_bytes=size_bytes,
             )
         )
-    # Sorted here: the order must not change with the server's collation.
+    # Python sorts them: the order must not change with the server's collation.
     return sorted(tables, key=lambda table: table.path)
 
 
 def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int, ColumnType]:
-    """Types by oid, without modifiers: for columns that the log has and the catalog no longer does.
+    """Types by oid, without modifiers, for columns that are in the log and no longer in the catalog.
 
-    Every oid of ``oids`` is in the answer; a type that was dropped has the kind ``other``.
+    The result has every oid of ``oids``. A type that was dropped has the kind ``other``.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -175,7 +176,7 @@ def read_types(connection: psycopg.Connection, oids: Iterable[int]) -> dict[int,
 
 
 def _read_columns(connection: psycopg.Connection, relations: list[int]) -> dict[int, list[Column]]:
-    rows = connection.execute(_COLUMNS, [relations]).fetchall()
+    rows = stored_rows(connection, _COLUMNS, [relations])
     types = _read_type_rows(connection, {row[2] for row in rows})
     transcoded = is_transcoded(connection)
     columns: dict[int, list[Column]] = defaultdict(list)
@@ -211,7 +212,7 @@ class _Types:
         self._built: dict[tuple[int, int, str | None, int], ColumnType] = {}
 
     def declared(self, oid: int, typmod: int, name: str | None, dimensions: int) -> ColumnType:
-        """The type as a column declares it. ``name`` None stands for the type's own."""
+        """The type as a column declares it. With ``name`` None it has the type's own name."""
         declaration = (oid, typmod, name, dimensions)
         if declaration not in self._built:
             row = self._rows.get(oid)
@@ -233,7 +234,7 @@ class _Types:
         if row.typtype == "d":
             return replace(plain, kind="domain", base=self.declared(row.base, row.base_typmod, None, row.dimensions))
         if row.element:
-            # A modifier of an array is its elements'.
+            # The modifier of an array type applies to its elements.
             element = self.declared(row.element, typmod, None, 0)
             return replace(plain, kind="array", element=element, dimensions=max(dimensions, 1))
         if row.subtype is not None:
@@ -249,9 +250,9 @@ class _Types:
 
 
 def _read_type_rows(connection: psycopg.Connection, oids: Iterable[int]) -> _Types:
-    rows = {row[0]: _TypeRow(*row) for row in connection.execute(_TYPES, [list(oids)])}
+    rows = {row[0]: _TypeRow(*row) for row in stored_rows(connection, _TYPES, [list(oids)])}
     attributes: dict[int, list[Any]] = defaultdict(list)
     composites = [row.oid for row in rows.values() if row.typtype == "c"]
-    for oid, *attribute in connection.execute(_ATTRIBUTES, [composites]) if composites else ():
+    for oid, *attribute in stored_rows(connection, _ATTRIBUTES, [composites]) if composites else ():
         attributes[oid].append(attribute)
     return _Types(rows, attributes)

@@ -24,16 +24,16 @@ class ColumnType:
 
     Attributes:
         oid: pg_type.oid. Those of built-in types are the same on every server.
-        typmod: The type's modifier (length, precision), -1 when there is none.
-        name: What ``format_type`` prints, such as ``numeric(10,2)[]``.
-        kind: ``range`` stands for multiranges too; ``other`` for types that are not there any more.
-        element: Of an array its elements' type, of a range its bounds'.
-        base: Of a domain the type beneath.
-        labels: Of an enum, in its order.
-        delimiter: Between elements when this type stands in an array: a comma, for box a semicolon.
-        dimensions: Of an array, as declared, at least 1. The server does not hold values to it.
-        fields: Of a composite, in its order.
-        extension: The extension that the type belongs to, empty when none.
+        typmod: The type's modifier (length, precision); -1 without one.
+        name: The output of ``format_type``, such as ``numeric(10,2)[]``.
+        kind: ``range`` includes multiranges; ``other`` is a type that was dropped.
+        element: The type of an array's elements, or of a range's bounds.
+        base: The type that a domain is based on.
+        labels: The labels of an enum, in its order.
+        delimiter: The delimiter between elements of this type in an array: a comma, for box a semicolon.
+        dimensions: The declared dimensions of an array, at least 1. The server accepts values with others.
+        fields: The attributes of a composite type, in its order.
+        extension: The extension that the type belongs to; empty without one.
     """
 
     oid: int
@@ -54,12 +54,12 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: Case kept.
-        nullable: It has no NOT NULL constraint.
+        name: The name, in its own case.
+        nullable: The column has no NOT NULL constraint.
         generated: pg_attribute.attgenerated: empty, ``s`` for stored, ``v`` for virtual.
         description: The comment on it.
-        salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
-        on_bad_value: What is done with a value that has no place in a document.
+        salt: Documents have hashes with this salt instead of the values; empty if they have the values.
+        on_bad_value: The policy for bad values.
         definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
         transcoded: Texts come through a ``captures.postgres.values.encodings.Transcoder``, with its marks.
     """
@@ -80,16 +80,17 @@ class Table:
     """An ordinary table, a partitioned one, or a partition.
 
     Attributes:
-        columns: In the table's order, without dropped ones.
-        key: The primary key in index order; else the columns of a unique index that is a key all the same; else empty.
-        key_is_fallback: The key is such an index's.
+        columns: All columns that are not dropped, in the table's order.
+        key: The columns of the primary key, in the order of its index; else of a unique index that can be the key;
+            else empty.
+        key_is_fallback: The key is that of a unique index.
         replica_identity: pg_class.relreplident: ``d`` default, ``f`` full, ``i`` an index, ``n`` nothing.
-        partitioned: It holds no rows itself; its partitions do, and the figures below are their sums.
-        partition: It is a part of a partitioned table.
+        partitioned: The partitions hold the rows. ``estimated_rows`` and ``size_bytes`` are sums over them.
+        partition: The table is a partition.
         description: The comment on it.
-        estimated_rows: The planner's count, None while the table was never analyzed.
-        size_bytes: On disk, with TOAST, without indexes.
-        record: What it was read with; None if the table is not followed.
+        estimated_rows: The planner's estimate; None if the table was never analyzed.
+        size_bytes: The size on disk, with TOAST and without indexes.
+        record: The record that was read before the columns; None if the table is not followed.
     """
 
     oid: int

@@ -1,4 +1,4 @@
-"""A bound table as the catalogs show it now, compared with what was noted of it."""
+"""Compares a bound table, as the catalogs show it now, with its noted fingerprint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
-from captures.postgres.tables.rewrites import holds_older_rows
+from captures.postgres.tables.rewrites import had_rows_before_it_joined, holds_older_rows
 from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
 from captures.postgres.tables.table_record import TableRecord
 from protocol.errors import SourceError
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def oldest_running(session: psycopg.Connection) -> str:
-    """A transaction id below which every transaction is over, and what it changed of the catalogs is to be seen.
+    """A transaction id. Every transaction below it has ended, and its changes of the catalogs are visible.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -40,48 +40,60 @@ def present(session: psycopg.Connection, config: EndpointConfig, binding: Postgr
 
 
 def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
-    """The fingerprint of the binding's table; arguments as there."""
+    """The ``fingerprint`` of the binding's table."""
     return fingerprint(_record(binding.table), binding.resource, binding.key, since)
 
 
 def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
-    """Whether anything of the binding's table is not as a fingerprint has it."""
+    """Whether anything of the binding's table differs from a fingerprint."""
     changed = difference(before, _record(binding.table), binding.resource, binding.key)
-    return bool(changed.found or changed.written_anew)
+    return bool(changed.found or changed.written_anew or changed.joined)
 
 
 def changes_of(
     session: psycopg.Connection, binding: PostgresBinding, table: Table, *, truncated: bool
 ) -> Difference | None:
-    """What changed since ``binding.noted``; None while that cannot be told, because somebody locks the table.
+    """What changed since ``binding.noted``; None while that is unknown because another session locks the table.
 
     Args:
-        truncated: The log had a TRUNCATE since, which gave the table other files.
+        truncated: The log has had a TRUNCATE since then, which gave the table other files.
 
     Raises:
         SourceError: The server cannot be asked.
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
     changed = difference(binding.noted, _record(table), binding.resource, key)
+    with asking(f"checking whether partitions of {binding.name} had rows"):
+        had_rows = {store: had_rows_before_it_joined(session, store, table.oid) for store in changed.joined}
+    if None in had_rows.values():
+        return None
+    if names := [f"{store.schema}.{store.name}" for store, had in had_rows.items() if had]:
+        changed = changed.with_change(table_changes.PARTITION_JOINED, names)
     anew = changed.written_anew
     if not anew:
         return changed
-    # The server does not let a table be unlogged that a publication names.
-    if not str(binding.noted.get("entry", "")).startswith("table ") and not truncated:
+    # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
+    named = str(binding.noted.get("entry", "")).startswith("table ")
+    suspected = [] if truncated else [store for store in anew if store.joined or not named]
+    if suspected:
         with asking(f"checking whether {binding.name} was unlogged"):
-            older = [holds_older_rows(session, store, binding.noted["since"]) for store in anew]
+            older = [holds_older_rows(session, store, binding.noted["since"]) for store in suspected]
         if None in older:
             return None
         if not all(older):
             changed = changed.with_change(table_changes.UNLOGGED_AND_BACK)
-    # Places of a table with a key tell by themselves that they are of another file.
+    # In a table with a key, a place itself tells that it belongs to another file.
     return changed if key else changed.with_change(table_changes.REWRITTEN)
 
 
 def why_unfit(
     session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding, table: Table | None
 ) -> SourceError | None:
-    """Why the log does not, or could not, have the table's changes; None where it has them. Raises psycopg.Error."""
+    """Why the log does not have the table's changes, or could not be decoded; None if it has them.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
     for failure in log_failures(session, config, binding.resource, table):
         return failure
     assert table is not None
@@ -94,7 +106,7 @@ def why_unfit(
 
 
 def tell(binding: PostgresBinding, changed: Difference) -> None:
-    """Warns of what follows, where that is more than documents of another shape."""
+    """Logs a warning that names the changes and their consequence, unless there is none."""
     what = []
     for change, columns in changed.found:
         if change.consequence > Consequence.NOTHING:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from captures.postgres.log.event_location import LOC_PARTS
 from captures.postgres.tables.columns import Column, ColumnType, Table
 from captures.postgres.values import types
+from captures.postgres.values.encodings import Unsayable
 from captures.tables.bad_values import LEAVES_OUT
 from captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, typed
 
@@ -27,7 +28,8 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         key: Names of the key columns, all among ``columns``.
         truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
     """
-    members = {column.name: _column_schema(column, in_key=column.name in key) for column in columns}
+    # Not as an Unsayable: JSON's encoder takes no subclass of str for the name of a member.
+    members = {str(column.name): _column_schema(column, in_key=column.name in key) for column in columns}
     generated = [column.name for column in table.columns if column.generated]
     left_out = f"Generated columns are left out: {', '.join(generated)}." if generated else ""
     return closed_schema(
@@ -69,7 +71,9 @@ def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = Fals
             schema = {"type": typed("array", nullable=nullable and outermost), "items": schema}
         return schema
     if column_type.kind == "composite":
-        fields = {field.name: type_schema(field.type, nullable=True, as_text=as_text) for field in column_type.fields}
+        fields = {
+            str(field.name): type_schema(field.type, nullable=True, as_text=as_text) for field in column_type.fields
+        }
         return {
             "type": typed("object", nullable=nullable),
             "properties": fields,
@@ -77,7 +81,7 @@ def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = Fals
             "additionalProperties": False,
         }
     if column_type.kind == "enum":
-        return {"type": typed("string", nullable=nullable), "x-enum": list(column_type.labels)}
+        return {"type": typed("string", nullable=nullable), "x-enum": _sayable(column_type.labels)}
     if column_type.kind == "base":
         return _base_schema(column_type, nullable, as_text=as_text)
     return {"type": typed("string", nullable=nullable)}
@@ -114,6 +118,11 @@ def _base_schema(base: ColumnType, nullable: bool, *, as_text: bool) -> JsonSche
             return {"type": string, "format": "date-time"}
         case _:
             return {"type": string}
+
+
+def _sayable(labels: Sequence[str]) -> list[str]:
+    """Those that a document can have: the others are bad values."""
+    return [label for label in labels if not isinstance(label, Unsayable)]
 
 
 def _precision(typmod: int) -> JsonSchema:

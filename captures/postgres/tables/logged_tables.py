@@ -1,4 +1,4 @@
-"""A bound table with the columns that the log's rows have, which may be older than the catalog's, or newer."""
+"""A bound table with the columns of the log's rows. The catalog's columns may be newer or older."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def as_logged(
     if logged == [_signature(column) for column in binding.table.columns if not column.generated]:
         return binding.table
     with asking(f"reading the columns of {binding.name}"):
-        # By the binding's name, whatever the table was called when the log was written.
+        # The binding's name counts, whatever the table was called when the log was written.
         fresh = present(session, config, binding)
         types = read_types(session, [c.type_oid for c in relation.columns])
     table = fresh if fresh is not None and fresh.oid == relation.oid else binding.table
@@ -39,16 +39,16 @@ def as_logged(
 
 
 def has_another_key(relation: Relation, binding: PostgresBinding) -> bool:
-    """Whether rows of the log are told apart by other columns than the binding's, unless those were configured."""
+    """Whether the log identifies rows by other columns than the binding's key. A configured key is never another."""
     if binding.resource.key is not None:
         return False
     sent = {column.name for column in relation.columns if column.in_key}
-    # By default it is the primary key that is sent; an index may have more columns than the key, and all are no key.
+    # DEFAULT sends the primary key. An index may have more columns than the key; FULL sends all columns.
     return sent != set(binding.key) if relation.identity == "d" else not set(binding.key) <= sent
 
 
 def lacks_the_key(relation: Relation, binding: PostgresBinding) -> bool:
-    """Whether old rows of the log have a part of a row that does not identify it."""
+    """Whether old rows in the log have some columns, but not the key."""
     sent = {column.name for column in relation.columns if column.in_key}
     return bool(sent) and not set(binding.key) <= sent
 

@@ -24,13 +24,13 @@ def opened_bindings(
     bindings: Sequence[Binding],
     resources: Sequence[ResourceConfig],
 ) -> tuple[list[PostgresBinding], list[str | None]]:
-    """All bindings, and of each the digest of its table's record; None where it cannot be captured.
+    """All bindings, and for each the digest of its table's record; None for a table that cannot be captured.
 
     Raises:
         SourceError: None of the tables can be captured.
     """
     with asking("reading the tables' columns"):
-        # What is altered in between is looked at once more, and nothing comes of it.
+        # An ALTER in between causes one more look, without a consequence.
         names = [(resource.schema_name, resource.table) for resource in resources]
         digests = read_digests(session, config.publication, names)
         since = oldest_running(session)
@@ -61,6 +61,6 @@ def opened_bindings(
 def undecodable(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> SourceError | None:
-    """Why the log of a table cannot be decoded, whoever publishes it. Raises SourceError."""
+    """Why a table's changes could not be decoded if they were published; None if they could. Raises SourceError."""
     with asking(f"reading the definition of {resource.name}"):
         return next(log_failures(session, config, resource, table), None)

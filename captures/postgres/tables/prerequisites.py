@@ -1,4 +1,4 @@
-"""Everything that must hold before a capture can run. All of it is looked at, and all that fails is said at once."""
+"""The prerequisites of a capture. All of them are checked, and all failures are reported at once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ from captures.postgres.server.setup import (
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
 from captures.postgres.tables.table_record import Published, read_publication
-from captures.postgres.tables.unsupported_tables import no_table, uncaptured_partitions, warn_of_foreign_partitions
+from captures.postgres.tables.unsupported_tables import (
+    no_table,
+    uncaptured_partitions,
+    unlogged_partitions,
+    warn_of_foreign_partitions,
+)
 from captures.postgres.values.types import clampable
+from captures.postgres.values.unsayable_names import unsayable_failures
 from captures.server.prerequisites import Unmet
 from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
 from captures.tables.hashes import no_salt
@@ -41,7 +47,7 @@ def unmet(
     resources: Sequence[ResourceConfig],
     tables: Sequence[Table | None],
 ) -> Unmet:
-    """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing."""
+    """Every prerequisite that is not met. ``tables`` is parallel to ``resources``, with None for a missing table."""
     found = [table for table in tables if table is not None]
     platform = platform_of(session)
     policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
@@ -67,7 +73,7 @@ def unmet(
 def table_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
-    """What keeps one table from being captured: its log, or only its rows. Raises psycopg.Error."""
+    """Why one table cannot be captured, or only its rows cannot be read. Raises psycopg.Error."""
     yield from log_failures(session, config, resource, table)
     if table is not None:
         yield from _reading_failures(session, config, table)
@@ -76,20 +82,14 @@ def table_failures(
 def log_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
-    """What keeps a table from being captured at all. Asks the server nothing of a table that is there."""
+    """Why a table cannot be captured at all. The server is asked only about a table that is missing."""
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
         yield no_table(session, config, resource)
         return
     columns = {column.name for column in table.columns}
-    if not any(not column.generated and column.name not in resource.exclude for column in table.columns):
-        yield SourceError(
-            "TM-PG-035",
-            f"{name} has no columns left to capture",
-            remedy="Leave the table out, or exclude fewer of its columns.",
-        )
-    if "_meta" in columns - set(resource.exclude):
-        yield SourceError("TM-PG-017", f"{name} has a column named _meta")
+    yield from document_failures(resource, table)
+    yield from unlogged_partitions(table)
     if unknown := sorted(set(resource.exclude) - columns):
         yield SourceError("TM-PG-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
     if unknown := sorted(set(resource.hash) - columns):
@@ -120,8 +120,23 @@ def log_failures(
     yield from identity_failures(table, key)
 
 
+def document_failures(resource: ResourceConfig, table: Table) -> Iterator[SourceError]:
+    """Why the columns of a table, as the catalog or the log has them, cannot be the members of documents."""
+    name = f"{resource.schema_name}.{resource.table}"
+    captured = [column for column in table.columns if not column.generated and column.name not in resource.exclude]
+    if not captured:
+        yield SourceError(
+            "TM-PG-035",
+            f"{name} has no columns left to capture",
+            remedy="Leave the table out, or exclude fewer of its columns.",
+        )
+    if any(column.name == "_meta" for column in captured):
+        yield SourceError("TM-PG-017", f"{name} has a column named _meta")
+    yield from unsayable_failures(table, resource.exclude, resource.key if resource.key is not None else table.key)
+
+
 def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table: Table) -> Iterator[SourceError]:
-    """What keeps a table from being read: its log can be followed without."""
+    """Why the rows of a table cannot be read. Its changes can be captured all the same."""
     name = table.qualified_name
     assert table.record is not None
     role = sql.Identifier(config.user).as_string(session)
@@ -144,7 +159,7 @@ def _reading_failures(session: psycopg.Connection, config: EndpointConfig, table
 def publication_failures(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
 ) -> Iterator[tuple[int, SourceError]]:
-    """What keeps tables from being captured by the publication, as it is or once they are added; by their numbers."""
+    """Why tables could not be captured through the publication, also after they are added to it; by their oids."""
     if tables:
         warn_of_foreign_partitions(session, tables)
         yield from uncaptured_partitions(session, config.publication, tables)
@@ -155,7 +170,7 @@ def publication_failures(
 def _unpublished(
     session: psycopg.Connection, config: EndpointConfig, tables: Sequence[Table]
 ) -> Iterator[tuple[int | None, SourceError]]:
-    """Tables that are not published and will not be; None as the number for all of them."""
+    """Tables that are not published and will not be, by their oids; None instead of an oid stands for all tables."""
     missing = unpublished(session, config.publication, tables) if tables else []
     if missing == []:
         return
@@ -200,7 +215,8 @@ def _refused_changes(
 ) -> Iterator[tuple[int, SourceError]]:
     """Tables whose rows the server, from version 18 on, refuses to update or delete once they are published.
 
-    Those with REPLICA IDENTITY FULL of which the publication leaves out generated columns; virtual ones it always does.
+    These have REPLICA IDENTITY FULL and generated columns that the publication leaves out. A publication always leaves
+    out virtual columns.
     """
     if session.info.server_version < GENERATED_VERSION:
         return
@@ -232,7 +248,7 @@ def _refused_changes(
 
 
 def _smaller_identity(session: psycopg.Connection, table: Table) -> str:
-    """How the replica identity of a table comes to be its key, or an index's columns, and not all of its columns."""
+    """The remedy by which the replica identity of a table becomes its key, or the columns of an index."""
     if table.key and not table.key_is_fallback:
         identity: sql.Composable = sql.SQL("DEFAULT")
     elif (index := identity_index(session, table)) is not None:
@@ -244,7 +260,7 @@ def _smaller_identity(session: psycopg.Connection, table: Table) -> str:
 
 
 def kinds_failure(config: EndpointConfig, publication: Published | None) -> SourceError | None:
-    """What a publication that someone else made, or changed, leaves out of all tables: it would be missing unsaid."""
+    """The error for a publication that leaves out some kinds of changes; None if it has all of them."""
     if publication is None:
         return None
     changes = publication.insert and publication.update and publication.delete
@@ -259,7 +275,7 @@ def kinds_failure(config: EndpointConfig, publication: Published | None) -> Sour
 
 
 def _published_in_part(config: EndpointConfig, tables: Sequence[Table]) -> Iterator[tuple[int, SourceError]]:
-    """And what it leaves out of some."""
+    """Errors for tables of which the publication leaves out rows or columns, or publishes partitions by their names."""
     name = sql.Identifier(config.publication).as_string(None)
     for table in tables:
         record = table.record

@@ -1,6 +1,6 @@
-"""How the log tells the rows of a table apart: its replica identity, and that of each of its partitions.
+"""The replica identity, by which the log identifies the rows of a table.
 
-A partition has an identity of its own. The log names its rows by that one, and shows them as the root's.
+Each partition has its own replica identity. The log uses that one, and shows the rows as the root's.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from captures.postgres.server.stored_texts import stored_rows
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.table_record import Store
+from captures.postgres.values.encodings import Unsayable
 from protocol.errors import SourceError
 
 REMEDIES = 50
@@ -27,7 +29,6 @@ WHERE i.indrelid = %s
                   JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                   WHERE NOT a.attnotnull OR a.attgenerated <> '')
 ORDER BY i.indnkeyatts, c.relname
-LIMIT 1
 """
 
 _FOREIGN = "f"
@@ -35,14 +36,13 @@ _FOREIGN = "f"
 
 
 def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]:
-    """What holds the table's rows and whose old rows do not have the key: one error, of the first, whose remedy fixes
-    all.
+    """One error if the replica identity of the table, or of partitions, lacks the key. Its remedy fixes all of them.
 
-    Once such a table is published, the server refuses to update and delete rows where there is no identity at all, or
-    the log has changes that do not identify their row.
+    Once such a table is published, the server refuses updates and deletes if there is no identity at all. Otherwise the
+    log has changes that do not identify their row.
 
     Args:
-        key: By which rows are told apart downstream; empty where by their place in the log.
+        key: The columns that identify rows downstream; empty if their position in the log does.
     """
     assert table.record is not None
     found = [_failure(store, key) for store in table.record.stores if store.kind != _FOREIGN]
@@ -56,13 +56,13 @@ def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]
 
 
 def identified_by_all(table: Table) -> bool:
-    """Whether old rows, of some partition at least, have all columns: REPLICA IDENTITY FULL."""
+    """Whether the table, or at least one partition, has REPLICA IDENTITY FULL."""
     assert table.record is not None
     return any(store.identity == "f" for store in table.record.stores)
 
 
 def full_identities(table: Table) -> str:
-    """The statements by which old rows of a table, and of its partitions, have all columns; empty where they have."""
+    """The statements that set REPLICA IDENTITY FULL for a table and its partitions; empty if all of them have it."""
     stores = table.record.stores if table.record is not None else ()
     statements = [_full(store) for store in stores if store.kind != _FOREIGN and store.identity != "f"]
     return f"Run: {' '.join(statements[:REMEDIES])}" if statements else ""
@@ -74,8 +74,8 @@ def _full(store: Store) -> str:
 
 def identity_index(session: psycopg.Connection, table: Table) -> str | None:
     """The name of an index that can be the table's replica identity. Raises psycopg.Error."""
-    row = session.execute(_INDEX, [table.oid]).fetchone()
-    return None if row is None else str(row[0])
+    found = stored_rows(session, _INDEX, [table.oid])
+    return next((name for (name,) in found if not isinstance(name, Unsayable)), None)
 
 
 def _failure(store: Store, key: Sequence[str]) -> SourceError | None:

@@ -1,4 +1,4 @@
-"""Whether an ALTER TABLE rewrote a table's rows, or only their storage changed, as by VACUUM FULL."""
+"""Whether an ALTER TABLE rewrote the rows of a table, and whether they are older than it: their ``xmin`` tells."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LOCK_MILLISECONDS = 100
 
 
 def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> bool | None:
-    """Whether some of the first rows were written before the transaction ``since``; None while somebody locks them.
+    """Whether some of the first rows were written before the transaction ``since``; None while the table is locked.
 
     An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL and
-    CLUSTER keep the transaction of each. So one older row proves that it was none of the first kind since then.
+    CLUSTER keep the transaction of each row. So one older row proves that there was no such ALTER TABLE since then.
 
-    False, too, where the user may not read them.
+    The result is False if the user may not read the table.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -29,12 +29,42 @@ def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> b
     query = sql.SQL(
         "SELECT EXISTS (SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
     ).format(sql.Identifier(store.schema, store.name), sql.Literal(ROWS), sql.Literal(str(int(since) % (1 << 32))))
+    return _asked(session, query, refused=False)
+
+
+def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
+    """Whether some of the first rows of a partition are older than its attachment; None while the table is locked.
+
+    The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
+    earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
+    row counts as older.
+
+    The result is True if the user may not read the table.
+
+    Args:
+        root: The number of the table that it is a partition of.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    query = sql.SQL(
+        "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin FROM ONLY {} LIMIT {}) r"
+        " JOIN pg_catalog.pg_inherits i ON i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({}))"
+        " WHERE i.inhrelid <> {} AND ({} OR age(r.xmin) > age(i.xmin)"
+        " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint))"
+    ).format(
+        sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid))
+    )
+    return _asked(session, query, refused=True)
+
+
+def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: bool) -> bool | None:
     try:
         with session.transaction():
             session.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
             row = session.execute(query).fetchone()
-    except psycopg.errors.LockNotAvailable:
-        return None
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
+        return None  # It is locked, or was dropped or renamed just now: the next look tells.
     except psycopg.errors.InsufficientPrivilege:
-        return False
+        return refused
     return row is not None and bool(row[0])

@@ -1,4 +1,4 @@
-"""What may change of a captured table on PostgreSQL, and what follows: one list, which docs/postgres.md shows."""
+"""The changes of a table that matter to its capture, and their consequences: the list in docs/postgres.md."""
 
 from __future__ import annotations
 
@@ -22,13 +22,31 @@ MADE_AGAIN = TableChange(
     Consequence.EMPTIED,
 )
 STORAGE = TableChange(
-    "storage", "It is a view, a foreign table, or `UNLOGGED`", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-035"
+    "storage",
+    "It is a view, a foreign table, or `UNLOGGED`, or a partition is `UNLOGGED`",
+    _LOOKED_AT,
+    Consequence.SET_ASIDE,
+    "TM-PG-035",
 )
 UNLOGGED_AND_BACK = TableChange(
     "unlogged_and_back",
-    "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published",
+    "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published, and for "
+    "partitions; or a partition is truncated on its own",
     _LOOKED_AT,
     Consequence.EMPTIED,
+)
+PARTITION_JOINED = TableChange(
+    "partition_joined", "A partition that has rows already is attached", _LOOKED_AT, Consequence.READ_AGAIN
+)
+PARTITION_BACK = TableChange(
+    "partition_back", "A partition is detached, and attached again", _LOOKED_AT, Consequence.EMPTIED
+)
+PARTITION_GONE = TableChange(
+    "partition_gone",
+    "A partition is detached or dropped; its rows stay downstream",
+    _LOOKED_AT,
+    Consequence.WARNED,
+    "TM-PG-044",
 )
 REWRITTEN = TableChange(
     "rewritten",
@@ -139,6 +157,9 @@ CHANGES = (
     MADE_AGAIN,
     STORAGE,
     UNLOGGED_AND_BACK,
+    PARTITION_JOINED,
+    PARTITION_BACK,
+    PARTITION_GONE,
     REWRITTEN,
     IDENTITY,
     KEY,

@@ -1,13 +1,14 @@
-"""What the state keeps of a table's record, field by field, and what a record says has changed since.
+"""The fingerprint: what the state keeps of a table's record, and the comparison of a later record with it.
 
 ::
 
     {"oid": 16402, "key": ["id"],          the table and its key
-     "entry": "table 16410",               what published it
+     "entry": "table 16410",               the entry of the publication
      "options": "8f3e…",                   of the publication
      "files": {"16402": 16420},            see TableRecord.files
-     "since": "745",                       every transaction below it was over
+     "since": "745",                       every transaction below it had ended
      "readable": true,
+     "partitions": {"16424": "740"},       see TableRecord.partitions
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
 """
 
@@ -27,7 +28,7 @@ _TEXTS = frozenset((25, 1043))
 
 
 class Found(NamedTuple):
-    """A change, and which columns it is of."""
+    """A change, and the columns or partitions that it affects."""
 
     change: TableChange
     columns: tuple[str, ...] = ()
@@ -37,26 +38,28 @@ class Difference(NamedTuple):
     """What changed of a table.
 
     Attributes:
-        written_anew: What holds its rows and has another file, where no change of a column explains that.
+        written_anew: The stores with another file, if no change of a column explains that.
+        joined: New partitions. One without rows that are older than it is no change.
     """
 
     found: tuple[Found, ...]
     written_anew: tuple[Store, ...] = ()
+    joined: tuple[Store, ...] = ()
 
     @property
     def consequence(self) -> Consequence:
         return max((found.change.consequence for found in self.found), default=Consequence.NOTHING)
 
-    def with_change(self, change: TableChange) -> Difference:
-        return self._replace(found=(*self.found, Found(change)))
+    def with_change(self, change: TableChange, columns: Iterable[str] = ()) -> Difference:
+        return self._replace(found=(*self.found, Found(change, tuple(columns))))
 
 
 def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str) -> JsonObject:
     """What the state keeps of a record.
 
     Args:
-        key: Of the binding.
-        since: The lower bound of transactions that ran, from a snapshot that is not younger than the record.
+        key: The binding's key.
+        since: The lower bound of running transactions, from a snapshot that is not younger than the record.
     """
     publication = record.publication
     made: JsonObject = {
@@ -67,6 +70,8 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
         "readable": record.readable and not record.hidden,
         "columns": {str(column.number): _kept(column, resource) for column in record.columns},
     }
+    if record.partitions is not None:
+        made["partitions"] = record.partitions
     if record.entry is not None:
         made["entry"] = record.entry
     if publication is not None:
@@ -88,20 +93,36 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
         found.append(Found(changes.KEY))
     if before["readable"] and not (record.readable and not record.hidden):
         found.append(Found(changes.PRIVILEGES))
-    written_anew = record.written_anew(before["files"])
+    joined, of_partitions = _of_partitions(before.get("partitions"), record)
+    found += of_partitions
+    written_anew = [store for store in record.written_anew(before["files"]) if store not in joined]
     of_columns = _of_columns(before["columns"], record, resource, written_anew=bool(written_anew))
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
     if any(change.consequence >= Consequence.READ_AGAIN for change, _ in of_columns):
         written_anew = []
-    return Difference(tuple(found), tuple(written_anew))
+    return Difference(tuple(found), tuple(written_anew), tuple(joined))
+
+
+def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:
+    """The partitions that are new, and the changes of the others."""
+    now = record.partitions
+    if before is None or now is None:
+        return [], []
+    found = []
+    names = {str(store.oid): f"{store.schema}.{store.name}" for store in record.stores}
+    if back := [names[oid] for oid, joined in now.items() if before.get(oid, joined) != joined]:
+        found.append(Found(changes.PARTITION_BACK, tuple(back)))
+    if gone := before.keys() - now.keys():
+        found.append(Found(changes.PARTITION_GONE, (f"{len(gone)} of them",)))
+    return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
 def _of_columns(
     before: dict[str, list[Any]], record: TableRecord, resource: ResourceConfig, *, written_anew: bool
 ) -> list[Found]:
-    """By change, in the columns' order."""
+    """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
     names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
     for column in record.columns:
@@ -124,7 +145,7 @@ def _of_columns(
 def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableChange:
     if again:
         return changes.COLUMN_MADE_AGAIN
-    # Rewritten rows have the column's values in them, and the catalog no longer shows them.
+    # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
     return changes.COLUMN_FILLED if column.filled or written_anew else changes.COLUMN_ADDED
 
 

@@ -1,7 +1,7 @@
-"""Everything that a captured table's rightness depends on, in one record, taken by one query for any number of tables.
+"""The record of a captured table: everything in the catalogs that its correct capture depends on.
 
-Catalog rows have in ``xmin`` the transaction that wrote them. It is part of the record where something may be changed
-and changed back between two looks, and what happened in between matters: the two records are not the same then.
+One query reads the records of any number of tables. The ``xmin`` of a catalog row is the transaction that wrote it. It
+is in the record where a change that is undone between two looks matters: the two records then differ.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from typing import Any, NamedTuple, Self
 
 import psycopg
 
+from captures.postgres.server.stored_texts import rows_of_tables
+
 FIRST_NORMAL_OID = 16384
 """Types below are the server's own (transam.h)."""
 
 SCHEMAS_VERSION = 150000
 """Since this one, a publication can have all tables of a schema, and some rows or columns of a table."""
 
-# What publishes a table: an entry of the publication, which is made and dropped and never changed, so as long as it is
-# there its table was always published. One of a schema says so of a table that has not left the schema: a table's row
-# type is rewritten when the table is renamed or moved, and by hardly anything else.
+# An entry of the publication publishes a table. Entries are created and dropped, and never changed: while an entry is
+# the same, its table was always published. The entry of a schema proves that only for a table that has not left the
+# schema. So the table's row type is a part of it, whose catalog row is written when the table is renamed or moved, and
+# rarely otherwise.
 _ENTRY = """
     SELECT 'table ' || r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = w.oid"""
 _ALL_TABLES = """
@@ -30,7 +33,7 @@ _SCHEMA = """
     SELECT 'schema ' || s.oid || ' ' || t.xmin
     FROM pg_catalog.pg_publication_namespace s JOIN pg_catalog.pg_type t ON t.oid = w.reltype
     WHERE s.pnpubid = p.oid AND s.pnnspid = w.relnamespace"""
-# A partition may also be published because of a table that it is a part of.
+# The entry of a table above it may publish a partition, too.
 _ELSEWHERE = """
     SELECT 'part ' || p.oid FROM pg_catalog.pg_publication_tables t
     WHERE (t.pubname, t.schemaname, t.tablename) = (p.pubname, w.nspname, w.relname)"""
@@ -52,8 +55,8 @@ TYPE_PARTS = """CROSS JOIN LATERAL (
     ) AS part (oid)"""
 """What a type ``t`` is made of directly, as ``part.oid``: its base, its elements, its attributes."""
 
-# Nothing here may wait for the lock of a table, as pg_partition_tree() would, for which pg_inherits is walked by hand,
-# and pg_get_expr(), without which a default that is no constant must do as one with which rows were filled.
+# No part of the query may wait for the lock of a table. pg_partition_tree() would wait, so the query walks pg_inherits
+# itself. pg_get_expr() would wait, so every default that is no constant counts as one that filled existing rows.
 _RECORDS = (
     """
 WITH RECURSIVE wanted AS (
@@ -61,16 +64,16 @@ WITH RECURSIVE wanted AS (
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
 ), parts AS (
-    SELECT oid AS root, oid FROM wanted
+    SELECT oid AS root, oid, ''::text AS joined FROM wanted
     UNION ALL
-    SELECT p.root, i.inhrelid
+    SELECT p.root, i.inhrelid, ltrim(p.joined || ' ' || i.xmin::text)
     FROM parts p
-    JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid
+    JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid AND NOT i.inhdetachpending
     JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition
 ), stores AS (
     SELECT p.root, json_agg(json_build_array(
                c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relfilenode::bigint,
-               c.relreplident::text,
+               c.relreplident::text, p.joined,
                (SELECT json_agg(a.attname ORDER BY k.place)
                 FROM pg_catalog.pg_index i
                 CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)
@@ -97,7 +100,7 @@ WITH RECURSIVE wanted AS (
     WHERE part.oid >= %(normal)s
 ), types AS (
     SELECT r.root, r.attnum, json_agg(json_build_array(
-               t.oid::bigint, t.typtype::text,
+               t.oid::bigint, t.typtype::text, pg_catalog.format_type(t.oid, NULL),
                CASE t.typtype
                     WHEN 'e' THEN (SELECT json_agg(json_build_array(e.enumlabel, e.xmin::text) ORDER BY e.oid)
                                    FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
@@ -143,15 +146,18 @@ SELECT nspname, relname, {result} FROM records
 
 
 class Store(NamedTuple):
-    """What holds rows: a table, or a partition of it; of a partitioned table also the root, which holds none.
+    """A relation that holds rows of a table: the table itself, or a partition. The root of a partitioned table, which
+    holds no rows, is a store, too.
 
     Attributes:
         kind: pg_class.relkind.
         persistence: pg_class.relpersistence.
-        file: Its relfilenode: another one once all its rows were rewritten.
+        file: pg_class.relfilenode, which changes when all rows are rewritten.
         identity: pg_class.relreplident.
-        identified_by: The columns by which the log tells its rows apart: those of its primary key or index; empty under
-            ``FULL``, with all of them, and where there is none.
+        joined: The transactions that attached a partition, and the partitions above it, from the root down; empty for
+            any other store.
+        identified_by: The columns of the primary key or index that is the replica identity; empty under ``FULL``, and
+            without an identity.
     """
 
     oid: int
@@ -161,19 +167,22 @@ class Store(NamedTuple):
     persistence: str
     file: int
     identity: str
+    joined: str
     identified_by: tuple[str, ...]
 
 
 class TypePart(NamedTuple):
-    """A type that a column's is made of, however deep; none for the server's own types.
+    """A type that a column's type consists of, at any depth. The server's own types are left out.
 
     Attributes:
         kind: pg_type.typtype.
-        parts: Of an enum its labels, in the order in which they were added; of a composite type its attributes.
+        name: The output of ``format_type``. Statements contain the names of the key's types.
+        parts: The labels of an enum, in the order in which they were added; the attributes of a composite type.
     """
 
     oid: int
     kind: str
+    name: str
     parts: tuple[str, ...]
 
 
@@ -181,10 +190,10 @@ class ColumnRecord(NamedTuple):
     """A column.
 
     Attributes:
-        number: pg_attribute.attnum, which no column of the table ever has again.
+        number: pg_attribute.attnum. No other column of the table ever has it.
         generated: pg_attribute.attgenerated.
-        written: The transaction that wrote the catalog's row of it.
-        filled: Where it was added, rows that were there came to have values in it.
+        written: The transaction that wrote the column's row in the catalog.
+        filled: When the column was added, existing rows got values in it.
     """
 
     number: int
@@ -198,7 +207,7 @@ class ColumnRecord(NamedTuple):
 
     @property
     def definition(self) -> str:
-        """Another text when its values are written in another way, or it is another column."""
+        """A text that changes with the column, with how its values are written, and with the names of its types."""
         return f"{self.number} {self.type} {self.typmod} {digest(self.types) if self.types else ''}".strip()
 
 
@@ -206,7 +215,7 @@ class Published(NamedTuple):
     """A publication.
 
     Attributes:
-        written: The transaction that wrote the catalog's row of it: another one when its options were changed.
+        written: The transaction that wrote the publication's row in the catalog. It changes with the options.
         generated: pg_publication.pubgencols; None before version 18.
     """
 
@@ -228,12 +237,13 @@ class TableRecord:
     """A table.
 
     Attributes:
-        stores: What holds its rows, by their oids; of a partitioned table also the root.
-        indexes: Its unique indexes, as text.
-        entry: What publishes it: another one once it was not published for a while. None while it is not.
+        stores: The stores of its rows, in the order of their oids.
+        indexes: The unique indexes, as text.
+        entry: The entry of the publication, which changes if the table was not published for a while; None while it is
+            not published.
         in_part: The entry has a row filter or a list of columns.
-        publication: None where there is none.
-        readable: The user may read it.
+        publication: None if it does not exist.
+        readable: The user may read the table.
         hidden: Row security hides rows from the user.
     """
 
@@ -249,11 +259,11 @@ class TableRecord:
 
     @classmethod
     def of(cls, found: Sequence[Any]) -> Self:
-        """From what the query gives."""
+        """The record from a row of the query."""
         oid, stores, columns, indexes, entry, in_part, publication, readable, hidden = found
         return cls(
             oid,
-            tuple(Store._make([*store[:7], tuple(store[7] or ())]) for store in stores),
+            tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
             tuple(
                 ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ())])
                 for column in columns or ()
@@ -268,19 +278,21 @@ class TableRecord:
 
     @property
     def files(self) -> dict[str, int]:
-        """The files that hold rows, by the number of what has them. One that it was made with, which has the same
-        number, is left out: partitions come and go.
+        """The files of the stores, by the store's oid. A store's first file, which has that number, is left out: the
+        state stays small although partitions come and go.
         """
         return {str(store.oid): store.file for store in self.stores if store.file not in (0, store.oid)}
 
     def written_anew(self, files: Mapping[str, int]) -> list[Store]:
-        """What had other ``files``: an ALTER TABLE, a TRUNCATE or a VACUUM FULL wrote all of its rows."""
+        """The stores that had other ``files``: an ALTER TABLE, TRUNCATE or VACUUM FULL wrote all of their rows."""
         return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
 
     @property
-    def persistence(self) -> str:
-        """How lasting what holds the rows is: ``p`` where all of it is in the log."""
-        return "".join(sorted({store.persistence for store in self.stores}))
+    def partitions(self) -> dict[str, str] | None:
+        """``Store.joined`` of partitions that are not foreign tables, by oid; None if the table is not partitioned."""
+        if not any(store.kind == "p" for store in self.stores):
+            return None
+        return {str(store.oid): store.joined for store in self.stores if store.joined and store.kind != "f"}
 
     def definitions(self) -> dict[str, str]:
         """``ColumnRecord.definition`` by name."""
@@ -290,7 +302,7 @@ class TableRecord:
 def read_records(
     session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], TableRecord]:
-    """By (schema, name); those that are not there are left out. Raises psycopg.Error."""
+    """The records by (schema, name). Tables that do not exist are left out. Raises psycopg.Error."""
     found = _ask(session, publication, names, "record::json")
     return {(schema, name): TableRecord.of(record) for schema, name, record in found}
 
@@ -298,7 +310,7 @@ def read_records(
 def read_digests(
     session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
-    """A text for each table, another one whenever its record is; those that are not there are left out.
+    """A text for each table that changes with its record. Tables that do not exist are left out.
 
     Raises psycopg.Error.
     """
@@ -307,7 +319,7 @@ def read_digests(
 
 
 def read_publication(session: psycopg.Connection, publication: str) -> Published | None:
-    """None where there is no such publication. Raises psycopg.Error."""
+    """The publication; None if it does not exist. Raises psycopg.Error."""
     row = session.execute(
         f"SELECT {_PUBLISHED} FROM pg_catalog.pg_publication p WHERE p.pubname = %s",
         [publication],
@@ -322,7 +334,7 @@ def digest(value: object) -> str:
 
 def _ask(
     session: psycopg.Connection, publication: str, names: Iterable[tuple[str, str]], result: str
-) -> list[tuple[str, str, Any]]:
+) -> list[Sequence[Any]]:
     newer = session.info.server_version >= SCHEMAS_VERSION
     entries = [_ENTRY, _ALL_TABLES, *([_SCHEMA] if newer else []), _ELSEWHERE]
     query = _RECORDS.format(
@@ -331,17 +343,8 @@ def _ask(
         published=_PUBLISHED,
         result=result,
     )
-    asked = list(names)
-    return session.execute(
-        query,  # All of it is constants.
-        {
-            "schemas": [schema for schema, _ in asked],
-            "names": [name for _, name in asked],
-            "publication": publication,
-            "normal": FIRST_NORMAL_OID,
-        },
-    ).fetchall()
+    return rows_of_tables(session, query, names, publication=publication, normal=FIRST_NORMAL_OID)
 
 
-def _type_part(oid: int, kind: str, parts: Sequence[Sequence[object]] | None) -> TypePart:
-    return TypePart(oid, kind, tuple(" ".join(map(str, part)) for part in parts or ()))
+def _type_part(oid: int, kind: str, name: str, parts: Sequence[Sequence[object]] | None) -> TypePart:
+    return TypePart(oid, kind, name, tuple(" ".join(map(str, part)) for part in parts or ()))

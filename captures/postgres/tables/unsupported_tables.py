@@ -1,4 +1,4 @@
-"""Why what a binding names cannot be captured: it is no table, or the log has its rows as another's, or not at all."""
+"""Bindings that cannot be captured: there is no such table, or the log lacks its rows, or has them as another's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from captures.postgres.config import EndpointConfig, ResourceConfig
+from captures.postgres.server.stored_texts import is_sayable, stored_rows
 from captures.postgres.tables.columns import Table
 from protocol.errors import SourceError
 
@@ -28,12 +29,14 @@ _KINDS = {
 
 
 def no_table(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
-    """What to say where ``read_tables`` found no table of a resource: what it is, or which name was perhaps meant.
+    """The error for a resource without a table: it says what has the name instead, or which name was perhaps meant.
 
     Raises:
         psycopg.Error: The server refuses.
     """
     name = f"{resource.schema_name}.{resource.table}"
+    if not is_sayable(session, resource.schema_name + resource.table):
+        return _missing(config, resource)
     found = session.execute(
         "SELECT c.relkind::text, c.relpersistence::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE (n.nspname, c.relname) = (%s, %s)",
@@ -63,13 +66,31 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
     return SourceError("TM-PG-035", f"{name} is a system table", remedy="Leave it out.")
 
 
+def unlogged_partitions(table: Table) -> Iterator[SourceError]:
+    """One error if partitions of a table are unlogged."""
+    assert table.record is not None
+    unlogged = [store for store in table.record.stores if store.persistence == "u"]
+    if unlogged:
+        names = ", ".join(f"{store.schema}.{store.name}" for store in unlogged)
+        identifiers = [sql.Identifier(store.schema, store.name).as_string(None) for store in unlogged]
+        yield SourceError(
+            "TM-PG-035",
+            f"partitions of {table.qualified_name} are unlogged, and the server does not log their changes: {names}",
+            remedy="Run: " + " ".join(f"ALTER TABLE {identifier} SET LOGGED;" for identifier in identifiers),
+        )
+
+
 def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
-    alike = session.execute(
+    alike = stored_rows(
+        session,
         "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE (lower(n.nspname), lower(c.relname)) = (lower(%s), lower(%s)) AND c.relkind IN ('r', 'p') ORDER BY 1",
         resource.path,
-    ).fetchall()
-    hint = f"; did you mean {' or '.join(row[0] for row in alike)}?" if alike else ""
+    )
+    return _missing(config, resource, f"; did you mean {' or '.join(row[0] for row in alike)}?" if alike else "")
+
+
+def _missing(config: EndpointConfig, resource: ResourceConfig, hint: str = "") -> SourceError:
     name = f"{resource.schema_name}.{resource.table}"
     return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
 
@@ -77,13 +98,13 @@ def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 def uncaptured_partitions(
     session: psycopg.Connection, publication: str, tables: Sequence[Table]
 ) -> Iterator[tuple[int, SourceError]]:
-    """The number of each partition whose rows the publication gives under the name of another table, and an error.
+    """The oid of each partition whose rows the publication shows under another table's name, with an error.
 
-    It is a part of that table. With ``publish_via_partition_root`` that is the topmost table above the partition that
-    the publication has; a partition is published as itself where the publication has none of those.
+    The other table is one that the partition belongs to. With ``publish_via_partition_root`` it is the topmost such
+    table in the publication. A partition is published under its own name if the publication has none of them.
 
     Args:
-        tables: Those that are bound. One that is above another need not be published yet: it will be.
+        tables: The bound tables. They count as published, since they will be.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -91,9 +112,10 @@ def uncaptured_partitions(
     partitions = [table.oid for table in tables if table.partition]
     if not partitions:
         return
-    found = session.execute(
+    found = stored_rows(
+        session,
         """
-        SELECT c.oid, (SELECT string_agg(n.nspname || '.' || a.relname, ', ')
+        SELECT c.oid::bigint, (SELECT string_agg(n.nspname || '.' || a.relname, ', ')
                        FROM pg_partition_ancestors(c.oid) p
                        JOIN pg_class a ON a.oid = p.relid JOIN pg_namespace n ON n.oid = a.relnamespace
                        WHERE p.relid <> c.oid AND (
@@ -103,8 +125,8 @@ def uncaptured_partitions(
         FROM pg_class c WHERE c.oid = ANY(%(partitions)s)
         """,
         {"bound": [table.oid for table in tables], "publication": publication, "partitions": partitions},
-    ).fetchall()
-    above: dict[int, str | None] = dict(found)
+    )
+    above: dict[int, str | None] = {oid: roots for oid, roots in found}
     for table in tables:
         if (root := above.get(table.oid)) is not None:
             failure = SourceError(
@@ -120,20 +142,21 @@ def uncaptured_partitions(
 
 
 def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
-    """Logs which partitions have rows that are in no log of this server: a backfill reads them, and nothing follows.
+    """Logs a warning for partitions that are foreign tables: a backfill reads them, but the log lacks their changes.
 
     Raises:
         psycopg.Error: The server refuses.
     """
-    found = session.execute(
+    found = stored_rows(
+        session,
         """
-        SELECT p.root::oid, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
+        SELECT p.root::bigint, string_agg(n.nspname || '.' || c.relname, ', ' ORDER BY n.nspname, c.relname)
         FROM unnest(%s::oid[]) p (root), pg_partition_tree(p.root) t
         JOIN pg_class c ON c.oid = t.relid AND c.relkind = 'f' JOIN pg_namespace n ON n.oid = c.relnamespace
         GROUP BY 1
         """,
         [[table.oid for table in tables if table.partitioned]],
-    ).fetchall()
+    )
     names = {table.oid: table.qualified_name for table in tables}
     for root, partitions in found:
         logger.warning(

@@ -1,12 +1,12 @@
 """Texts of a database whose encoding is not UTF-8, as UTF-8.
 
-Such encodings have bytes that stand for no character (0x81 in WIN1252), and the server stores them. Its own conversion
-ends the whole statement at the first of them, and a stream of the log for good. So the log and the rows of chunks come
-as they are stored, and are converted here, as the server converts each character. One without a character becomes a
-mark, which is no UTF-8, and so a bad value of its column.
+Such encodings have bytes that stand for no character (0x81 in WIN1252), and the server stores them. The server's own
+conversion ends the whole statement at the first such byte, and a stream of the log for good. So the server sends the
+log, the rows of chunks and names as it stores them. They are converted here, character by character, with the server's
+result for each. Bytes without a character become a mark. A mark is no UTF-8, so it makes a value a bad value.
 
-Every encoding that a database can have leaves ASCII alone, and its other characters have no byte of ASCII in them
-(PostgreSQL docs, 24.3.1 "Supported Character Sets"): what stands between values can be told before they are converted.
+Every encoding of a database contains ASCII, and its other characters contain no byte of ASCII (PostgreSQL docs, 24.3.1
+"Supported Character Sets"). So delimiters between values are recognised before the conversion.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ MARK = "\xfe"
 """Before and after the hexadecimal digits of bytes that stand for no character; a byte text, see ``json_values``."""
 
 _MARKED = re.compile(f"{MARK}([0-9a-f]+){MARK}")
+_MARKED_NAME = re.compile("\udcfe([0-9a-f]+)\udcfe|([\udc80-\udcff])")
+"""Marks, and bytes that are no UTF-8, as ``surrogateescape`` decodes them."""
+
+
+class Unsayable(str):
+    """A name with bytes that stand for no character, which it shows as escapes. No statement can contain the name."""
+
+    __slots__ = ()
+
 
 _EUC = rb"\x8f[\x80-\xff]{2}|[\x80-\xff]{2}"
 _DIVIDED = {
@@ -30,6 +39,8 @@ _DIVIDED = {
     "EUC_JP": _EUC,
     "EUC_KR": _EUC,
     "EUC_TW": rb"\x8e[\x80-\xff]{3}|" + _EUC,
+    # The server knows no characters there, and takes what it sends for UTF-8, where it is that.
+    "SQL_ASCII": rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}",
 }
 """The characters beyond ASCII, by src/common/wchar.c. In the encodings that are not here each is a byte."""
 
@@ -42,11 +53,11 @@ NoCharacter = (psycopg.errors.UntranslatableCharacter, psycopg.errors.CharacterN
 
 
 class Transcoder:
-    """Converts bytes of a database's texts to UTF-8, with whatever ASCII stands between them.
+    """Converts texts of a database to UTF-8, and leaves ASCII between them as it is.
 
     Args:
-        encoding: The database's, as the server calls it.
-        ask: Asked once for each character.
+        encoding: The database's encoding, as the server calls it.
+        ask: Called once for each character.
     """
 
     def __init__(self, encoding: str, ask: Ask) -> None:
@@ -56,7 +67,7 @@ class Transcoder:
         self._known: dict[bytes, bytes] = {}
 
     def utf8(self, data: bytes) -> bytes:
-        """The same in UTF-8. Raises psycopg.Error where the server cannot be asked."""
+        """The texts in UTF-8. Raises psycopg.Error if the server cannot be asked."""
         if data.isascii():
             return data
         parts = self._divided(data)
@@ -81,7 +92,7 @@ class Transcoder:
 
 
 def is_transcoded(session: psycopg.Connection) -> bool:
-    """Whether the database's texts come through a ``Transcoder``."""
+    """Whether the database's texts need a ``Transcoder``."""
     return encoding_of(session) != _UTF8
 
 
@@ -91,10 +102,10 @@ def encoding_of(session: psycopg.Connection) -> str:
 
 
 def transcoder(session: Callable[[], psycopg.Connection]) -> Transcoder | None:
-    """Of a database; None where texts are UTF-8 as they come.
+    """The transcoder of a database; None if its encoding is UTF-8.
 
     Args:
-        session: Gives one in autocommit mode that is not broken.
+        session: Returns a session in autocommit mode.
     """
     encoding = encoding_of(session())
     return None if encoding == _UTF8 else Transcoder(encoding, lambda characters: _converted(session(), characters))
@@ -116,5 +127,20 @@ def stored(session: psycopg.Connection, text: str) -> bytes:
 
 
 def shown(text: str) -> str:
-    """A byte text with escapes for people in the place of marks."""
-    return _MARKED.sub(lambda match: re.sub("..", lambda pair: f"\\x{pair[0]}", match[1]), text)
+    """A byte text for people, with escapes instead of marks."""
+    return _MARKED.sub(lambda match: _escaped(match[1]), text)
+
+
+def name_of(utf8: bytes) -> str:
+    """A name from the UTF-8 of a ``Transcoder``; an ``Unsayable`` if it has marks, or bytes that are no UTF-8."""
+    return readable(utf8.decode("utf-8", "surrogateescape"))
+
+
+def readable(text: str) -> str:
+    """As ``name_of``, from a text that was decoded with ``surrogateescape``."""
+    made = _MARKED_NAME.sub(lambda match: _escaped(match[1] or f"{ord(match[2]) - 0xDC00:02x}"), text)
+    return text if made == text else Unsayable(made)
+
+
+def _escaped(digits: str) -> str:
+    return re.sub("..", lambda pair: f"\\x{pair[0]}", digits)

@@ -196,6 +196,37 @@ CHANGES = (
         ),
         adds=True,
     ),
+    TableChange(
+        "a column has the name of a document's own member for a moment",
+        ("ALTER TABLE {t} RENAME COLUMN {old} TO _meta", _SOME, "ALTER TABLE {t} RENAME COLUMN _meta TO {new}", _TOUCH),
+        adds=True,
+        drops=True,
+    ),
+    TableChange(
+        "a savepoint takes an ALTER back",
+        (
+            f"BEGIN; SAVEPOINT s; ALTER TABLE {{t}} ADD COLUMN {{new}} int DEFAULT 7; {_TOUCH}; ROLLBACK TO s; "
+            f"ALTER TABLE {{t}} ADD COLUMN {{new}} text; UPDATE {{t}} SET {{new}} = 'x' WHERE id % 2 = 0; COMMIT",
+        ),
+        adds=True,
+    ),
+    TableChange(
+        "its log has old rows for a part of a transaction",
+        (
+            f"BEGIN; {_SOME}; ALTER TABLE {{t}} REPLICA IDENTITY FULL; DELETE FROM {{t}} WHERE id % 30 = 3; "
+            f"ALTER TABLE {{t}} REPLICA IDENTITY DEFAULT; {_SOME}; COMMIT",
+        ),
+        tables=("users",),
+    ),
+    TableChange(
+        "a view has its name for a moment",
+        (
+            "BEGIN; ALTER TABLE {t} RENAME TO away; CREATE VIEW {t} AS SELECT id, n FROM away; COMMIT",
+            _SOME,
+            "BEGIN; DROP VIEW {t}; ALTER TABLE away RENAME TO {t}; COMMIT",
+        ),
+        tables=PLAIN,
+    ),
     TableChange("values change with their type", ("ALTER TABLE {t} ALTER COLUMN n TYPE int USING n + 1000",)),
     TableChange(
         "a column is dropped and comes back with other values",

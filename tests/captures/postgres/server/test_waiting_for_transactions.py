@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.postgres.server.waiting import command_of
+from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
@@ -68,6 +69,19 @@ def test_a_table_that_is_vacuumed_is_published_after_it(database: Database) -> N
         old.commit()
         capture.until(Session.done)
         assert capture.rows() == table_rows(database)
+
+
+def test_a_transaction_of_a_database_in_another_encoding(database: Database, in_encoding: InEncoding) -> None:
+    """The server shows its statement as that database has it, which is no UTF-8."""
+    western = in_encoding("WIN1252")
+    prepare(database, USERS, FILL)
+    prepare(western, "CREATE TABLE straße (id int)")
+    with writing(western, "INSERT INTO straße VALUES (1)") as old, session(endpoint(database), BOUND) as capture:
+        process = f"process {old.info.backend_pid} "
+        wait_until(lambda: bool(said(capture, process)), 20, "it is named")
+        assert said(capture, process, "INSERT")
+        old.commit()
+        capture.until(Session.done)
 
 
 def test_a_prepared_transaction_is_named() -> None:

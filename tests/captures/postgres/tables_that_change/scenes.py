@@ -61,6 +61,26 @@ _TYPED = [
 _LOST = "DELETE FROM t WHERE id % 7 = 1"
 _WHOLE = "ALTER PUBLICATION tidemark SET (publish = 'insert, update, delete, truncate')"
 
+PARTITIONED = [
+    "CREATE TABLE t (id int PRIMARY KEY, a int) PARTITION BY RANGE (id)",
+    "CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (60)",
+    "CREATE TABLE t_high PARTITION OF t FOR VALUES FROM (60) TO (MAXVALUE)",
+    *(f"CREATE TABLE t_{i} PARTITION OF t FOR VALUES FROM ({-1000 - i}) TO ({-999 - i})" for i in range(4)),
+    _ROWS,
+]
+
+
+def _joined(number: int) -> list[str]:
+    """In one transaction, as pg_partman does it, or in several."""
+    low, high = -100 * number - 100, -100 * number
+    statements = [
+        f"CREATE TABLE t_with_rows_{number} (a int, id int PRIMARY KEY)",
+        f"INSERT INTO t_with_rows_{number} SELECT i, i FROM generate_series({low}, {high - 1}) i",
+        f"ALTER TABLE t ATTACH PARTITION t_with_rows_{number} FOR VALUES FROM ({low}) TO ({high})",
+    ]
+    return statements if number % 2 else ["; ".join(statements)]
+
+
 SCENES = {
     changes.ABSENT: Scene(_same("ALTER TABLE t RENAME TO u"), _same("ALTER TABLE u RENAME TO t")),
     changes.MADE_AGAIN: Scene(
@@ -72,6 +92,19 @@ SCENES = {
     ),
     changes.UNLOGGED_AND_BACK: Scene(
         _same("ALTER TABLE t SET UNLOGGED", _LOST, "ALTER TABLE t SET LOGGED"), publication="FOR ALL TABLES"
+    ),
+    changes.PARTITION_JOINED: Scene(_joined, create=PARTITIONED),
+    changes.PARTITION_BACK: Scene(
+        _same(
+            "ALTER TABLE t DETACH PARTITION t_low",
+            "DELETE FROM t_low WHERE id % 7 = 1",
+            "UPDATE t_low SET a = a + 1 WHERE id % 5 = 1",
+            "ALTER TABLE t ATTACH PARTITION t_low FOR VALUES FROM (0) TO (60)",
+        ),
+        create=PARTITIONED,
+    ),
+    changes.PARTITION_GONE: Scene(
+        _in_turn(*([f"ALTER TABLE t DETACH PARTITION t_{i}"] for i in range(4))), create=PARTITIONED
     ),
     changes.REWRITTEN: Scene(
         _in_turn(["VACUUM FULL t"], ["ALTER TABLE t ALTER a TYPE bigint"], ["ALTER TABLE t ALTER a TYPE int"]),

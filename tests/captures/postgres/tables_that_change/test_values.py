@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
@@ -117,6 +118,34 @@ def test_keys_that_an_alter_changes(database: Database, alter: str) -> None:
         prepare(database, *alter.split("; "))
         key = ("a",) if "RENAME id" in alter else ("id",)
         capture.until(lambda c: c.done() and operations(c)["t"] >= 1 and kept(c, key) == held(database), SECONDS)
+
+
+def test_the_type_of_a_key_gets_another_name(database: Database) -> None:
+    """Chunks compare keys as values of their type, by its name."""
+    prepare(
+        database,
+        "CREATE SCHEMA attic",
+        "CREATE DOMAIN number AS int",
+        "CREATE TABLE t (id number PRIMARY KEY, a int)",
+        "INSERT INTO t SELECT i, i FROM generate_series(1, 300) i",
+    )
+    with capturing(database, backfill={"chunk_rows": 20, "max_rate": "400 rows/s"}) as capture:
+        capture.until(lambda c: len(c.documents) >= 60, SECONDS)
+        prepare(database, "ALTER DOMAIN number RENAME TO id", "ALTER DOMAIN id SET SCHEMA attic")
+        capture.until(lambda c: c.done() and kept(c) == held(database), SECONDS)
+        assert operations(capture) == {"s": 300}
+
+
+def test_a_column_that_gets_the_name_of_a_documents_own_member(database: Database) -> None:
+    prepare(database, *PLAIN, "CREATE TABLE s (id int PRIMARY KEY)", "INSERT INTO s VALUES (1)")
+    with capturing(database, tables=("public.t", "public.s")) as capture:
+        capture.until(Session.done)
+        prepare(database, "ALTER TABLE t RENAME a TO _meta", "UPDATE t SET _meta = 'x'", "INSERT INTO s VALUES (2)")
+        capture.until(lambda c: (aside_of(c, "t") or {}).get("code") == "TM-PG-017" and len(c.rows(1)) == 2, SECONDS)
+        prepare(database, "ALTER TABLE t RENAME _meta TO a")
+        query = "SELECT id, a, b FROM t"
+        capture.until(lambda c: aside_of(c, "t") is None and kept(c) == held(database, query), SECONDS)
+        assert all(isinstance(document["_meta"], dict) for _, document in capture.documents)
 
 
 def test_a_table_that_is_taken_out_of_the_capture_and_put_back(database: Database) -> None:

@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from protocol.messages import RUNTIME
+from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database, Postgres
+from tests.servers.postgres import Database
 
 UNSAYABLE = "'x' || chr(129)"
 """Byte 0x81, which WIN1252 has no character for, and the server takes."""
 
 BOTH = bindings("public.users", "public.notes")
 NOTES = "CREATE TABLE notes (id int PRIMARY KEY, text text)"
-
-InEncoding = Callable[[str], Database]
-
-
-@contextmanager
-def encoded_database(postgres: Postgres, name: str, encoding: str) -> Iterator[Database]:
-    with postgres.connect() as admin:
-        admin.execute(
-            f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'".encode()
-        )
-        try:
-            yield Database(
-                make_conninfo(postgres.dsn, dbname=name, client_encoding="UTF8"), postgres.version, name=name
-            )
-        finally:
-            slots = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s"
-            admin.execute(slots, [name])
-            admin.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name]
-            )
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-@pytest.fixture
-def in_encoding(database: Database, postgres: Postgres) -> Iterator[InEncoding]:
-    """Makes a database in an encoding."""
-    with ExitStack() as made:
-        yield lambda encoding: made.enter_context(encoded_database(postgres, f"{database.name}_other", encoding))
 
 
 @pytest.fixture

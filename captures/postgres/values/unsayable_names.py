@@ -1,0 +1,127 @@
+"""Tables that cannot be captured because of a name that no statement and no document can have.
+
+A database whose encoding is not UTF-8 stores names with bytes that stand for no character. Texts for people show such a
+byte as ``\\x81``, and so does the option ``exclude``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from captures.postgres.tables.columns import Column, ColumnType, Table
+from captures.postgres.tables.table_record import Store
+from captures.postgres.values.encodings import Unsayable
+from protocol.errors import SourceError
+
+CODE = "TM-PG-043"
+
+_WHY = "has bytes that stand for no character in the database's encoding"
+
+
+def unsayable_failures(table: Table, exclude: Collection[str], key: Sequence[str]) -> Iterator[SourceError]:
+    """One error for each name of a column, attribute, key's type or partition that prevents the capture of a table.
+
+    Args:
+        exclude: Names of columns that are not captured.
+        key: Names of the key columns. Statements have the names of their types.
+    """
+    for column in table.columns:
+        if column.name not in exclude and not column.generated:
+            yield from _of_column(table, column, in_key=column.name in key)
+    for store in table.record.stores if table.record is not None else ():
+        yield from _of_store(table, store)
+
+
+def _of_column(table: Table, column: Column, *, in_key: bool) -> Iterator[SourceError]:
+    name = table.qualified_name
+    if isinstance(column.name, Unsayable):
+        leave_out = f"Or leave the column out: exclude: ['{_quoted(column.name)}']"
+        remedy = f"{_rename_column(table, column)} {leave_out}".strip()
+        yield SourceError(CODE, f"{name}: the name of column {column.name} {_WHY}", remedy=remedy)
+    for owner, place, attribute in _attributes(column.type):
+        what = f"the name of attribute {attribute} of type {owner.name}, which column {column.name} has,"
+        remedy = f"{_rename_attribute(owner, place)} Or leave the column out by `exclude`."
+        yield SourceError(CODE, f"{name}: {what} {_WHY}", remedy=remedy)
+    if in_key and (of := _unsayable_type(column.type)) is not None:
+        schema = _renaming("SCHEMA", f"(SELECT typnamespace::regnamespace FROM pg_type WHERE oid = {of.oid})")
+        yield SourceError(
+            CODE,
+            f"{name}: the name of type {of.name} of the key column {column.name} {_WHY}",
+            remedy=f"Run: {_renaming('TYPE', f'{of.oid}::regtype')} Or, if it is its schema's name, run: {schema}",
+        )
+
+
+def _of_store(table: Table, store: Store) -> Iterator[SourceError]:
+    """The errors for a partition. Statements that read it by pages contain its name."""
+    if isinstance(store.name, Unsayable):
+        what = f"the name of partition {store.schema}.{store.name}"
+        remedy = f"Run: {_renaming('TABLE', f'{store.oid}::regclass')}"
+        yield SourceError(CODE, f"{table.qualified_name}: {what} {_WHY}", remedy=remedy)
+    if isinstance(store.schema, Unsayable):
+        what = f"the name of schema {store.schema}, which partition {store.name} is in,"
+        remedy = f"Run: {_renaming('SCHEMA', _schema_of(store.oid))}"
+        yield SourceError(CODE, f"{table.qualified_name}: {what} {_WHY}", remedy=remedy)
+
+
+def unsayable_table(table: Table) -> SourceError | None:
+    """The error for a table that no statement can name; None if its name and its schema's consist of characters."""
+    if isinstance(table.schema, Unsayable):
+        remedy = f"Run: {_renaming('SCHEMA', _schema_of(table.oid))}"
+        return SourceError(CODE, f"{table.qualified_name}: the name of the schema {_WHY}", remedy=remedy)
+    if isinstance(table.name, Unsayable):
+        remedy = f"Run: {_renaming('TABLE', f'{table.oid}::regclass')}"
+        return SourceError(CODE, f"{table.qualified_name}: the name of the table {_WHY}", remedy=remedy)
+    return None
+
+
+def _attributes(column_type: ColumnType) -> Iterator[tuple[ColumnType, int, str]]:
+    """The unsayable attributes of the composite types in a type, and their places in these."""
+    for place, field in enumerate(column_type.fields):
+        if isinstance(field.name, Unsayable):
+            yield column_type, place, field.name
+        yield from _attributes(field.type)
+    for inner in (column_type.base, column_type.element):
+        if inner is not None:
+            yield from _attributes(inner)
+
+
+def _unsayable_type(column_type: ColumnType | None) -> ColumnType | None:
+    while column_type is not None:
+        if isinstance(column_type.name, Unsayable):
+            return column_type
+        column_type = column_type.base
+    return None
+
+
+def _rename_column(table: Table, column: Column) -> str:
+    columns = table.record.columns if table.record is not None else ()
+    number = next((each.number for each in columns if each.name == column.name), None)
+    if number is None:
+        return ""  # It has another name by now.
+    name = f"(SELECT attname FROM pg_attribute WHERE attrelid = {table.oid} AND attnum = {number})"
+    return f"Run: {_executing('ALTER TABLE %s RENAME COLUMN %I TO new_name', f'{table.oid}::regclass', name)}"
+
+
+def _rename_attribute(owner: ColumnType, place: int) -> str:
+    name = (
+        "(SELECT attname FROM pg_attribute a JOIN pg_type t ON t.typrelid = a.attrelid"
+        f" WHERE t.oid = {owner.oid} AND attnum > 0 AND NOT attisdropped ORDER BY attnum OFFSET {place} LIMIT 1)"
+    )
+    return f"Run: {_executing('ALTER TYPE %s RENAME ATTRIBUTE %I TO new_name', f'{owner.oid}::regtype', name)}"
+
+
+def _schema_of(relation: int) -> str:
+    return f"(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = {relation})"
+
+
+def _renaming(kind: str, what: str) -> str:
+    return _executing(f"ALTER {kind} %s RENAME TO new_name", what)
+
+
+def _executing(statement: str, *names: str) -> str:
+    """A statement that lets the server insert names which nobody can type."""
+    return f"DO $$ BEGIN EXECUTE format('{statement}', {', '.join(names)}); END $$;"
+
+
+def _quoted(name: str) -> str:
+    return name.replace("'", "''")
