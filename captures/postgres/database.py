@@ -27,8 +27,9 @@ from captures.tables.bad_values import Policies
 from captures.tables.collection import discovered
 from captures.tables.table_binding import captured_as
 from captures.tables.truncation import Truncation
+from protocol.environment import LOG_ID
 from protocol.errors import SourceError
-from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 """The key of a collection whose table has none."""

@@ -24,11 +24,10 @@ from captures.process.requests import Requests, SessionRequests
 from captures.process.wakeup import Wakeup
 from captures.scheduling.reader_process import forked_readers, place
 from captures.tables.collection import check_keys, check_state_keys
+from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
-    KNOWN_STATE,
-    STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,

@@ -14,9 +14,10 @@ from pydantic import BaseModel
 from captures.server.prerequisites import Unmet
 from captures.tables.bad_values import Policy, quarantine_failures
 from captures.tables.table_config import TableConfig
+from protocol.environment import CHECK
 from protocol.errors import SourceError
 from protocol.logs import log_left_out
-from protocol.messages import CHECK, Binding, DiscoveredBinding, JsonObject
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
     from captures.contract.source import Source

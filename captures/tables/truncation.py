@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from protocol.codec import encode
-from protocol.messages import RUNTIME, BackfillBegin, BackfillComplete
+from protocol.environment import RUNTIME
+from protocol.messages import BackfillBegin, BackfillComplete
 
 TruncateOption = Annotated[
     Literal["auto", "emit", "ignore", "backfill"],

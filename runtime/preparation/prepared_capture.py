@@ -12,13 +12,9 @@ import orjson
 
 from protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
 from protocol.logs import LEFT_OUT, LogLine
 from protocol.messages import (
-    CHECK,
-    KNOWN_STATE,
-    LOG_ID,
-    RUNTIME,
-    STOP_WHEN_CAUGHT_UP,
     Applied,
     Binding,
     CaptureSpec,

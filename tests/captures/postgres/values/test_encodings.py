@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from protocol.messages import RUNTIME
+from protocol.environment import RUNTIME
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.postgres import Database, Postgres
