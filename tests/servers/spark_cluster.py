@@ -24,6 +24,20 @@ SPARK_HOME = Path(pyspark.__file__).parent
 JAVA_OPTIONS = os.environ.get("SPARK_SUBMIT_OPTS", "")
 """Of drivers, as tests/conftest.py sets them. Executors are to have them as ``spark.executor.extraJavaOptions``."""
 
+SETTINGS = {
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    # So that neither executor has done all the work before the other one has come.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.locality.wait": "0",
+}
+"""Of drivers whose ``spark.eventLog.dir`` tells what ran where."""
+
 
 class SparkCluster:
     """``with SparkCluster() as cluster: subprocess.run([…, "--master", cluster.url], env=cluster.environment())``.
