@@ -28,7 +28,6 @@ SUMMARY_EVERY = 100
 """A summary follows every commit whose number divides by this."""
 
 _COMMIT = re.compile(r"(\d{20})\.json")
-_SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
 _SEGMENT = re.compile(r"(\d{20})-(\d+)-\d+\.parquet")
 _LONGEST = 200
 """Bytes of a folder's name; most file systems end at 255."""
@@ -52,12 +51,6 @@ def consumer_name(name: str) -> str:
 def commit_number(name: str) -> int | None:
     """The number in a commit's file name; None for any other file."""
     match = _COMMIT.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def summary_number(name: str) -> int | None:
-    """The number in a summary's file name; None for any other file."""
-    match = _SUMMARY.fullmatch(name)
     return int(match[1]) if match else None
 
 
