@@ -38,13 +38,27 @@ class ChunkFailure:
 class ReaderPool:
     """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed, or ``ahead``.
 
-    A reader that failed, or was idle for ``IDLE_SECONDS``, is closed: the next chunk gets a new connection.
+    A reader that failed, or was idle for ``idle_seconds``, is closed: the next chunk gets a new connection.
+
+    Args:
+        wakeup: Is set when a chunk was read, or could not be.
+        close_seconds: How long ``close`` waits for all readers together.
     """
 
-    def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
+    def __init__(
+        self,
+        open_reader: Callable[[], ChunkReader],
+        size: int,
+        wakeup: Wakeup,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
         self._open_reader = open_reader
         self._size = size
         self._wakeup = wakeup
+        self._idle_seconds = idle_seconds
+        self._close_seconds = close_seconds
         self._requests: queue.SimpleQueue[ChunkRequest | None] = queue.SimpleQueue()
         self._results: deque[Chunk | ChunkFailure] = deque()
         self._threads: list[threading.Thread] = []
@@ -84,7 +98,7 @@ class ReaderPool:
         with self._lock:
             for reader in self._reading:
                 reader.cancel()
-        deadline = time.monotonic() + CLOSE_SECONDS
+        deadline = time.monotonic() + self._close_seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.clear()
@@ -102,7 +116,7 @@ class ReaderPool:
                 reader = self._open_reader()
         while True:
             try:
-                request = requests.get(timeout=None if reader is None else IDLE_SECONDS)
+                request = requests.get(timeout=None if reader is None else self._idle_seconds)
             except queue.Empty:
                 assert reader is not None
                 reader.close()

@@ -1,4 +1,4 @@
-"""A kind of database whose tables have a schema and a name: what a connector for any of them does."""
+"""A database whose tables have a schema and a name: the part of a connector that all of them share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Endpoint(Protocol):
-    """What is asked of every endpoint's configuration here."""
+    """The configuration that every endpoint has."""
 
     @property
     def on_bad_value(self) -> Policy: ...
@@ -38,12 +38,12 @@ S = TypeVar("S")
 
 
 class TableDatabase(ABC, Generic[E, R, S]):
-    """See ``captures.contract.database.Database``, of which it is all that does not depend on the kind.
+    """The methods of ``captures.contract.database.Database`` that do not depend on the kind of database.
 
     Attributes:
-        wrong_config: The code of a configuration that cannot be.
-        several_unmet: The code for more unmet prerequisites than one.
-        why_disabled: Why tables are found that nobody captures before somebody says how.
+        wrong_config: The code of errors in the configuration.
+        several_unmet: The code of an error that lists several unmet prerequisites.
+        why_disabled: Why tables without a key are discovered as disabled.
     """
 
     documentation_url = ""
@@ -91,7 +91,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
             raise failure
         return self.opened(endpoint, bindings, resources, only_reads=only_reads)
 
-    # What each kind has of its own.
+    # The part of each kind of database.
 
     @abstractmethod
     def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
@@ -107,7 +107,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def session(self, endpoint: E, what: str) -> AbstractContextManager[S]:
-        """A session, in which errors are said to have come of ``what``."""
+        """A session whose errors name ``what`` was being done."""
 
     @abstractmethod
     def found(self, session: S, endpoint: E) -> Iterable[DiscoveredBinding]:
@@ -119,7 +119,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def standing(self, session: S, endpoint: E, *, running: bool) -> Iterable[SourceError]:
-        """What would keep the capture from going on where it stands; ``running`` is whether it runs."""
+        """The reasons why the capture could not resume; ``running`` is whether it runs now."""
 
     @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:

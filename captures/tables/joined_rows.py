@@ -81,15 +81,15 @@ class JoinedRows(Sequence[bytes]):
         return piece.split(self._mark)
 
 
-def joined_rows(mark: bytes, strings: Iterable[bytes]) -> JoinedRows:
-    """Packs ``strings`` in pieces of about ``PIECE_BYTES``."""
+def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_BYTES) -> JoinedRows:
+    """Packs ``strings`` in pieces of about ``piece_bytes``."""
     made = JoinedRows(mark)
     batch: list[bytes] = []
     size = 0
     for string in strings:
         batch.append(string)
         size += len(string)
-        if size >= PIECE_BYTES:
+        if size >= piece_bytes:
             made.add(batch)
             batch, size = [], 0
     made.add(batch)
