@@ -1,4 +1,4 @@
-"""A table that a configuration names, as far as all databases have the same of it."""
+"""A configured table: what is the same for all databases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = TypeVar("C")
 
 
 class CatalogTable(Protocol):
-    """A table as the catalog has it, as far as all databases have the same of it."""
+    """A table of a catalog: what is the same for all databases."""
 
     @property
     def key(self) -> tuple[str, ...]: ...
@@ -35,8 +35,8 @@ class TableBinding(ABC):
     """Base of each database's dataclass for a binding, which has these attributes as fields.
 
     Attributes:
-        table: Of a binding that is unfit, it has a name and nothing else that counts.
-        salt: Of the columns that are hashed.
+        table: Of an unfit binding only the name is meaningful.
+        salt: For the hashes of columns.
         on_bad_value: The endpoint's policy.
         unfit: Why the table cannot be captured.
 
@@ -99,12 +99,12 @@ class TableBinding(ABC):
         return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     def _captured(self, columns: Iterable[C]) -> tuple[C, ...]:
-        """Those of the columns that documents have, by the configuration of the table."""
+        """The columns that documents have by the table's configuration."""
         exclude, hashed = self.resource.exclude, self.resource.hash
         return captured_as(columns, exclude, hashed, self.salt, policies=self.policies, key=self.key)
 
     def _opened(self, binding: int) -> OpenedTable:
-        """What the engine is told of the table; ``binding`` is its index."""
+        """The table for the engine; ``binding`` is its index."""
         resource = self.resource
         if self.unfit is not None:
             why, none = self.unfit, ScanMethod.NONE
