@@ -7,12 +7,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from captures.server.endpoint_config import Endpoint
 from captures.server.prerequisites import Unmet
-from captures.tables.bad_values import Policy, quarantine_failures
+from captures.tables.bad_values import quarantine_failures
 from captures.tables.table_config import TableConfig
 from protocol.environment import CHECK
 from protocol.errors import SourceError
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from captures.contract.source import Source
 
 logger = logging.getLogger(__name__)
-
-
-class Endpoint(Protocol):
-    """The configuration that every endpoint has."""
-
-    @property
-    def on_bad_value(self) -> Policy: ...
 
 
 E = TypeVar("E", bound=Endpoint)
