@@ -18,7 +18,7 @@ it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -371,18 +371,5 @@ Response = (
     | BackfillComplete
 )
 
-REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge, Control)}
-RESPONSES: dict[str, type[Message]] = {
-    m.kind: m
-    for m in (
-        SpecResponse,
-        Discovered,
-        Validated,
-        Applied,
-        Opened,
-        SourcedSchema,
-        Checkpoint,
-        BackfillBegin,
-        BackfillComplete,
-    )
-}
+REQUESTS: dict[str, type[Message]] = {message.kind: message for message in get_args(Request)}
+RESPONSES: dict[str, type[Message]] = {message.kind: message for message in get_args(Response)}
