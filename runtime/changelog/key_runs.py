@@ -19,10 +19,12 @@ class KeyRuns:
 
     Args:
         key: As ``stated_key`` gives it.
+        longest: The most rows of a run.
     """
 
-    def __init__(self, key: dict[str, str]) -> None:
+    def __init__(self, key: dict[str, str], longest: int = LONGEST_RUN) -> None:
         self._key = key
+        self._longest = longest
         self._rows = 0
         self._starts: list[int] = []
         """The rows, counted from 0, that begin a run."""
@@ -94,7 +96,7 @@ class KeyRuns:
         starts: list[int] = []
         start = self._starts[-1]
         for after in [*(begun + place + 1 for place in breaks), end]:
-            starts += range(start + LONGEST_RUN, after, LONGEST_RUN)
+            starts += range(start + self._longest, after, self._longest)
             if after < end:
                 starts.append(after)
                 start = after

@@ -42,9 +42,14 @@ class Misfit:
 
 
 class Quarantine:
-    """The events of a batch that are kept apart. Two threads append to it."""
+    """The events of a batch that are kept apart. Two threads append to it.
 
-    def __init__(self, keys: dict[str, Sequence[str]]) -> None:
+    Attributes:
+        most_bytes: Of their documents.
+    """
+
+    def __init__(self, keys: dict[str, Sequence[str]], most_bytes: int = QUARANTINE_BYTES) -> None:
+        self.most_bytes = most_bytes
         self._keys = keys
         self._misfits: list[Misfit] = []
         self._bytes = 0
@@ -54,11 +59,11 @@ class Quarantine:
         self._keys[schema.collection] = schema.key
         self._misfits += misfits
         self._bytes += sum(len(misfit.document) for misfit in misfits)
-        if self._bytes > QUARANTINE_BYTES:
+        if self._bytes > self.most_bytes:
             reason = misfits[-1].reason
             raise ChangeLogError(
                 "TM-LOG-010",
-                f"documents of more than {QUARANTINE_BYTES >> 20} MB in one commit do not fit; the last one: "
+                f"documents of more than {self.most_bytes >> 20} MB in one commit do not fit; the last one: "
                 f"{reason.message}",
                 remedy=reason.remedy,
             )

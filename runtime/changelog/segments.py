@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.changelog.models import Segment, TableSchema
+from protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
 from runtime.changelog import storage
 from runtime.changelog.key_runs import KeyRuns
 from runtime.changelog.stated_keys import KeyBox, stated_key
@@ -37,6 +37,7 @@ class SegmentWriter:
         fingerprint: Of ``table``.
         schema: The columns of the rows.
         group_rows: The fewest rows of a row group that ends at a break of the keys.
+        longest_run: The most rows of a run.
 
     Raises:
         ChangeLogError: ``TM-LOG-008`` from every method.
@@ -50,6 +51,7 @@ class SegmentWriter:
         fingerprint: str,
         schema: pa.Schema,
         group_rows: int = _GROUP_ROWS,
+        longest_run: int = LONGEST_RUN,
     ) -> None:
         self.path = path
         self.collection = table.collection
@@ -66,7 +68,7 @@ class SegmentWriter:
         self._truncated_at: int | None = None
         self._key = stated_key(table)
         self._box = KeyBox(self._key)
-        self._runs = KeyRuns(self._key)
+        self._runs = KeyRuns(self._key, longest_run)
         self._held: pa.Table | None = None
         storage.make_folder(self._file.parent)
         storage.create(self._file)
