@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""A chunk ends at this size: memory must not depend on the width of rows."""
+"""A chunk ends at this many bytes: memory must not depend on the width of rows."""
 
 
 class ChunkSize:
     """Rows for the next chunk of one table.
 
-    A chunk's time bounds its window, so a slow table gets small chunks and a fast one large ones. One measurement grows
-    the size at most twofold and shrinks it at most fourfold: a pause of the server must not make a table crawl.
+    A chunk's time limits its window, so a slow table gets small chunks and a fast one large ones. One measurement grows
+    the size at most twofold and shrinks it at most fourfold, so that a pause of the server has little effect.
 
     Args:
-        target_seconds: How long reading a chunk should take.
+        target_seconds: The time that reading a chunk should take.
         start: Rows of the first chunk.
         smallest: The fewest rows.
         largest: The most rows.
-        largest_bytes: The most bytes in rows of the size seen last: a chunk that had to be ended early was a waste.
-        fixed: This many rows always, whatever is measured.
+        largest_bytes: The most bytes, in rows of the size seen last: a chunk that ends early wastes a query.
+        fixed: This many rows in every chunk, instead of measuring.
     """
 
     GROW = 2.0
@@ -46,18 +46,18 @@ class ChunkSize:
 
     @property
     def rows(self) -> int:
-        """How many rows the next chunk asks for."""
+        """The rows of the next chunk."""
         return min(self._rows, self._fitting) if self._fixed is None else self._fixed
 
     def measured(self, rows: int, seconds: float, *, found: int | None = None, size: int = 0) -> None:
-        """A chunk examined ``rows`` rows in ``seconds``.
+        """Takes the measurement of a chunk that examined ``rows`` rows in ``seconds``.
 
-        Only its speed counts, not how many rows it asked for, so a read that was cut short by a timeout is no special
-        case. A chunk without rows says nothing.
+        Only the speed counts, and not the number of rows asked for, so a read that a timeout ended is no special case.
+        A chunk without rows is no measurement.
 
         Args:
-            found: The rows that it returned, if a condition filtered some.
-            size: Bytes in them.
+            found: The rows that it returned, if a condition filtered them.
+            size: Bytes in the returned rows.
         """
         if rows < 1:
             return

@@ -9,10 +9,10 @@ TransactionId = int | str
 
 
 class Fence(Protocol):
-    """A chunk's snapshot, seen from the log.
+    """What is known of a chunk's snapshot in terms of the log.
 
-    Positions are integers that grow with the log. Once one fence shows a transaction, every snapshot that is opened
-    later on the same server shows it too.
+    Positions are integers that grow with the log. Once one fence shows a transaction, every snapshot opened later on
+    the same server shows it too.
     """
 
     @property
@@ -20,4 +20,4 @@ class Fence(Protocol):
         """A log position at or after every transaction that the snapshot sees. Taken after the snapshot was opened."""
 
     def hides(self, txn: TransactionId) -> bool:
-        """Whether the snapshot does not see transaction ``txn``, which the log has shown; True if unsure."""
+        """Whether the snapshot does not see transaction ``txn``, which the log has given; True if that is unknown."""

@@ -1,4 +1,4 @@
-"""Transactions that the reader has emitted, and that no snapshot is known to see."""
+"""The hidden set: transactions that were emitted, and that no snapshot is known to see."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from backfill.fence import Fence, TransactionId
 from backfill.keys import Key, TouchedKeys
 
 HIDDEN_LIMIT = 1_000_000
-"""Keys that all hidden transactions together may hold."""
+"""The most keys that all hidden transactions together hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenTransaction:
-    """An emitted transaction and what it touched.
+    """An emitted transaction and the keys that it touched.
 
     Attributes:
         txn: Its id in the source, as fences use it.
         touched: Touched keys by table; they must no longer change.
         tracked: The tables whose touched keys were recorded from the transaction's first event on. A tracked table that
-            is not in ``touched`` was not touched; of any other table nothing is known.
+            is not in ``touched`` was not touched; the touched keys of any other table are unknown.
     """
 
     txn: TransactionId
@@ -28,12 +28,12 @@ class HiddenTransaction:
     tracked: frozenset[str]
 
     def keys_of(self, table: str) -> TouchedKeys | None:
-        """What it touched in ``table``; None if unknown."""
+        """The keys that it touched in ``table``; None if unknown."""
         touched = self.touched.get(table)
         return TouchedKeys() if touched is None and table in self.tracked else touched
 
     def amended(self, lost: frozenset[str], incomplete: Mapping[str, list[Key]]) -> HiddenTransaction:
-        """The same, without the tables ``lost``, and with those of its keys ``incomplete`` that are named so."""
+        """A copy without the tables ``lost``, in which the keys ``incomplete`` are incomplete."""
         touched = {table: keys for table, keys in self.touched.items() if table not in lost}
         for table, keys in incomplete.items():
             if table in touched:
@@ -47,20 +47,20 @@ _UNKNOWN: Mapping[str, TouchedKeys] = {}
 class HiddenSet:
     """Transactions emitted by the reader but not yet known visible, in log order.
 
-    A transaction is added when its last event was emitted, before any chunk is started, and leaves by the first fence
-    that shows it. A fence that hides what it is not sure of lets them leave in another order than that of the log. So
-    what is said of an earlier transaction holds also after all later ones, whether they are still here or not: a key
-    that it gave whole and that a later one left incomplete is incomplete, and of a table that a later one knows
-    nothing of it knows nothing either.
+    A transaction is added when its last event was emitted, before any chunk is started, and removed by the first fence
+    that shows it. A fence also hides transactions of which it is unsure, so they are removed in another order than that
+    of the log. Therefore the entry of an earlier transaction includes the effects of all later ones, whether they are
+    still in the set or not: a key that it gave whole and that a later one left incomplete is incomplete, and a table
+    whose touched keys are unknown for a later one is unknown for it, too.
 
     Args:
-        limit: Keys held in all. What would exceed it is kept with unknown keys: chunks wait until it is visible.
+        limit: The most keys in all. A transaction beyond it has unknown keys: chunks wait until it is visible.
     """
 
     def __init__(self, limit: int = HIDDEN_LIMIT) -> None:
         self._limit = limit
         self._held = 0
-        self._known: frozenset[str] = frozenset()  # Tables for which some transaction has its touched keys.
+        self._known: frozenset[str] = frozenset()  # Tables for which some transaction has touched keys.
         self._transactions: dict[TransactionId, HiddenTransaction] = {}
 
     def add(
@@ -70,9 +70,9 @@ class HiddenSet:
 
         Args:
             txn: Its id.
-            touched: Touched keys by table id; None when nothing is known. They must not be changed afterwards.
-            tracked: Tables whose keys were recorded throughout the transaction, touched or not. A table that is neither
-                here nor in ``touched`` has unknown keys.
+            touched: Touched keys by table id; None if unknown. They must not be changed afterwards.
+            tracked: Tables whose keys were recorded throughout the transaction, touched or not. The keys of a table
+                that is neither here nor in ``touched`` are unknown.
         """
         if touched is None or txn in self._transactions or self._held + _size(touched) > self._limit:
             touched, tracked = _UNKNOWN, frozenset()
@@ -80,7 +80,7 @@ class HiddenSet:
         self._keep(HiddenTransaction(txn, dict(touched), tracked))
 
     def purge(self, fence: Fence) -> None:
-        """Removes what the fence shows: every later snapshot shows it too."""
+        """Removes the transactions that the fence shows: every later snapshot shows them too."""
         for transaction in [each for each in self._transactions.values() if not fence.hides(each.txn)]:
             del self._transactions[transaction.txn]
             self._held -= _size(transaction.touched)
@@ -97,8 +97,8 @@ class HiddenSet:
     def entries(self) -> tuple[HiddenTransaction, ...]:
         """The transactions in log order, as they are now.
 
-        A chunk holds on to them: another chunk's newer fence may purge the set meanwhile, but this one's older snapshot
-        must still know what it does not see.
+        A chunk keeps them: the newer fence of another chunk may remove some from the set meanwhile, but the chunk must
+        know which ones its own, older snapshot does not see.
         """
         return tuple(self._transactions.values())
 
@@ -106,7 +106,7 @@ class HiddenSet:
         return len(self._transactions)
 
     def _amend(self, touched: Mapping[str, TouchedKeys], tracked: frozenset[str]) -> None:
-        """Brings the earlier transactions up to what one that follows them has done."""
+        """Applies the effects of a later transaction to the earlier ones."""
         if not self._transactions:
             self._known = frozenset()
         lost = self._known.difference(tracked, touched)

@@ -13,7 +13,7 @@ Keys are never ordered here: only the server knows its collations.
 """
 
 WINDOW_LIMIT = 200_000
-"""Keys that are remembered individually; about 30 MB with keys of 40 bytes."""
+"""The most keys recorded individually; about 30 MB with keys of 40 bytes."""
 
 _SEPARATOR = b"\x00"
 
@@ -22,8 +22,8 @@ def join_key(parts: Iterable[bytes]) -> Key:
     """The key of a row from the texts of its key columns.
 
     Raises:
-        SourceError: TM-BKF-002, a text holds a NUL, so that two rows could have the same key. PostgreSQL has no such
-            text; for MySQL's binary types the literal text is a hexadecimal one.
+        SourceError: ``TM-BKF-002`` a text holds a NUL, so that two rows could have the same key. PostgreSQL has no such
+            text; MySQL's binary types have hexadecimal literal texts.
     """
     texts = tuple(parts)
     key = _SEPARATOR.join(texts)
@@ -42,24 +42,24 @@ def key_from_texts(texts: Sequence[str]) -> Key:
     return join_key(text.encode() for text in texts)
 
 
-# What a consumer knows of a row, if it saw only the events since some moment.
-_WHOLE = 0  # All of it: some event carried every column (a delete does: there is nothing more to know).
-_PARTIAL = 1  # Every event lacked columns, so it needs what it had before.
-_INCOMPLETE = 2  # The row came to this key by an event that lacked columns: nothing that was here before helps.
+# What a consumer knows of a row if it has only the events since some moment.
+_WHOLE = 0  # The whole row: some event carried every column. A delete counts as such.
+_PARTIAL = 1  # A part: every event lacked columns, so it needs the columns that it had before.
+_INCOMPLETE = 2  # The row came to this key by an event that lacked columns: earlier events are of another row.
 
 
 class TouchedKeys:
     """The keys that the log touched in one table, in log order, each full or partial.
 
-    A full event makes a key full whether partial ones come before or after it: before, because it replaces the row;
-    after, because what they lack is what it gave. A delete is full, and what follows it is an insert. The one exception
+    A full event makes a key full, whether partial events come before or after it. It replaces the row of those before,
+    and gives the columns that those after it lack. A delete is full, and the next event is an insert. The one exception
     is an event that *brings a row to the key* and lacks columns (an UPDATE of the key that leaves a large value
-    untouched): what a consumer had under that key, be it from a full event, belongs to another row. It makes the key
-    ``incomplete`` until a full event follows.
+    untouched): the consumer's columns under that key belong to another row, even those from a full event. It makes the
+    key ``incomplete`` until a full event follows.
 
     Args:
-        limit: With more keys than these every key counts as touched (``everything``): memory stays bounded in a
-            transaction of any size.
+        limit: With more keys, every key counts as touched (``everything``), so that memory is bounded in a transaction
+            of any size.
     """
 
     __slots__ = ("_everything", "_incomplete_forgotten", "_keys", "_limit", "_partial_forgotten", "_truncated")
@@ -122,13 +122,13 @@ class TouchedKeys:
             self._overflow()
 
     def truncate(self) -> None:
-        """Records a TRUNCATE: every row is touched, and no row remains that could lack columns."""
+        """Records a TRUNCATE: every row is touched, and none remains that could lack columns."""
         self._keys.clear()
         self._everything = self._truncated = True
         self._partial_forgotten = self._incomplete_forgotten = False
 
     def merge(self, later: TouchedKeys) -> None:
-        """Adds what happened after these."""
+        """Adds the keys of later events."""
         if later._everything:
             self._overflow()
             self._truncated |= later._truncated
@@ -139,7 +139,7 @@ class TouchedKeys:
             self.add(key, known != _WHOLE, known == _INCOMPLETE)
 
     def with_incomplete(self, keys: Iterable[Key]) -> TouchedKeys:
-        """These, or the same with those of ``keys`` incomplete that are among them."""
+        """These keys, with those of ``keys`` incomplete that are among them."""
         known = [key for key in keys if key in self._keys]
         if not known:
             return self
@@ -153,7 +153,7 @@ class TouchedKeys:
         return self._everything or key in self._keys
 
     def __len__(self) -> int:
-        """Number of keys remembered individually."""
+        """The number of keys recorded individually."""
         return len(self._keys)
 
     def isdisjoint(self, keys: Sequence[Key]) -> bool:
@@ -161,7 +161,7 @@ class TouchedKeys:
         return not self._everything and (not self._keys or self._keys.keys().isdisjoint(keys))
 
     def partial(self, key: Key) -> bool:
-        """Whether the events of a touched key do not give the whole row to a consumer; True if ``everything``."""
+        """Whether the events of a touched key give a consumer only a part of the row; True if ``everything``."""
         return self._keys.get(key, _PARTIAL) != _WHOLE
 
     def _overflow(self) -> None:

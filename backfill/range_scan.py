@@ -14,16 +14,16 @@ from backfill.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a scan reads of its table.
+    """The range of a table that a scan reads.
 
     Attributes:
-        cursor: Rows come after this key; in a physical scan from this page on. None: from the first row.
-        until: And not after this key; in a physical scan before this page. None: to the last row. Both keys may have
-            fewer columns than the table's key: then they stand for all keys that begin with them.
-        where: SQL that limits the rows, None for all.
-        file: What names the table's file (a PostgreSQL relfilenode), if the scan is by pages of it; None by key.
-        inclusive: The row with the key ``cursor`` is to be read, too.
-        asked: Somebody asked for these rows: if they cannot be read, that is no fault of the table.
+        cursor: Its rows come after this key; in a physical scan from this page on. None: from the first row.
+        until: The last key; in a physical scan the page after the last. None: to the last row. Both keys may have fewer
+            columns than the table's key: then they stand for all keys that begin with them.
+        where: An SQL condition of the rows; None for all rows.
+        file: The name of the table's file (a PostgreSQL relfilenode) in a scan by pages; None in one by key.
+        inclusive: The row with the key ``cursor`` is read, too.
+        asked: A command asked for these rows: if they cannot be read, the table has not failed.
     """
 
     cursor: Key | None = None
@@ -36,11 +36,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """The content of the next chunk, read in one snapshot.
+    """What the next chunk reads in one snapshot.
 
     Attributes:
-        cursor: As of ``Range``. May lie after ``until``, when the range was split: then there is nothing to scan.
-        rereads: Keys of rows to select too. Conditions of a scan do not apply to them.
+        cursor: As of ``Range``. After a split it may lie after ``until``: then there is nothing to scan.
+        rereads: Keys of more rows to select. The conditions of the scan do not apply to them.
         scan: Whether the chunk scans at all, or reads only ``rereads``.
         until: As of ``Range``.
         where: As of ``Range``.
@@ -60,12 +60,12 @@ class Emission:
     """The part of a chunk to emit.
 
     Attributes:
-        keep: The scan's rows to emit, as slices in order; None for all of them.
+        keep: The scan's rows to emit, as slices in order; None for all.
         keep_rereads: Indices of the reread rows to emit.
-        dropped: Scan rows left out because the log has given them, or because too many keys were touched to know.
-        dropped_rereads: Reread rows left out for the same reasons.
-        cut: Scan rows at the end that the next chunk reads again, because the reread list was full.
-        progressed: Whether the backfill is further than before. When not, a smaller chunk may help: it takes less time.
+        dropped: Scan rows left out because the log has given them, or may have: too many keys were touched.
+        dropped_rereads: Reread rows left out for the same reason.
+        cut: Scan rows at the end that the next chunk reads again because the reread list was full.
+        progressed: Whether the backfill progressed. Otherwise a smaller chunk may help, because it takes less time.
     """
 
     keep: tuple[slice, ...] | None
@@ -78,7 +78,7 @@ class Emission:
 
 @dataclass(slots=True)
 class _InFlight:
-    """A chunk that was started, and neither emitted nor abandoned; the last four once it was ``read``."""
+    """A chunk that was started, and neither emitted nor abandoned. ``read`` sets the last four fields."""
 
     plan: ChunkPlan
     position: int
@@ -95,17 +95,17 @@ class _InFlight:
 class RangeScan:
     """The scan of one range; made by ``backfill.ranges.TableRanges``.
 
-    Of one chunk: ``start``, then in any order ``fenced`` and ``read``, then ``emit`` once ``ready``; or ``abandon`` at
-    any time. The table is told what the log shows of it meanwhile. Calls in a wrong order raise RuntimeError.
+    For one chunk: ``start``, then ``fenced`` and ``read`` in any order, then ``emit`` once ``ready``; or ``abandon`` at
+    any time. Meanwhile the table is told what the log touches. Calls in a wrong order raise RuntimeError.
 
-    Each chunk has a fence and a window of its own, so chunks of several scans need not know of each other, also when
-    their ranges overlap: a row that both read is emitted twice, and never the older state after the newer one.
+    Each chunk has its own fence and window, so chunks of several scans are independent, even if their ranges overlap: a
+    row that both read is emitted twice, and never the older state after the newer one.
 
     Attributes:
         table: The table's id, as in the hidden set.
-        range: What is still to be read.
+        range: The rest of the range.
         rows: Rows that the scan has covered, emitted or given by the log.
-        finished: There is nothing more to scan in the range, ever.
+        finished: The whole range was scanned.
     """
 
     def __init__(
@@ -139,13 +139,13 @@ class RangeScan:
 
     @property
     def splittable(self) -> bool:
-        """Whether there is something to scan behind ``ahead``, as far as known."""
+        """Whether there may be something to scan after ``ahead``."""
         chunk = self._chunk
         return not self.finished and (chunk is None or not chunk.plan.scan or (chunk.read and not chunk.end))
 
     @property
     def ahead(self) -> Key | None:
-        """Where the next chunk starts, even while one waits to be emitted; None for the start of the range."""
+        """The start of the next chunk, even while one waits to be emitted; None for the start of the range."""
         chunk = self._chunk
         return self.range.cursor if chunk is None or chunk.cursor is None else chunk.cursor
 
@@ -155,26 +155,26 @@ class RangeScan:
         """Starts a chunk, before its snapshot is opened.
 
         Args:
-            position: How far the reader has emitted the log.
-            hidden: The transactions emitted up to there and not known visible.
-            rereads: The most rows that it reads again by key.
+            position: The position up to which the log was emitted.
+            hidden: The transactions emitted up to there that are not known to be visible.
+            rereads: The most rows to read again by key.
         """
         if self._chunk is not None or (self.finished and not self._rereads.idle):
             raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
         what = self.range
         leased = self._rereads.lease(rereads)
-        # Not by way of the list: were it no key at all, every chunk of the table would fail, and not only this range's.
+        # Not through the reread list: an invalid key would fail every chunk of the table, and not only this range's.
         first = () if what.cursor is None or not what.inclusive else (what.cursor,)
         plan = ChunkPlan(what.cursor, first + leased, not self.finished, what.until, what.where, what.file is not None)
         self._chunk = _InFlight(plan, position, Window(hidden.entries(), self._window_limit), leased)
         return plan
 
     def fenced(self, fence: Fence) -> bool:
-        """Takes the snapshot's fence, before the rows are read or after.
+        """Takes the snapshot's fence, before or after the rows are read.
 
         Returns:
-            False when the chunk cannot be emitted, because every row counts as touched or the fence hides a transaction
-            whose keys are unknown: close the snapshot, ``abandon``, and try later.
+            False if the chunk cannot be emitted, because every row counts as touched, or the fence hides a transaction
+            whose keys are unknown: close the snapshot, ``abandon`` the chunk, and try later.
         """
         chunk = self._in_flight()
         # Which rows without keys they touched does not matter: ``backfill.counted_rows`` decides.
@@ -187,13 +187,13 @@ class RangeScan:
         return True
 
     def read(self, keys: Sequence[Key], reread_keys: Sequence[Key], end: bool, cursor: Key | None = None) -> None:
-        """Takes what the chunk read in its snapshot.
+        """Takes the rows that the chunk read in its snapshot.
 
         Args:
-            keys: Keys of the scan's rows, in scan order. Of a table without a key, anything for each row.
+            keys: Keys of the scan's rows, in scan order. Without a key, any value for each row.
             reread_keys: Keys of the rows that were found again; those not found were deleted.
-            end: There are no more rows in the plan's range.
-            cursor: Where the scan resumes; None for the last row's key. A physical scan must give the page.
+            end: The plan's range has no more rows.
+            cursor: Where the scan resumes; None for the last row's key. A physical scan must give a page.
         """
         chunk = self._in_flight()
         if not chunk.plan.scan and (keys or end):
@@ -216,8 +216,7 @@ class RangeScan:
         return self._passed(position, max(chunk.position, chunk.high))
 
     def emit(self) -> Emission:
-        """Ends a chunk that is ready, and returns what to emit now, in one checkpoint with the state and the log
-        position."""
+        """Ends a chunk that is ready. Its rows are emitted in one checkpoint with the state and the position."""
         chunk = self._in_flight()
         if chunk.high is None or not chunk.read:
             raise RuntimeError(f"table {self.table}: the chunk is not ready")
@@ -242,12 +241,12 @@ class RangeScan:
         )
 
     def abandon(self) -> None:
-        """Forgets the chunk in flight, if there is one: it is read again later."""
+        """Discards the chunk in flight, if there is one: its rows are read again later."""
         if self._chunk is not None:
             self._rereads.release(self._chunk.leased)
         self._chunk = None
 
-    # What the table tells its scans.
+    # Called by the table.
 
     def observe(self, key: Key, partial: bool, inserted: bool) -> None:
         """The log touched a row; arguments as in ``TouchedKeys.add``."""
@@ -265,30 +264,29 @@ class RangeScan:
             self._chunk.window.truncate()
 
     def cancel(self) -> None:
-        """The table is scanned again from the start: the chunk in flight and the range are discarded."""
+        """Discards the chunk in flight and the range: the table is scanned again from the start."""
         self.finished = True
         self.rows = 0
         if self._chunk is not None:
             self._chunk.window.spoil()
-            self._chunk.leased = ()  # The list is another one by now.
+            self._chunk.leased = ()  # By now the list is a new one.
 
     # The rules.
 
     def _passed(self, position: int, high: int) -> bool:
-        """The log has already shown everything that the snapshot sees."""
+        """Whether the log has already given everything that the snapshot sees."""
         return position >= high
 
     def _useless(self, window: Window) -> bool:
-        """Rows without keys cannot be distinguished from those that the log touched; but a TRUNCATE touched them
-        all."""
+        """Whether no row may be emitted. Rows without keys cannot be told apart, but a TRUNCATE touches all."""
         return window.truncated if self._keyless else window.everything
 
     def _request_hidden(self, window: Window) -> None:
-        """Rows that came to their keys without all columns, unseen by the snapshot, are read again later.
+        """Requests rereads of rows that came to their keys without all columns, in transactions hidden to the snapshot.
 
-        The log requested them already, but a scan that began since has forgotten that, and this snapshot shows it
-        no row there to drop. In a physical scan the same goes for every row with a partial event: where the snapshot
-        sees it, the scan may not be yet; where it is by then, the scan may have been.
+        The log has requested them already, but a scan that began since has discarded that, and its snapshot has no
+        such row to drop. In a physical scan this applies to every row with a partial event: the scan may not have
+        reached the row's place in the snapshot yet, and may have passed its later place.
         """
         if self._keyless:
             return
@@ -296,14 +294,14 @@ class RangeScan:
             self._rereads.request(key)
 
     def _remember(self, key: Key) -> bool:
-        """Puts a dropped row on the reread list, if the log did not give all of it; False to cut the chunk there.
+        """Adds a dropped row to the reread list if the log gave only a part of it. False: cut the chunk there.
 
-        Of a physical scan the log has put it there already, and no page says where a cut chunk would go on.
+        In a physical scan the log has added it already, and there is no page at which a cut chunk could resume.
         """
         return self.physical or self._rereads.remember(key)
 
     def _settle_rereads(self, chunk: _InFlight, touched: TouchedKeys) -> bool:
-        """Removes finished rows from the list: emitted, deleted, or given completely by the log."""
+        """Removes rows from the reread list that were emitted, deleted, or given completely by the log."""
         any_settled = False
         for key in chunk.leased:
             settled = key not in touched or not touched.partial(key)
@@ -317,7 +315,7 @@ class RangeScan:
             if key not in touched:
                 keep.append(index)
             elif touched.partial(key):
-                # Already on the list, unless the server's collation found a row under another spelling of its key.
+                # On the list already, unless the server's collation found the row by another spelling of its key.
                 self._rereads.request(key)
         return tuple(keep)
 
@@ -343,7 +341,7 @@ class RangeScan:
         return tuple(slices), dropped, covered
 
     def _advance(self, chunk: _InFlight, covered: int) -> bool:
-        """Continues behind the covered rows; False if the scan did not advance."""
+        """Moves the cursor past the covered rows; returns False if the scan did not advance."""
         if self.finished:
             return False
         before = self.range

@@ -3,16 +3,15 @@
 ::
 
     {"rows": 120000,                                  rows that scans have covered
-     "ranges": [{"cursor": ["17"], "until": ["40"]},  what is still to be scanned, in the table's order
+     "ranges": [{"cursor": ["17"], "until": ["40"]},  the ranges still to be scanned, in the table's order
                 {"cursor": ["52"]}],                  up to the table's end
      "rereads": [["3"]],                              keys of rows to read again
-     "overflows": 0,                                  times that the table had to be scanned again for too many of these
+     "overflows": 0,                                  times that too many of these caused a new scan of the table
      "done": false}
 
-A range may have a ``where``; one that is scanned by pages has a ``file``, and pages for its cursor and until. One that
-somebody asked for is ``asked``, and ``inclusive`` while the row with its cursor is to be read, too. Keys are lists of
-the texts of their columns. Every member is always there, so that a merge patch leaves none of an earlier state
-behind.
+A range may have a ``where``. A range that is scanned by pages has a ``file``, and pages for its cursor and until. A
+range that a command asked for is ``asked``, and ``inclusive`` while the row with its cursor must be read, too. A key is
+the list of its columns' texts. Every member is always present, so that a merge patch leaves none of an earlier state.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from protocol.errors import ProtocolError
 from protocol.messages import Json, JsonObject
 
 ORDINARY_KEY = 46
-"""Bytes in the state for a key of 40."""
+"""Bytes in the state of a key of 40 bytes."""
 
 _MEMBERS = {"rows", "ranges", "rereads", "overflows", "done"}
 _MEMBERS_OF_A_SINGLE_SCAN = {"cursor", "scanned"}
@@ -36,13 +35,13 @@ _MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file", "inclusive", "asked"}
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table's state.
+    """The state of a table's backfill.
 
     Attributes:
         rows: Rows that scans have covered.
         ranges: The ranges still to be scanned.
         rereads: Keys of rows to read again.
-        overflows: How many times in a row the table was scanned again because there were too many of these.
+        overflows: Times in a row that the table was scanned again because there were too many of these.
     """
 
     rows: int
@@ -54,11 +53,11 @@ class TableState:
     def parse(cls, table: str, state: Json) -> Self | None:
         """Reads a state; None if it is empty, like a new table's.
 
-        A state without ``ranges`` is that of earlier versions, where a table had one scan. Its members stay beside the
-        present ones when a merge patch brings these.
+        A state without ``ranges`` is of an earlier version, with one scan for a table. Its members stay beside the
+        present ones after a merge patch.
 
         Raises:
-            ProtocolError: TM-BKF-001, the state is not one.
+            ProtocolError: ``TM-BKF-001`` the state is invalid.
         """
         try:
             return cls._parse(_object(state, _MEMBERS | _MEMBERS_OF_A_SINGLE_SCAN))
@@ -89,7 +88,7 @@ class TableState:
 
 
 def range_size(what: Range, key_size: int) -> int:
-    """Bytes that a range takes in the state, at most, when its keys take ``key_size`` each."""
+    """The most bytes that a range takes in the state, with ``key_size`` bytes for each key."""
     return len(json.dumps(_range_json(replace(what, cursor=b"", until=b"")))) + 2 * key_size
 
 

@@ -14,10 +14,10 @@ from protocol.errors import SourceError
 from protocol.messages import Json, JsonObject
 
 RANGE_BYTES = 1_800
-"""Bytes of the unfinished ranges in the state, some 15 with keys of 40 bytes."""
+"""The most bytes of the unfinished ranges in the state; some 15 ranges with keys of 40 bytes."""
 
 MAX_OVERFLOWS = 4
-"""How many scans of a table in a row may be abandoned because the log asked for too many rows to be read again."""
+"""The most scans of a table in a row that are abandoned because the reread list was full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Pages:
     """The file that a physical scan reads.
 
     Attributes:
-        file: Its name, which changes when the table is rewritten (a PostgreSQL relfilenode).
-        end: The scan ends before this page. Rows of newer pages come through the log. None if the reader knows it.
+        file: Its name (a PostgreSQL relfilenode), which changes when the table is rewritten.
+        end: The page before which the scan ends: rows of newer pages come from the log. None if the reader knows it.
     """
 
     file: str
@@ -38,13 +38,13 @@ class Limits:
     """The limits of one table.
 
     Attributes:
-        window: Keys remembered one by one during a chunk; when the log touches more, the chunk is read again.
+        window: Keys recorded individually during a chunk; if the log touches more, the chunk is read again.
         reread_bytes: Bytes of the reread list in the state.
-        reread_least: Keys for which it has room however long they are.
-        reread_keys: Keys of the reread list in memory; with more the table is scanned again, by key.
+        reread_least: Keys for which the list has room whatever their length.
+        reread_keys: Keys of the reread list in memory; with more, the table is scanned again, by key.
         rereads_per_chunk: Rows of the list that one chunk reads.
         range_bytes: Bytes of the unfinished ranges in the state.
-        overflows: Times in a row that the table is scanned again for too many rereads, before it fails.
+        overflows: Times in a row that the table is scanned again because of too many rereads, before it fails.
     """
 
     window: int = WINDOW_LIMIT
@@ -66,22 +66,22 @@ _LIMITS = Limits()
 class TableRanges:
     """The backfill of one table.
 
-    Chunks are started with the scans in ``idle()``, as many at a time as there are readers. Everything that the log
-    shows of the table is told, in log order, by ``observe``, ``observe_all`` or ``truncate``, before a chunk is emitted
-    at a later position. A chunk that is started in the middle of a transaction is told the keys which that transaction
-    has touched so far as well. Rows that are to be read again are the table's, not a range's: keys cannot be compared
-    here, so nothing can say in which range one lies. Any chunk reads them.
+    Chunks are started with the scans in ``idle()``, as many at a time as there are readers. The caller passes all keys
+    that the log touches in the table, in log order, to ``observe``, ``observe_all`` or ``truncate``, before a chunk is
+    emitted at a later position. This includes the keys that a transaction touched before a chunk was started in its
+    middle. The reread list belongs to the table and not to a range: keys are not compared here, so the range of a key
+    is unknown. Any chunk reads them.
 
     Attributes:
-        rewritten: The state that ``from_state`` was given is of another file, so the table is scanned again.
+        rewritten: The state given to ``from_state`` was of another file, so the table is scanned again.
 
     Args:
         table: The table's id, as in the hidden set.
-        pages: Scan by pages of this file; None: by key. If their end is fixed here, every event that lacks columns
-            counts from now on, not only from the first chunk.
-        keyless: The table's rows have no keys. Then the window knows only TRUNCATE, nothing is read again, and the
-            SELECT must leave out rows that the log has given or will give, which their inserting transaction tells.
-        limits: What the table may hold.
+        pages: Scan by pages of this file; None: by key. If the end is fixed here, every event that lacks columns counts
+            from now on, and not only from the first chunk.
+        keyless: The table's rows have no keys. Then the window has only TRUNCATE, and no row is read again. The SELECT
+            must leave out rows that come from the log, by their inserting transaction.
+        limits: The limits of the table.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class TableRanges:
         keyless: bool = False,
         limits: Limits = _LIMITS,
     ) -> Self:
-        """Resumes from ``to_state()``, or from the state of a table's only scan, which earlier versions wrote.
+        """Resumes from ``to_state()``, or from the state of the single scan of earlier versions.
 
-        A physical scan of another file than ``pages`` starts again. A scan by key continues as one, whatever ``pages``.
+        A physical scan of another file than ``pages`` starts again. A scan by key continues by key, whatever ``pages``.
 
         Raises:
-            ProtocolError: TM-BKF-001, the state is not one.
+            ProtocolError: ``TM-BKF-001`` the state is invalid.
         """
         ranges = cls(table, pages=pages, keyless=keyless, limits=limits)
         stored = TableState.parse(table, state)
@@ -139,8 +139,8 @@ class TableRanges:
     def to_state(self) -> JsonObject:
         """The state as JSON, without the chunks in flight.
 
-        While the reread list is longer than the state may be, which only the log can bring about, this is the state of
-        a table to be scanned again: a session that had to start from it would not know what to read.
+        While the reread list is too long for the state, which only the log can cause, this is the state of a table that
+        must be scanned again, because a session that resumed from it would lack some rereads.
         """
         self._prune()
         if not self._rereads.fits:
@@ -150,12 +150,12 @@ class TableRanges:
 
     @property
     def done(self) -> bool:
-        """Whether the emitted stream, replayed key by key, gives the table: the log alone keeps it so."""
+        """Whether the emitted events, replayed by key, give the whole table: from then on the log is enough."""
         return not self._rereads and self.scanned
 
     @property
     def scanned(self) -> bool:
-        """Whether every scan is over; some rows may still have to be read again by their keys."""
+        """Whether every scan is finished; some rows may still have to be read again by their keys."""
         return all(scan.finished for scan in self._scans)
 
     @property
@@ -170,7 +170,7 @@ class TableRanges:
 
     @property
     def scans(self) -> tuple[RangeScan, ...]:
-        """All unfinished scans, in the table's order, and what is in flight besides."""
+        """All unfinished scans, in the table's order, and others with a chunk in flight."""
         self._prune()
         return (*self._scans, *([self._rereader] if self._rereader.in_flight else ()))
 
@@ -185,8 +185,7 @@ class TableRanges:
         )
 
     def idle(self) -> list[RangeScan]:
-        """The scans of which a chunk may be started now: first those that a command asked for, then the others in
-        order."""
+        """The scans that may start a chunk now: first those that a command asked for, then the others in order."""
         self._prune()
         if self.failure is not None:
             return []
@@ -201,15 +200,15 @@ class TableRanges:
     def split(self, scan: RangeScan, bounds: Sequence[Key]) -> list[RangeScan]:
         """Cuts the rest of a scan's range, also while a chunk of it is in flight.
 
-        The scan keeps its chunk and the part up to the first bound. Where that is not behind ``scan.ahead``, the chunk
-        may reach beyond it. Its rows are emitted all the same, and some of them a second time by the next scan, which
-        is right and costs at most that one chunk; no key is compared to prevent it. Rows without keys must not be given
-        twice: then nothing is split.
+        The scan keeps its chunk and the part up to the first bound. If that bound is not after ``scan.ahead``, the
+        chunk may reach beyond it. Then the next scan emits some of its rows a second time, which is correct and costs
+        at most that one chunk; no keys are compared to prevent it. Rows without keys must not be emitted twice: then
+        nothing is split.
 
         Args:
-            scan: One of ``scans``. Of one that is no longer, nothing is split: its range is scanned already.
-            bounds: Keys, or beginnings of keys, or pages, in the table's order, between ``scan.range``'s cursor and
-                until. When the state has no room for all of these ranges, only some of the bounds are used.
+            scan: One of ``scans``. A scan that is no longer among them is not split: its range is finished.
+            bounds: Keys, beginnings of keys, or pages, in the table's order, between cursor and until of
+                ``scan.range``. If the state has no room for all of these ranges, only some of the bounds are used.
 
         Returns:
             The new scans.
@@ -234,15 +233,15 @@ class TableRanges:
     def add(self, first: Key | None = None, until: Key | None = None, where: str | None = None) -> RangeScan:
         """Scans some rows, or all, in addition to other scans, even if the table is done.
 
-        The scan is by key. Rows that other scans give as well are emitted again.
+        The scan is by key. Rows that other scans read as well are emitted again.
 
         Args:
-            first: The least key, with all its columns; its row is read whether it meets ``where`` or not.
+            first: The first key, with all its columns; its row is read even if it does not meet ``where``.
             until: As ``Range.until``.
             where: As ``Range.where``.
 
         Raises:
-            SourceError: TM-BKF-004, the state has no room for it now.
+            SourceError: ``TM-BKF-004`` the state has no room for it now.
         """
         self._prune()
         what = Range(first, until, where, inclusive=first is not None, asked=True)
@@ -257,7 +256,7 @@ class TableRanges:
     def restart(self, pages: Pages | None = None) -> None:
         """Scans the whole table again: on request, or because its identity, key or file changed.
 
-        Forgets the chunks in flight, the list of rows to read again, and any failure.
+        Discards the chunks in flight, the reread list, and any failure.
 
         Args:
             pages: As for a new table.
@@ -272,11 +271,11 @@ class TableRanges:
         self._overflows = 0
 
     def abandon(self) -> None:
-        """Forgets all chunks in flight: they are read again later."""
+        """Discards all chunks in flight: they are read again later."""
         for scan in (*self._scans, self._rereader):
             scan.abandon()
 
-    # What the log shows of the table.
+    # Events of the log.
 
     def observe(self, key: Key, partial: bool, inserted: bool = False) -> None:
         """The log touched a row; arguments as in ``TouchedKeys.add``."""
@@ -286,7 +285,7 @@ class TableRanges:
             self.request_reread(key)
 
     def observe_all(self, touched: TouchedKeys) -> None:
-        """The log touched these rows, all of a transaction or what it has touched so far."""
+        """The log touched these rows: those of a whole transaction, or of its events so far."""
         for scan in (*self._scans, self._rereader):
             scan.observe_all(touched)
         if self._keyless or not self._begun:
@@ -303,11 +302,11 @@ class TableRanges:
             scan.truncate()
 
     def request_reread(self, key: Key) -> None:
-        """A consumer lacks columns of this row: it must be read again, in a snapshot that is opened from now on.
+        """A consumer lacks columns of this row: it is read again, in a snapshot that is opened from now on.
 
-        This is so if a change of the key left a large value untouched: the row may have moved from a part not yet
-        scanned to a part already scanned. ``observe`` and ``observe_all`` see to it themselves; this is for a
-        transaction of which nothing else is known, and so follows ``truncate``.
+        For example, a change of the key left a large value untouched: the row may have moved from a part not yet
+        scanned to one already scanned. ``observe`` and ``observe_all`` handle this case themselves. This method is for
+        a transaction whose other keys are unknown, after ``truncate``.
         """
         if not self._keyless and self._begun:
             self._rereads.request(key)
@@ -316,10 +315,10 @@ class TableRanges:
 
     @property
     def _begun(self) -> bool:
-        """Whether rows may be missed that the log gives only in part from now on.
+        """Whether scans may miss rows of which the log gives only a part from now on.
 
-        Before the first chunk of a scan of the whole table is started they cannot be: it will find them. A physical
-        scan whose last page is fixed will not, where they come to lie behind that.
+        Before the first chunk of a scan of the whole table they do not: the scan will find such rows. A physical scan
+        with a fixed last page does not find rows that move beyond that page.
         """
         unfinished = [scan for scan in self._scans if not scan.finished]
         if len(unfinished) != 1 or unfinished[0].in_flight:
@@ -329,20 +328,20 @@ class TableRanges:
 
     @property
     def _may_move(self) -> bool:
-        """Whether an update may move a row from where a scan has not been to where it has: in physical order any may.
+        """Whether an update may move a row from an unscanned place to a scanned one: in physical order any update may.
 
-        So every partial event during a physical scan asks for its row to be read again.
+        So every partial event during a physical scan requests a reread of its row.
         """
         return not self._keyless and self.by_pages
 
     def _may_split(self, scan: RangeScan) -> bool:
-        """Rows without keys must not be given twice, as those of a chunk that reaches beyond a bound may be."""
+        """Whether a scan may be split: without keys not while a chunk is in flight, which may reach beyond a bound."""
         return not (self._keyless and scan.in_flight)
 
     def _overflow(self) -> None:
-        """More rows are to be read again than can be told: only a scan of the whole table finds them.
+        """The reread list is full: only a scan of the whole table finds all such rows.
 
-        By key, in which only a change of key moves a row; and not for ever, if rows do that all the time.
+        It is a scan by key, in which only a change of the key moves a row. The number of repetitions is limited.
         """
         self._overflows += 1
         self._begin(Range())
@@ -355,9 +354,9 @@ class TableRanges:
         self._scans = [*(scan for scan in self._scans if scan.in_flight), self._scan(whole)]
 
     def _room(self, what: Range, bounds: Sequence[Key]) -> int:
-        """How many more ranges the state can hold: ones like ``what``, cut at ``bounds``.
+        """The number of ranges like ``what``, cut at ``bounds``, for which the state still has room.
 
-        A range takes as much as it may come to take when its cursor is as long a key as any that is known here.
+        The size of a range assumes that its cursor becomes as long as the longest key known here.
         """
         ranges = [what, *(scan.range for scan in self._scans if not scan.finished)]
         keys = [*bounds, *(key for each in ranges for key in (each.cursor, each.until) if key is not None)]
@@ -366,7 +365,7 @@ class TableRanges:
         return max(0, (self._limits.range_bytes - taken) // range_size(what, longest))
 
     def _reads_another_file(self, ranges: Sequence[Range]) -> bool:
-        """Whether pages of these ranges are not what they were, or are not to be read any more."""
+        """Whether ranges by pages are of another file, or must not be read by pages any more."""
         file = None if self._pages is None else self._pages.file
         return any(each.file not in (None, file) for each in ranges)
 
@@ -384,7 +383,7 @@ class TableRanges:
         )
 
     def _prune(self) -> None:
-        """Removes finished ranges: the parts between unfinished ranges are scanned, and need no entry."""
+        """Removes finished ranges: they need no entry in the state."""
         left = []
         for scan in self._scans:
             if scan.finished and not scan.in_flight:

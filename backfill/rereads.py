@@ -1,4 +1,4 @@
-"""Rows of one table whose columns a consumer does not have completely: they are read again by key."""
+"""The reread list: rows of one table of which a consumer has only a part. They are read again by key."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from itertools import islice
 from backfill.keys import Key, key_texts
 
 REREADS_PER_CHUNK = 500
-"""Rows that one chunk reads again by key; some milliseconds."""
+"""The most rows that one chunk reads again by key; some milliseconds."""
 
 REREAD_BYTES = 1_600
-"""Bytes of the list in the state, some 35 keys of 40 bytes."""
+"""The most bytes of the list in the state; some 35 keys of 40 bytes."""
 
 REREAD_LEAST = 35
-"""Keys that the list in the state holds however long they are: a server's index takes keys of up to 3 kB. Were there no
-room for two of those, every end of a session in the midst of such rows would have the table scanned again."""
+"""Keys that the list in the state holds whatever their length: indexes have keys of up to 3 kB. Without room for two of
+those, each session that ends among such rows would cause a scan of the whole table."""
 
 REREAD_LIMIT = 50_000
-"""Keys of the list in memory; some 10 MB with keys of 40 bytes."""
+"""The most keys of the list in memory; some 10 MB with keys of 40 bytes."""
 
 
 def state_size(key: Key) -> int:
-    """Bytes that a key takes in the state, at most."""
+    """The most bytes that a key takes in the state."""
     return len(json.dumps(key_texts(key))) + 2
 
 
 class RereadList:
-    """The keys, each once, and which of them some chunk in flight reads.
+    """The keys, each once, and those that chunks in flight read.
 
-    A list that is longer than the state may be is right only as long as this session lasts. So chunks put rows on it
-    only while there is room, and what the log puts on it beyond that is read soon.
+    A list that is too long for the state lasts only as long as this session. So chunks add keys only while the state
+    has room, and keys that the log adds beyond that are read soon.
 
     Args:
-        overflow: Called when there are more keys than ``limit``, to have the table scanned again. It must ``clear``.
-        room: Bytes of the list in the state.
-        least: Keys for which there is room in any case.
-        limit: Keys in memory.
+        overflow: Called for more keys than ``limit``, to scan the table again. It must ``clear`` the list.
+        room: The most bytes of the list in the state.
+        least: Keys for which the state has room in any case.
+        limit: The most keys in memory.
         per_chunk: The most keys that one chunk reads.
     """
 
@@ -60,7 +60,7 @@ class RereadList:
         self._leased: set[Key] = set()
 
     def request(self, key: Key) -> None:
-        """Puts a key on the list, whether there is room in the state or not."""
+        """Adds a key, whether the state has room for it or not."""
         if key in self._keys:
             return
         self._append(key)
@@ -68,7 +68,7 @@ class RereadList:
             self._overflow()
 
     def remember(self, key: Key) -> bool:
-        """Puts a key on the list, if there is room in the state; otherwise False."""
+        """Adds a key if the state has room for it; returns whether it has."""
         if key not in self._keys:
             if len(self._keys) >= self._least and self._size + state_size(key) > self._room:
                 return False
@@ -76,8 +76,7 @@ class RereadList:
         return True
 
     def lease(self, most: int) -> tuple[Key, ...]:
-        """The keys for the next chunk, at most this many: those that have waited longest and that no other chunk
-        reads."""
+        """The keys for the next chunk, at most this many: those that waited longest, and that no other chunk reads."""
         keys = tuple(islice((key for key in self._keys if key not in self._leased), min(most, self._per_chunk)))
         self._leased.update(keys)
         return keys
@@ -91,8 +90,8 @@ class RereadList:
 
         Args:
             key: The key.
-            settled: It need not be read again. Otherwise it moves to the list's end, so that rows that change
-                constantly do not block the others.
+            settled: The key is removed. Otherwise it moves to the end of the list, so that rows that change constantly
+                do not block the others.
         """
         self._leased.discard(key)
         if key in self._keys:
@@ -103,14 +102,14 @@ class RereadList:
                 self._keys[key] = None
 
     def clear(self) -> None:
-        """Forgets everything, because the whole table is scanned again."""
+        """Removes all keys, because the whole table is scanned again."""
         self._keys.clear()
         self._leased.clear()
         self._size = 0
 
     @property
     def idle(self) -> bool:
-        """Whether there are keys that no chunk reads."""
+        """Whether some keys are read by no chunk."""
         return len(self._leased) < len(self._keys)
 
     @property

@@ -1,4 +1,4 @@
-"""The keys of one chunk's table whose state the log has already given, at least as new as the chunk's snapshot."""
+"""The window: keys whose state the log has already given, at least as new as one chunk's snapshot."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from backfill.keys import Key, TouchedKeys
 
 
 class Window:
-    """What the log touched in a chunk's table since the chunk was started, and what the snapshot hides of before.
+    """The keys that the log touched since a chunk was started, and those touched before that its snapshot hides.
 
     Args:
         entries: The hidden set as it was when the chunk was started.
-        limit: Keys remembered one by one; with more, every row counts as touched.
+        limit: The most keys recorded individually; with more, every row counts as touched.
     """
 
     def __init__(self, entries: tuple[HiddenTransaction, ...], limit: int) -> None:
@@ -34,11 +34,11 @@ class Window:
         self._since.truncate()
 
     def spoil(self) -> None:
-        """The chunk is useless, whatever the log touched."""
+        """Makes the chunk useless, whatever the log touched."""
         self._spoiled = True
 
     def take(self, fence: Fence, table: str) -> bool:
-        """Takes over the keys of every entry that the fence hides; False when those of one are unknown."""
+        """Adds the keys of every entry that the fence hides; returns False if those of one are unknown."""
         for entry in self._entries:
             if not fence.hides(entry.txn):
                 continue
@@ -50,16 +50,16 @@ class Window:
         return True
 
     def incomplete(self) -> list[Key]:
-        """Keys that got a row without all of its columns from transactions that the snapshot does not see."""
+        """Keys to which a transaction that the snapshot does not see brought a row without all of its columns."""
         return self._before.incomplete()
 
     def partials(self) -> list[Key]:
-        """Keys for which the transactions that the snapshot does not see gave no whole row."""
+        """Keys of which the transactions that the snapshot does not see gave no whole row."""
         return self._before.partials()
 
     @property
     def truncated(self) -> bool:
-        """The chunk is useless, whatever its rows are: the table was truncated, or the scan started again."""
+        """Whether the chunk is useless: the table was truncated, or the scan started again."""
         return self._spoiled or self._before.truncated or self._since.truncated
 
     @property
@@ -68,7 +68,7 @@ class Window:
         return self._spoiled or self._before.everything or self._since.everything
 
     def touched(self) -> TouchedKeys:
-        """The whole window, in log order. Nothing is observed afterwards."""
+        """The whole window, in log order. No key is observed afterwards."""
         if not self._before.everything and not len(self._before):
             return self._since
         self._before.merge(self._since)

@@ -188,18 +188,18 @@ def _errors() -> Iterator[str]:
             yield f"\n### {row.code}\n\n**{row.title}.** {row.remedy}\n\n{POLICIES[row.policy]}\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks the files. Returns the exit status."""
+def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
+    """Writes or checks the files below ``docs``. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m protocol.generate", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
     check = parser.parse_args(arguments).check
-    expected = {DOCS / path: content for path, content in documents().items()}
+    expected = {docs / path: content for path, content in documents().items()}
     stale = [path for path, content in expected.items() if not path.is_file() or path.read_bytes() != content]
-    schemas = [*(DOCS / "protocol").glob("*.json"), *(DOCS / "changelog").glob("*.json")]
+    schemas = [*(docs / "protocol").glob("*.json"), *(docs / "changelog").glob("*.json")]
     orphans = [path for path in schemas if path not in expected]
     if check:
         for path in (*stale, *orphans):
-            sys.stderr.write(f"{path.relative_to(DOCS.parent)} is out of date; run: python -m protocol.generate\n")
+            sys.stderr.write(f"{path.relative_to(docs.parent)} is out of date; run: python -m protocol.generate\n")
         return 1 if stale or orphans else 0
     for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -32,26 +32,11 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_UINT32 = 0xFFFFFFFF
 """Every number of the protocol is a uint32."""
 
-STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
-"""Environment variable: a connector ends once every backfill is done and the log is read to where the server was."""
-
-RUNTIME = "TIDEMARK_RUNTIME"
-"""Environment variable: set by our runtime, so that a connector knows that events unknown to Flow are supported."""
-
 COMPLETE = "x-complete"
 """In a ``sourcedSchema``, true: it describes the whole table, and replaces all earlier schemas."""
 
 KEY_COLUMNS = "x-key"
 """In a discovered schema: names of the columns that identify rows, if they cannot be a collection's key."""
-
-LOG_ID = "TIDEMARK_LOG"
-"""Environment variable: the id of the change log that a capture goes into. Set by this project's runtime."""
-
-KNOWN_STATE = "TIDEMARK_STATE"
-"""Environment variable of ``validate``: the capture's position, as JSON of the small members of its state."""
-
-CHECK = "TIDEMARK_CHECK"
-"""Environment variable: ``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""
 
 Json = Any
 """Any JSON value, as Python objects."""
@@ -386,18 +371,5 @@ Response = (
     | BackfillComplete
 )
 
-REQUESTS: dict[str, type[Message]] = {m.kind: m for m in (Spec, Discover, Validate, Apply, Open, Acknowledge, Control)}
-RESPONSES: dict[str, type[Message]] = {
-    m.kind: m
-    for m in (
-        SpecResponse,
-        Discovered,
-        Validated,
-        Applied,
-        Opened,
-        SourcedSchema,
-        Checkpoint,
-        BackfillBegin,
-        BackfillComplete,
-    )
-}
+REQUESTS: dict[str, type[Message]] = {message.kind: message for message in get_args(Request)}
+RESPONSES: dict[str, type[Message]] = {message.kind: message for message in get_args(Response)}

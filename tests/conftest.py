@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-from protocol.messages import RUNTIME
+from protocol.environment import RUNTIME
 from tests.examples import PROFILE
 from tests.fast import FAST, is_left_out
 from tests.servers import mariadb as mariadb_servers

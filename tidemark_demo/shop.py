@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -110,9 +109,7 @@ class Customers:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
 

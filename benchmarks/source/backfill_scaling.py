@@ -114,10 +114,9 @@ def _capture(running: PostgresServer, names: list[str], readers: int, rows: int,
     with connect(running) as session:
         session.execute("SELECT pg_create_logical_replication_slot('bench', 'pgoutput')")
         whole = config(running, slot="bench", publication="bench", backfill={"readers": readers}, **endpoint)
-        spec = {"name": "bench", "config": whole, "bindings": [_binding(name) for name in names]}
         with tempfile.TemporaryFile() as lines:
             with spent(running) as result:
-                capture({"open": {"capture": spec, "state": {}}}, lines)
+                capture(whole, [_binding(name) for name in names], lines)
             _check(lines, len(names), rows // len(names))
         _drop_slot(session)
     return result

@@ -12,17 +12,7 @@ import argparse
 import subprocess
 import tempfile
 
-from benchmarks.source.postgres_server import (
-    ROWS,
-    TABLE,
-    binding,
-    capture,
-    check_documents,
-    compare,
-    config,
-    connect,
-    server,
-)
+from benchmarks.source.postgres_server import binding, capture, check_documents, compare, config, published_table
 
 
 def main() -> None:
@@ -32,11 +22,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=1)
     parser.add_argument("--scan", choices=["key", "physical"], default="key")
     arguments = parser.parse_args()
-    with server() as running, connect(running) as session:
-        session.execute(TABLE)
-        session.execute(ROWS, [1, arguments.rows])
-        session.execute("VACUUM ANALYZE bench")
-        session.execute("CREATE PUBLICATION bench FOR TABLE bench")
+    with published_table(arguments.rows) as (running, session):
         session.execute("SELECT pg_create_logical_replication_slot('bench', 'pgoutput')")
 
         def peer() -> None:
@@ -49,10 +35,7 @@ def main() -> None:
 
         def connector() -> None:
             endpoint = config(running, slot="bench", publication="bench", backfill={"readers": arguments.readers})
-            spec = {"name": "bench", "config": endpoint, "bindings": [binding(scan=arguments.scan)]}
-            lines.truncate(0)
-            lines.seek(0)
-            capture({"open": {"capture": spec, "state": {}}}, lines)
+            capture(endpoint, [binding(scan=arguments.scan)], lines)
 
         with tempfile.TemporaryFile() as lines:
             sides = {"psql COPY to a file": peer, "connectors.postgres, lines to a file": connector}

@@ -15,17 +15,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from benchmarks.source.postgres_server import (
-    ROWS,
-    TABLE,
-    binding,
-    capture,
-    check_documents,
-    compare,
-    config,
-    connect,
-    server,
-)
+from benchmarks.source.postgres_server import ROWS, binding, capture, check_documents, compare, config, published_table
 from tidemark_demo.servers.postgres_server import PostgresServer
 
 
@@ -34,9 +24,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    with server() as running, connect(running) as session:
-        session.execute(TABLE)
-        session.execute("CREATE PUBLICATION bench FOR TABLE bench")
+    with published_table() as (running, session):
         rows = arguments.rows
         print(f"one transaction of {rows:,} inserts")
         _measure(running, session, arguments.rounds, rows, lambda: session.execute(ROWS, [1, rows]))
@@ -71,10 +59,7 @@ def _measure(
 
     def connector() -> None:
         endpoint = config(running, slot=next(ours), publication="bench")
-        spec = {"name": "bench", "config": endpoint, "bindings": [binding(scan="none")]}
-        lines.truncate(0)
-        lines.seek(0)
-        capture({"open": {"capture": spec, "state": {}}}, lines)
+        capture(endpoint, [binding(scan="none")], lines)
 
     with tempfile.TemporaryFile() as lines:
         compare({"pg_recvlogical to a file": peer, "connectors.postgres, lines to a file": connector}, rounds, rows)

@@ -49,6 +49,18 @@ def server(**settings: str) -> Iterator[PostgresServer]:
     sys.exit("no PostgreSQL installation with pg_recvlogical and psql was found")
 
 
+@contextmanager
+def published_table(rows: int = 0) -> Iterator[tuple[PostgresServer, psycopg.Connection]]:
+    """A server whose table, with so many rows, is in the publication ``bench``; and a session."""
+    with server() as running, connect(running) as session:
+        session.execute(TABLE)
+        if rows:
+            session.execute(ROWS, [1, rows])
+            session.execute("VACUUM ANALYZE bench")
+        session.execute("CREATE PUBLICATION bench FOR TABLE bench")
+        yield running, session
+
+
 def connect(running: PostgresServer) -> psycopg.Connection:
     return psycopg.connect(running.dsn, autocommit=True)
 
@@ -66,10 +78,16 @@ def config(running: PostgresServer, **more: Any) -> dict[str, Any]:
     }
 
 
-def capture(request: dict[str, Any], output: IO[bytes]) -> None:
-    """Runs the connector until it is caught up. There are no acknowledgements: stdin ends after the request."""
+def capture(endpoint: dict[str, Any], bindings: list[dict[str, Any]], output: IO[bytes]) -> None:
+    """Runs the connector until it is caught up, into an empty file.
+
+    There are no acknowledgements: stdin ends after the request.
+    """
+    spec = {"name": "bench", "config": endpoint, "bindings": bindings}
+    line = json.dumps({"open": {"capture": spec, "state": {}}}).encode() + b"\n"
     environment = {**os.environ, "TIDEMARK_STOP_WHEN_CAUGHT_UP": "1", "LOG_LEVEL": "error"}
-    line = json.dumps(request).encode() + b"\n"
+    output.truncate(0)
+    output.seek(0)
     subprocess.run(CONNECTOR, input=line, stdout=output, env=environment, check=True)
 
 

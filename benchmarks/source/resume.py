@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.source.driven import Driven, backfilled
-from benchmarks.source.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
+from benchmarks.source.postgres_server import CONNECTOR, ROWS, binding, config, published_table
 
 
 def main() -> None:
@@ -26,9 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start = statistics.median(_start_seconds() for _ in range(3))
     print(f"a process that starts and says what it is: {start:.2f} s")
-    with server() as running, connect(running) as session:
-        session.execute(TABLE)
-        session.execute("CREATE PUBLICATION bench FOR TABLE bench")
+    with published_table() as (running, session):
         rows = 0
         for size in (arguments.rows // 5, arguments.rows):
             session.execute(ROWS, [rows + 1, size])

@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.source.driven import Driven, backfilled
-from benchmarks.source.postgres_server import CONNECTOR, ROWS, TABLE, binding, config, connect, server
+from benchmarks.source.postgres_server import CONNECTOR, binding, config, connect, published_table
 from tidemark_demo.servers.postgres_server import PostgresServer
 
 RETAINED = """
@@ -34,11 +34,7 @@ def main() -> None:
     parser.add_argument("--writes", type=int, default=2_000, help="updates a second")
     parser.add_argument("--png", type=Path, default=Path("benchmarks/out/retained_wal.png"))
     arguments = parser.parse_args()
-    with server() as running, connect(running) as session:
-        session.execute(TABLE)
-        session.execute(ROWS, [1, arguments.rows])
-        session.execute("VACUUM ANALYZE bench")
-        session.execute("CREATE PUBLICATION bench FOR TABLE bench")
+    with published_table(arguments.rows) as (running, _):
         runs = {
             "log read beside the table (tidemark)": _run(running, arguments.rows, arguments.writes, at_once=True),
             "table first, log after": _run(running, arguments.rows, arguments.writes, at_once=False),

@@ -6,7 +6,6 @@ shows the list, and every row has a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -61,12 +60,3 @@ class TableChange:
     noticed: str
     consequence: Consequence
     code: str = ""
-
-
-def markdown(changes: Iterable[TableChange]) -> str:
-    """The list as a table of a page in ``docs/``."""
-    rows = []
-    for change in changes:
-        code = f" (`{change.code}`)" if change.code else ""
-        rows.append(f"| {change.what} | {change.noticed} | {change.consequence.text}{code} |")
-    return "\n".join(["| what changes | what detects it, and by when | consequence |", "|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""What is written of tables besides their rows: schemas, begins and ends of backfills, and that tables are emptied."""
+"""The messages about tables besides their rows: schemas, the begin and end of backfills, and TRUNCATE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Writes it, between transactions, for the next checkpoint to cover."""
+    """Writes these messages between transactions; the next checkpoint covers them."""
 
     def __init__(self, source: Source, backfills: Backfills, checkpoints: Checkpoints) -> None:
         self._source = source
@@ -25,7 +25,7 @@ class Announcements:
         self._checkpoints = checkpoints
 
     def session(self, state: CaptureState) -> None:
-        """A session begins after ``state``: what all captured tables are, and of new ones that they are backfilled."""
+        """At the start of a session: the schemas of all captured tables, and the begin of new tables' backfills."""
         self.schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
         for backfill in self._backfills.tables:
             new = state.binding(backfill.table.state_key) is None and not backfill.anew
@@ -33,26 +33,26 @@ class Announcements:
                 self.begin(backfill)
 
     def schemas(self, bindings: Iterable[int]) -> None:
-        """The schemas of tables as they are now."""
+        """Announces the current schemas of tables."""
         for binding in bindings:
             schema = self._backfills.latest[binding].document_schema
             self._write(SourcedSchema(binding=binding, document_schema=schema))
 
     def begin(self, backfill: TableBackfill) -> None:
-        """Where that is wanted: what came of the table before, to whatever end, counts no more downstream."""
+        """Announces the begin of a backfill, if configured: downstream discards the table's earlier documents."""
         if self._source.options.announced:
             self._write(BackfillBegin(binding=backfill.table.binding))
             backfill.begun = True
 
     def ends(self) -> None:
-        """Of backfills whose begin was announced, and that are done."""
+        """Announces the end of backfills that are done, if their begin was announced."""
         for backfill in self._backfills.tables:
             if backfill.begun and backfill.done:
                 self._write(BackfillComplete(binding=backfill.table.binding))
                 backfill.begun = False
 
     def emptied(self, binding: int, position: int) -> None:
-        """The table is emptied downstream, at ``position``, and its backfill begins."""
+        """Empties a table downstream, at ``position`` of the log, and announces the begin of its backfill."""
         self.begin(self._backfills.tables[binding])
         line = self._source.truncation(binding, position)
         if not line and not self._source.options.announced:

@@ -1,4 +1,4 @@
-"""Checkpoints: when one is due, what it carries, and which of them the other side has made durable."""
+"""Checkpoints: when one is due, what it carries, and which ones the runtime has made durable."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from protocol.errors import ProtocolError
 from protocol.messages import Checkpoint, ConnectorState
 
 BYTES = 4 * 1024 * 1024
-"""A checkpoint is written at the first end of a transaction after this much output."""
+"""After this much output a checkpoint is written at the next end of a transaction."""
 
 SECONDS = 0.02
-"""Otherwise, when the log is read to its end, at most this often: a checkpoint costs a snapshot query and a flush."""
+"""The shortest time between checkpoints at the end of the log: each costs a snapshot query and a flush."""
 
 BUSY_SECONDS = 0.1
-"""And at most this long after the last one while there is more log to read."""
-
+"""The shortest time between checkpoints while there is more log to read."""
 
 PROGRESS_BYTES = 16 * 1024 * 1024
-"""Log that an idle capture passes before a checkpoint says so, without waiting for the heartbeat: the source keeps what
-no checkpoint has. In 10 s busy neighbours write more than an operator wants to keep."""
+"""Bytes of log that an idle capture passes before it writes a checkpoint without waiting for the heartbeat.
+
+The source retains the log after the last checkpoint. Other databases of a busy server write much of it in 10 s."""
 
 
 class Checkpoints:
-    """Takes everything that is written, and divides it.
+    """Takes everything that is written, and ends it with checkpoints.
 
     Args:
         heartbeat: A checkpoint is due at least this often, in seconds.
         clock: Seconds that only go forward.
 
     Attributes:
-        changed: There is something that the last checkpoint does not have.
+        changed: Something is not in the last checkpoint.
     """
 
     def __init__(self, output: Output, requests: SessionRequests, heartbeat: float, clock: Callable[[], float]) -> None:
@@ -48,17 +48,17 @@ class Checkpoints:
         self.changed = False
 
     def write(self, lines: list[bytes], size: int) -> None:
-        """Writes captured lines, which the next checkpoint covers."""
+        """Writes captured lines, ``size`` bytes in all, which the next checkpoint covers."""
         self._output.lines(lines, size)
         self._bytes += size
         self.changed = True
 
     def write_piece(self, lines: bytes) -> None:
-        """Writes captured lines that are in one piece."""
+        """Writes captured lines, as one byte string."""
         self.write([lines], len(lines))
 
     def due(self, position: int, *, drained: bool) -> bool:
-        """Whether it is time for one, now that the log is read to ``position``."""
+        """Whether a checkpoint is due. The log is read to ``position``; ``drained`` means that this is its end."""
         since = self._clock() - self._written_at
         if not self.changed:
             progress = 0 if self._position is None else position - self._position
@@ -67,34 +67,35 @@ class Checkpoints:
 
     @property
     def remaining(self) -> float:
-        """Seconds until one is due, if nothing more comes."""
+        """Seconds until a checkpoint is due, if nothing more is written."""
         return max(0.0, self._written_at + (SECONDS if self.changed else self._heartbeat) - self._clock())
 
     def end(self, change: ConnectorState | None, position: int) -> None:
-        """Ends what was written with a checkpoint that carries ``change``, at ``position`` of the log."""
+        """Writes a checkpoint with a change of state, at ``position`` of the log."""
         self._written_at = self._clock()
         self._position = position
         self.changed = False
         if change is None and not self._bytes:
-            return  # A chunk that brought nothing, say: there is nothing to commit.
+            return  # There is nothing to commit, for example after a chunk without rows.
         self._output.message(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True)))
         self._outstanding.append(position)
         self._bytes = 0
 
     @property
     def outstanding(self) -> bool:
-        """Some are not acknowledged."""
+        """Whether some checkpoints are not acknowledged."""
         return bool(self._outstanding)
 
     def forget_positions(self) -> None:
-        """The log is another one from here on: acknowledgements of earlier checkpoints say nothing about it."""
+        """The log was replaced: acknowledgements of earlier checkpoints are no positions in the new one."""
         self._outstanding = deque([None] * len(self._outstanding))
 
     def durable(self) -> int | None:
-        """The position of the newest checkpoint that has become durable since the last call, None when none has.
+        """The position of the newest checkpoint that became durable since the last call; None if none did.
 
         Raises:
-            ProtocolError: ``TM-PRO-007`` more are acknowledged than there were, and what stdin brought otherwise.
+            ProtocolError: ``TM-PRO-007`` more checkpoints are acknowledged than were outstanding; others as
+                ``SessionRequests.acknowledged``.
         """
         count = self._requests.acknowledged()
         if count > len(self._outstanding):

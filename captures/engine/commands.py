@@ -1,7 +1,7 @@
 """Commands to a running capture: pause, resume, backfill, priority. See ``control`` in docs/protocol.md.
 
-A command is carried out between two steps of the engine, and what it changed is in the next checkpoint's state together
-with its sequence: both are committed, or neither is, and then the command is sent again.
+A command is carried out between two steps of the engine. The next checkpoint has its effect together with its sequence:
+either both are committed, or the command is sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Commands:
     """Carries out commands, each once.
 
     Args:
-        handled: The last sequence that the state has.
+        handled: The last sequence in the state.
 
     Attributes:
         handled: The last sequence that was carried out or refused.
@@ -43,7 +43,7 @@ class Commands:
         before = self.handled
         for command in commands:
             if command.sequence <= self.handled:
-                continue  # It was sent again because it was unknown whether it had arrived.
+                continue  # The runtime sends a command again if it does not know whether it arrived.
             self.handled = command.sequence
             try:
                 self._actions[command.action](command, self._tables(command))

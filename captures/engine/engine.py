@@ -1,7 +1,7 @@
-"""The capture engine: one loop that reads the log, lets chunks through between transactions, and writes checkpoints.
+"""The capture engine: one loop that reads the log, emits chunks between transactions, and writes checkpoints.
 
-The log is never left unread for a chunk: chunks are read beside it, and what they bring waits until the log has passed
-their fence (see docs/backfill.md). While the source cannot be reached the loop waits, and keeps all that it knows.
+The log never waits for a chunk: chunks are read beside it, and their rows wait until the log has passed their fence
+(see docs/backfill.md). While the source is unreachable, the loop waits and keeps its state.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from protocol.messages import JsonObject
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 1024 * 1024
-"""Log that is decoded before the loop looks at chunks, acknowledgements and its output again."""
+"""Bytes of log decoded before the loop handles chunks, acknowledgements and output again."""
 
 IDLE_SECONDS = 1.0
-"""The loop looks around at least this often."""
+"""The longest time between two steps of the loop."""
 
 FENCE_SECONDS = 0.05
-"""While a chunk waits for the log, the server is asked this often how far it is."""
+"""How often to ask the server for the end of its log, while a chunk waits for the log."""
 
 ACKNOWLEDGE_SECONDS = 10.0
 """How long a finished capture waits for its last checkpoints to be acknowledged."""
@@ -50,11 +50,11 @@ class Capture:
 
     Args:
         source: The opened database.
-        state: What the last session left, ``{}`` when there was none.
+        state: Of the last session's last checkpoint; ``{}`` for a new capture.
         output: Stdout.
         requests: Stdin.
-        wakeup: What ``requests`` and chunk readers wake this loop with.
-        stop_when_caught_up: End once every backfill is done and the log is read to where the server is then.
+        wakeup: Set by ``requests`` and chunk readers to wake this loop.
+        stop_when_caught_up: End once every backfill is done and the log is read to its end at that time.
         clock: Seconds that only go forward.
     """
 
@@ -89,10 +89,10 @@ class Capture:
         self._progress_asked = 0.0
 
     def run(self) -> None:
-        """Captures until told to stop: by ``stop_when_caught_up``, or by the end of stdin.
+        """Captures until the end of stdin or, with ``stop_when_caught_up``, until everything is captured.
 
         Raises:
-            TidemarkError: What ends the session otherwise. An error that passes ends it only before it has begun.
+            TidemarkError: Any other end. A retryable error ends the session only before the log is open.
         """
         try:
             leave_out(self._source, self._state)
@@ -103,7 +103,7 @@ class Capture:
             self._lost = lost
             self._open_anew()
         except SessionEnded:
-            self._requests.acknowledged()  # What came last on stdin may have been an error.
+            self._requests.acknowledged()  # The last request on stdin may have been an error.
             return
         readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
         try:
@@ -130,15 +130,15 @@ class Capture:
             except SourceError as error:
                 if not self._reconnect(error):
                     return
-        self._acknowledge()  # What came last on stdin may have been an error.
+        self._acknowledge()  # The last request on stdin may have been an error.
         missing = what_is_missing(self._backfills.set_aside, self._backfills.failed)
         if self._stop_when_caught_up and missing is not None:
             raise missing
 
     def _turn(self) -> None:
-        """Reads some of the log, and does what has become possible.
+        """Reads some of the log, and handles chunks, commands, tables and checkpoints.
 
-        What a step has taken in, it has noted before it asks the source anything: the next question may fail.
+        A step records its input before it queries the source, because the query may fail.
         """
         log = self._log
         log.track(self._backfills.tracked())
@@ -188,7 +188,7 @@ class Capture:
         self._checkpoint()
 
     def _look_after_tables(self) -> None:
-        """Sets tables aside, and takes back those that can be captured again."""
+        """Sets tables aside, and returns to those that can be captured again."""
         if unfit := self._backfills.found_unfit():
             self._asides.away(unfit, self._source.format_position(self._position))
         if self._backfills.set_aside or not self._asides.settled:
@@ -201,11 +201,11 @@ class Capture:
             self._checkpoints.changed = True
 
     def _read_tables_again(self) -> None:
-        """Has tables read again of which the log does not tell all; those that have to be emptied for it, are."""
+        """Reads tables again whose changes are not all in the log, and empties them first where necessary."""
         backfills = self._backfills
         follows = backfills.to_read_again | backfills.stored_anew
         if follows:
-            # What the state says of the tables now, it says together with what follows from it.
+            # The state gets the tables as they are now in the same checkpoint as the consequences.
             self._identity_changed = True
             self._asides.withheld(follows)
             backfills.read_altered_again()
@@ -227,7 +227,7 @@ class Capture:
         emptied.clear()
 
     def _open_anew(self) -> None:
-        """Opens the log from a new start. Raises the LostPosition where that is not wanted."""
+        """Opens the log from a new start. Raises ``lost`` if the configuration does not allow that."""
         assert self._lost is not None
         if self._source.options.on_lost_position != "backfill":
             raise self._lost
@@ -237,10 +237,10 @@ class Capture:
         self._position = position
 
     def _read_all_anew(self) -> None:
-        """After ``_open_anew``: nothing that is known of the old log, and nothing that was read, counts any more."""
+        """After ``_open_anew``: discards everything that was known from the old log, and all chunks."""
         assert self._lost is not None
         self._backfills.take_over(self._source.changed_tables())
-        # What is captured from the log only cannot be read again: what there is of it downstream stays.
+        # A table that is captured from its log only cannot be read again: its rows downstream stay.
         readable = [table for table in self._backfills.latest if table.scan.reads]
         tell_lost(self._lost, readable)
         self._lost = None
@@ -251,11 +251,11 @@ class Capture:
         self._backfills.emptied |= {table.binding for table in readable}
         self._asides.passed(table.binding for table in self._backfills.latest)
 
-    # The source goes away.
+    # The source is unreachable.
 
     def _reconnect(self, error: SourceError) -> bool:
-        """Waits for the source, answering stdin meanwhile; False when the session is over."""
-        # It is not read until the reconnect, and a server that shuts down would wait for its reader.
+        """Waits for the source and answers stdin meanwhile. Returns False at the end of the session."""
+        # Otherwise a server that shuts down would wait for the reader of its log.
         self._log.close()
         while True:
             if isinstance(error, LostPosition) and self._lost is None:
@@ -280,14 +280,14 @@ class Capture:
                     raise
                 error = again
                 continue
-            if self._identity != identity:  # It has failed over: the state must say so before it goes on.
+            if self._identity != identity:  # After a failover the state must have the new server first.
                 self._identity = identity
                 self._checkpoints.changed = True
             self._outages.connected()
             return True
 
     def _connect(self) -> JsonObject:
-        """Reconnects to the source, and asks for its identity. Meanwhile the engine's own thread only answers stdin."""
+        """Reconnects to the source and asks for its identity. Meanwhile the engine's own thread only answers stdin."""
         self._source.reconnect()
         if self._lost is None:
             self._log.reconnect()
@@ -297,7 +297,7 @@ class Capture:
         return self._source.identity()
 
     def _pass(self, seconds: float, ended: int | None = None) -> bool:
-        """Lets time pass without the source, until ``ended`` is readable; False when the session is over."""
+        """Waits without the source until ``ended`` is readable. Returns False at the end of the session."""
         awaited = [self._wakeup.descriptor, *([] if ended is None else [ended])]
         until = self._clock() + seconds
         while (left := until - self._clock()) > 0:
@@ -315,8 +315,8 @@ class Capture:
         return True
 
     def _end_away(self, error: SourceError) -> bool:
-        """Ends the session while the source is away: cleanly, False, only where a checkpoint has all that was said."""
-        self._checkpoints.durable()  # What came last on stdin may have been an error.
+        """Ends the session while the source is unreachable: cleanly only if all output is in a checkpoint."""
+        self._checkpoints.durable()  # The last request on stdin may have been an error.
         if not self._checkpoints.changed:
             return False
         raise ConnectorError(
@@ -327,7 +327,7 @@ class Capture:
     # Checkpoints and acknowledgements.
 
     def _checkpoint(self) -> None:
-        """Everything written so far, and the state after it. Only between transactions."""
+        """Writes a checkpoint for all output so far. Only between transactions."""
         change = self._session_state.advance(self._position, self._identity, self._commands.handled)
         self._checkpoints.end(change, self._position)
 
@@ -340,9 +340,9 @@ class Capture:
     # Waiting and stopping.
 
     def _patience(self) -> float:
-        """How long the log may stay silent before the loop has something else to do."""
+        """Seconds that the loop may wait for the log."""
         if not self._log.between_transactions:
-            return IDLE_SECONDS  # All else has to wait for the rest of the transaction.
+            return IDLE_SECONDS  # Everything else waits for the end of the transaction.
         if self._checkpoints.changed:
             return self._checkpoints.remaining
         if self._backfills.waiting or self._stop_at is not None:
@@ -352,7 +352,7 @@ class Capture:
         return min(IDLE_SECONDS, self._source.heartbeat_seconds)
 
     def _nudge(self) -> None:
-        """Asks the server where it is, while something waits for the log to reach a position."""
+        """Asks the server to report its position, while something waits for the log to reach one."""
         if not self._backfills.waiting and self._stop_at is None:
             return
         now = self._clock()
@@ -368,7 +368,7 @@ class Capture:
         return self._ended()
 
     def _ended(self) -> bool:
-        """No more acknowledgements come, so the source could never discard what would follow."""
+        """Whether acknowledgements have ended: the source could never discard what would follow."""
         return self._requests.closed and not self._stop_when_caught_up
 
     def _caught_up(self) -> bool:
@@ -376,7 +376,7 @@ class Capture:
         if backfills.emptied or not backfills.scanned or not self._asides.settled or self._undecided:
             self._stop_at = None
             return False
-        # Rows that the log makes us read again may go on coming for as long as somebody writes: that does not move the
+        # As long as somebody writes, the log may ask for more rows to be read again. That does not move the
         # place in the log at which this ends.
         if self._stop_at is None:
             self._stop_at = self._source.end_of_log()

@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SOUND_SECONDS = 10.0
-"""A connection that has held for so long was sound: what ended it came from outside."""
+"""A connection that lasted this long, in seconds, worked: an external cause ended it."""
 
 FUTILE_FAILURES = 8
-"""Failures in a row, each right after a reconnect: then the connection is not the cause."""
+"""After so many failures in a row, each right after a reconnect, the connection is not the cause."""
 
 
 class Outages:
@@ -79,14 +79,14 @@ class Outages:
         self._connected_at = now
 
     def progressed(self) -> None:
-        """The log has progressed: waits start from the shortest again."""
+        """The log has progressed: the next wait is the shortest again."""
         self._backoff.reset()
 
 
 class Attempt(Generic[T]):
-    """Reconnects in a thread: this may take long, and stdin is answered meanwhile.
+    """Reconnects in a thread, because it may take long and stdin must be answered meanwhile.
 
-    An attempt that is no longer needed does not keep the process from ending.
+    A pending attempt does not keep the process from ending.
 
     Args:
         connect: Makes the connections.
@@ -122,7 +122,7 @@ class Attempt(Generic[T]):
 
 
 def tell_lost(lost: LostPosition, readable: Sequence[OpenedTable]) -> None:
-    """Warns of what follows when the log is another one: only the ``readable`` tables are read again."""
+    """Warns of the consequences of a new log: only the ``readable`` tables are read again."""
     logger.warning(
         "%s; these tables are read again: %s. Tables without a scan lose the changes in between",
         lost.message,

@@ -1,4 +1,4 @@
-"""What a checkpoint says of the session: where the log is, which transactions may be hidden, how far each table is."""
+"""The state in a checkpoint: the log's position, hidden transactions, and the progress of each table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from captures.scheduling.table_backfill import TableBackfill
 from protocol.messages import ConnectorState, JsonObject
 
 HIDDEN_IDS = 100
-"""Of transactions that snapshots do not see yet, a checkpoint names so many. There are more only on a standby, while a
-transaction goes on at its primary: then all that follow it count as hidden, and a barrier stands for them."""
+"""The most hidden transactions that a checkpoint names. There are more only on a standby, while a transaction runs on
+its primary: then all later transactions count as hidden, and a barrier stands for them."""
 
 
 class SessionState:
-    """Makes the changes of the state.
+    """Computes the changes of the state.
 
     Args:
-        state: As the last session left it; each change is taken into it.
+        state: Of the last session; each change is applied to it.
     """
 
     def __init__(self, source: Source, backfills: Backfills, state: CaptureState) -> None:
@@ -28,18 +28,18 @@ class SessionState:
         self._state = state
 
     def advance(self, position: int, identity: JsonObject, handled: int) -> ConnectorState | None:
-        """What changes with a checkpoint at ``position``; None where nothing does.
+        """The change for a checkpoint at ``position``; None without a change.
 
         Args:
             identity: Of the source.
             handled: The last command's sequence.
 
         Raises:
-            SourceError: The source cannot be asked.
+            SourceError: The source cannot be queried.
         """
         hidden = self._backfills.hidden
         if len(hidden):
-            # Nearly always this finds every transaction visible, and the checkpoint names none.
+            # Nearly always every transaction is visible, and the checkpoint names none.
             hidden.purge(self._source.visibility())
         ids, until = hidden.ids(), self._backfills.hidden_until
         if len(ids) > HIDDEN_IDS:

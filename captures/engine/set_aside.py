@@ -1,11 +1,11 @@
 """Tables that are set aside: they are not captured, and all others continue.
 
-Whoever finds that a table cannot be captured says so: the log, a chunk, the watch of the catalog, the source when it
-opens. What follows is decided here, by one rule for a session that begins and one that runs. A table that is away gets
-``GRACE_SECONDS`` to come back, as a swap by rename takes a moment; a value that cannot be captured gets none. From then
-on the log leaves the table out, and the state keeps it with its error. It is looked at now and then, and on command,
-and comes back when it can be captured: where it stood, if it is the same table and no change of it was passed over, and
-otherwise emptied downstream and read again.
+The log, a chunk, the watch of the catalog, or the source at its start may report that a table cannot be captured. One
+rule decides the consequence, for a session that begins and for one that runs. A missing table has ``GRACE_SECONDS`` to
+return, because a swap by rename takes a moment; a value that cannot be captured has no grace period. Then the log skips
+the table, and the state holds its error. The table is checked regularly and on command, and returns once it can be
+captured. If it is the same table and none of its changes was skipped, its backfill resumes. Otherwise it is emptied
+downstream and read again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRACE_LOOK_SECONDS = 0.5
 """The same, during its grace period."""
 
 LOOKS = 10
-"""Tables checked in one turn: each check takes a few queries, and the log waits meanwhile."""
+"""The most tables checked at once: each check takes a few queries, and the log waits meanwhile."""
 
 
 def leave_out(source: Source, state: CaptureState) -> None:
@@ -42,7 +42,7 @@ def leave_out(source: Source, state: CaptureState) -> None:
 
 
 class SetAsideTables:
-    """Sets tables aside, and takes them back.
+    """Sets tables aside, and captures them again.
 
     Args:
         source: The opened database.
@@ -68,17 +68,17 @@ class SetAsideTables:
         return changed
 
     def begin(self, since: str) -> None:
-        """The session begins at ``since`` of the log: tables that it cannot capture are left out from there on."""
+        """At the start of a session, at ``since`` of the log: leaves out tables that cannot be captured."""
         for table in self._tables:
             if table.aside is not None and not table.aside.since:
                 table.aside.since = since
                 self._tell_away(table, table.aside)
 
     def away(self, errors: Mapping[int, SourceError], since: str) -> None:
-        """Tables that cannot be captured as they are: they have a moment to recover.
+        """Starts the grace period of tables that cannot be captured as they are.
 
         Args:
-            since: How far the log was read.
+            since: The position of the log.
         """
         for binding, error in errors.items():
             table = self._tables[binding]
@@ -89,10 +89,10 @@ class SetAsideTables:
                 self._tell_away(table, table.aside)
 
     def set_aside(self, errors: Mapping[int, SourceError], since: str, *, passed: bool = True) -> None:
-        """Tables that are left out from ``since`` of the log on.
+        """Leaves tables out from ``since`` of the log on.
 
         Args:
-            passed: The log has already left something out.
+            passed: The log has already skipped some of their changes.
         """
         for binding, error in errors.items():
             table, values = self._tables[binding], isinstance(error, UnfitValues)
@@ -115,16 +115,16 @@ class SetAsideTables:
                 aside.passed = self._changed = True
 
     def withheld(self, bindings: set[int]) -> set[int]:
-        """Those of ``bindings`` that are left out: if they must be emptied, that happens once they return."""
+        """Those of ``bindings`` that are left out: they are emptied when they return, if necessary."""
         left_out = {binding for binding in bindings if self._tables[binding].left_out}
         self.passed(left_out)
         return left_out
 
     def attend(self, position: int) -> list[int]:
-        """Looks after the tables that are not captured, between transactions, with the log read to ``position``.
+        """Checks the tables that are not captured. Between transactions, with the log read to ``position``.
 
         Returns:
-            Those that are captured again. Their schemas are to be announced.
+            The tables that are captured again. Their schemas must be announced.
 
         Raises:
             SourceError: The source cannot be queried.
@@ -144,7 +144,7 @@ class SetAsideTables:
         return back
 
     def _due(self, now: float) -> list[TableBackfill]:
-        """Some of the tables to check, all of them in turn."""
+        """The next tables to check, each in its turn."""
         due = [table for table in self._tables if table.aside is not None and now >= table.aside.look_at]
         later = [table for table in due if table.table.binding >= self._next]
         chosen = [*later, *(table for table in due if table.table.binding < self._next)][:LOOKS]
@@ -153,7 +153,7 @@ class SetAsideTables:
         return chosen
 
     def _look(self, table: TableBackfill, aside: Aside, position: int, now: float) -> None:
-        """Its changes are still captured: either nothing has happened, or it is left out now."""
+        """Decides about a table whose changes are still captured: it is kept, or left out from now on."""
         error = self._source.unfit(table.table.binding)
         if error is None:
             table.aside = None
@@ -168,7 +168,7 @@ class SetAsideTables:
         binding = table.table.binding
         regained = self._source.regain(binding, position, asked=aside.asked)
         if regained is None:
-            return False  # The log has to be read to where the table is what it is now.
+            return False  # First the log must reach the position at which the table became what it is now.
         if isinstance(regained, SourceError):
             aside.error, aside.asked = regained, False
             self._settle(table, aside, now)

@@ -1,4 +1,4 @@
-"""Why a table is not captured, and what the state keeps of that: see ``captures.engine.set_aside``."""
+"""Why a table is not captured, and its entry in the state: see ``captures.engine.set_aside``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 GRACE_SECONDS = 30.0
-"""How long a table may be away before it is set aside for good: a swap by rename takes a moment."""
+"""How long a table may be missing before it is set aside: a swap by rename takes a moment."""
 
 TEXT_LENGTH = 500
-"""Characters of an error's message in the state, which is to stay small."""
+"""The most characters of an error's message in the state, which must stay small."""
 
 
 @dataclass(slots=True)
@@ -22,15 +22,15 @@ class Aside:
 
     Attributes:
         error: What is wrong with it.
-        settles_at: When it is set aside for good if it has not come back, by the engine's clock.
-        left_out: The log leaves it out, and ``kept`` is the state that its backfill had then. Otherwise its log is
-            followed all the same, and only chunks wait.
-        since: The position from which on it is left out, as the state has it.
-        passed: Changes of it were passed over, or may have been: it cannot go on where it stood.
-        policy: ``OpenedTable.policy``, where it is values that it is left out for.
-        settled: It is set aside, and that was said.
-        asked: It was asked for by command, or a session has begun: what is missing at the source may be made.
-        look_at: When it is looked at again.
+        settles_at: When the grace period ends, by the engine's clock.
+        left_out: The log skips the table, and ``kept`` is the state of its backfill at that time. Otherwise its
+            changes are still captured, and only its chunks wait.
+        since: The position from which on it is left out, in the state's form.
+        passed: Changes of it were skipped, or may have been: its backfill cannot resume.
+        policy: ``OpenedTable.policy``, if the reason is a bad value.
+        settled: It is set aside, and a warning was logged.
+        asked: A command asked for it, or a session has begun: missing objects may be created at the source.
+        look_at: When it is checked next.
     """
 
     error: SourceError
@@ -45,12 +45,12 @@ class Aside:
     look_at: float = 0.0
 
     def ask(self) -> None:
-        """It is wanted, and looked at without waiting."""
+        """A command asks for the table: it is checked at once."""
         self.asked = True
         self.look_at = 0.0
 
     def to_state(self) -> JsonObject:
-        """The binding's part of the state, once it is left out."""
+        """The binding's part of the state while the table is left out."""
         aside: JsonObject = {"code": self.error.code, "text": self.error.message[:TEXT_LENGTH], "since": self.since}
         if self.error.remedy != self.error.entry.remedy:
             aside["remedy"] = self.error.remedy
@@ -65,8 +65,8 @@ class Aside:
 def stays_aside(table: OpenedTable, stored: JsonObject | None) -> bool:
     """Whether a session that begins leaves a table out.
 
-    It does not where the table can be captured, is the same one, and nothing of it was passed over: the log goes on
-    from where the last session ended, and has all that happened since.
+    The table is captured if that is possible, it is the same table, and no change of it was skipped: the log resumes
+    where the last session ended, so it has every change since.
 
     Args:
         stored: The binding's part of the state.
@@ -80,7 +80,7 @@ def stays_aside(table: OpenedTable, stored: JsonObject | None) -> bool:
 
 
 def opened_aside(table: OpenedTable, stored: JsonObject | None, now: float) -> Aside | None:
-    """What keeps a table from being captured from the session's start on; None where nothing does.
+    """What keeps a table from being captured at the start of a session; None if nothing does.
 
     Args:
         stored: The binding's part of the state.

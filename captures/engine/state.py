@@ -3,22 +3,27 @@
 ::
 
     {"cursor": "0/1950A28",                    the log has been emitted up to here
-     "source": {"system": "7412…", …},         which server that is a position of, and what its tables were
+     "source": {"system": "7412…", …},         the server of that position, and what its tables were
      "hidden": [745],                          emitted transactions that snapshots may not see yet; nearly always absent
-     "hidden_until": 751,                      where those are many, a barrier behind which all of them are visible
+     "hidden_until": 751,                      if those are many: a barrier after which all of them are visible
      "control": 7,                             the last command that was handled
-     "taken_out": ["public%2Fold"],            tables that are bound no more: one that is again is emptied first
+     "taken_out": ["public%2Fold"],            tables that are no longer bound: bound again, they are emptied first
      "bindings": {"public%2Fusers": {          by stateKey
-         "identity": "16402 id", the table and its key: with others it is read again "barrier": 751, no chunk before all
-         transactions below this are over "base": "751:760:@0/19…", without a key: the snapshot that its scan gives, and
-         the log does not; empty where the scan cannot be resumed
-         "log_only": true, it is not scanned "begun": true, the begin of its backfill was announced, and the end was not
-         "paused": true, by command "priority": [5, 0], by command, and the configured one that it takes the place of
-         "failed": {"code": "TM-…", "text": …}, why the table was left alone "bad": {"null": 3}, bad values so far, by
-         the policy that was followed "aside": {"code": "TM-…", "text": …, why nothing of it is captured; the rest is as
-         it was then "since": "0/1950A28", from there on "passed": true, changes of it were passed over: it is to be
-         read again "policy": "…"}, of its values, where it is they that could not be captured
-         "layout": "…",                        what its rows look like from here on, where the log does not say it
+         "identity": "16402 id",               the table and its key: if they change, it is read again
+         "barrier": 751,                       no chunk before all transactions below this have ended
+         "base": "751:760:@0/19…",             without a key: the snapshot that its scan emits; empty if the scan cannot
+                                               be resumed
+         "log_only": true,                     it is not scanned
+         "begun": true,                        the begin of its backfill was announced, and the end was not
+         "paused": true,                       by command
+         "priority": [5, 0],                   by command, and the configured one that it replaces
+         "failed": {"code": "TM-…", "text": …},  why its backfill is suspended
+         "bad": {"null": 3},                   bad values so far, by policy
+         "aside": {"code": "TM-…", "text": …,  why the table is set aside; the other members are as they were then
+             "since": "0/1950A28",             from this position on
+             "passed": true,                   changes were skipped: the table must be read again
+             "policy": "…"},                   if the reason is a bad value: the policy for its values
+         "layout": "…",                        the columns of its rows from here on, if the log does not have them
          "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
 """
 
@@ -59,7 +64,7 @@ class _StoredBinding(BaseModel):
     bad: dict[str, int] | None = None
     aside: _StoredAside | None = None
     layout: str | None = None
-    scan: JsonObject | None = None  # See backfill.range_state, which looks at it closely.
+    scan: JsonObject | None = None  # backfill.range_state checks it.
 
 
 class _Stored(BaseModel):
@@ -74,7 +79,7 @@ class _Stored(BaseModel):
 
 
 class CaptureState:
-    """The state as of the last checkpoint, and the patch that the next one will carry.
+    """The state of the last checkpoint, and the patch for the next one.
 
     Raises:
         ProtocolError: ``TM-PRO-003`` a member of the state is not what this connector writes.
@@ -113,11 +118,11 @@ class CaptureState:
         return int(self._stored.get("control") or 0)
 
     def was_taken_out(self, state_key: str) -> bool:
-        """Whether a table was captured once, and then not: downstream has rows of it that may be gone by now."""
+        """Whether a table was captured once, and then not: its rows downstream may no longer exist."""
         return self.binding(state_key) is None and state_key in (self._stored.get("taken_out") or ())
 
     def taken_out_of(self, bound: Set[str]) -> list[str]:
-        """Those that were captured once, of which none is in ``bound``."""
+        """Tables that were captured once, and are not in ``bound``."""
         known = {*(self._stored.get("taken_out") or ()), *(self._stored.get("bindings") or {})}
         return sorted(known - bound)
 
@@ -135,9 +140,9 @@ class CaptureState:
         *,
         taken_out: Sequence[str] = (),
     ) -> ConnectorState | None:
-        """The change from the last checkpoint to this state, None when there is none.
+        """The change from the last checkpoint to this state; None without a change.
 
-        ``bindings`` holds them all, and nowhere a null: in a patch it would remove something.
+        ``bindings`` holds all of them, without nulls: a null in a merge patch removes a member.
         """
         new: JsonObject = {"cursor": cursor, "source": _without_nulls(source)}
         if hidden:
@@ -159,17 +164,17 @@ class CaptureState:
 
     def _changed(self, bindings: dict[str, JsonObject]) -> JsonObject:
         stored: JsonObject = self._stored.get("bindings") or {}
-        # A table that is bound again later starts over, because its log was not read in between: it is forgotten.
+        # A table that is bound again later starts from nothing, because its log was not read in between.
         changed: JsonObject = {state_key: None for state_key in stored if state_key not in bindings}
         for state_key, state in bindings.items():
-            # Most tables are as they were, and there may be many.
+            # There may be many tables, and most are unchanged.
             if (old := stored.get(state_key)) != state:
                 changed[state_key] = state if old is None else difference(old, state)
         return changed
 
 
 def _without_nulls(state: JsonObject) -> JsonObject:
-    """Without members that are null: in a patch they would remove something, and so they say the same as none."""
+    """The state without null members: a null in a merge patch removes a member."""
     return {
         name: _without_nulls(value) if isinstance(value, dict) else value
         for name, value in state.items()

@@ -8,12 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from captures.server.backfill_config import BackfillConfig
 from captures.server.config_schema import Secret
-from captures.server.strict_config import Strict, parsed_endpoint, parsed_resource
-from captures.tables.bad_values import EndpointPolicy
+from captures.server.endpoint_config import Endpoint
+from captures.server.strict_config import parsed_endpoint, parsed_resource
 from captures.tables.table_config import TableConfig
-from captures.tables.truncation import TruncateOption, Truncation, truncation
 from protocol.messages import JsonObject
 
 _Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else text)
@@ -25,7 +23,7 @@ OnStatement = Literal["set_aside", "warn"]
 """What is done where the log has a statement instead of the rows that it changed."""
 
 
-class EndpointConfig(Strict):
+class EndpointConfig(Endpoint):
     """The connector's configuration."""
 
     host: Annotated[str, Field(min_length=1, description="Host name, address, or path of the server's socket")]
@@ -55,10 +53,6 @@ class EndpointConfig(Strict):
             description="The server_id under which the connector registers as a replica: unique; derived by default",
         ),
     ] = None
-    on_lost_position: Annotated[
-        Literal["fail", "backfill"],
-        Field(description="If the server no longer has the required log: stop, or read all tables again"),
-    ] = "fail"
     watermark_table: Annotated[
         str | None,
         Field(
@@ -67,20 +61,10 @@ class EndpointConfig(Strict):
         ),
     ] = None
     tinyint1_as_bool: Annotated[bool, Field(description="Read columns declared tinyint(1) as true and false")] = False
-    on_bad_value: Annotated[
-        EndpointPolicy,
-        Field(description="What to do with a value that a document cannot represent: a zero date, broken JSON, …"),
-    ] = "stop"
     on_statement: Annotated[
         OnStatement,
         Field(description="What to do with tables that a statement in the log may have changed without row events"),
     ] = "set_aside"
-    backfill: BackfillConfig = BackfillConfig()
-    heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
-        10.0
-    )
-    truncate: TruncateOption = "auto"
-    hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
 
     @model_validator(mode="after")
     def _certificates(self) -> Self:
@@ -91,11 +75,6 @@ class EndpointConfig(Strict):
         if self.ssl_cert is not None and self.ssl_mode in ("DISABLED", "PREFERRED"):
             raise ValueError("ssl_cert needs ssl_mode REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
         return self
-
-    @property
-    def truncation(self) -> Truncation:
-        """What a TRUNCATE becomes under the runtime that there is."""
-        return truncation(self.truncate)
 
     @property
     def where(self) -> str:

@@ -24,6 +24,7 @@ from captures.server.prerequisites import Unmet
 from captures.server.table_database import TableDatabase
 from captures.tables.bad_values import Policies
 from captures.tables.collection import discovered
+from captures.tables.table_binding import captured_as
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, DiscoveredBinding, JsonObject
@@ -97,7 +98,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
     # A column of a type that is not known has no schema; validating the table asks to exclude it.
-    captured = captured_columns(table.columns, (), policies=Policies(endpoint.on_bad_value), key=table.key)
+    captured = captured_as(captured_columns(table.columns), policies=Policies(endpoint.on_bad_value), key=table.key)
     columns = [column for column in captured if form(column) is not None]
     return discovered(
         path=table.path,

@@ -30,7 +30,6 @@ from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.table_fingerprint import MEMBER
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
-from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -89,9 +88,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         self._emissions = Emissions()
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
-        self.options = config.backfill.options(
-            on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
-        )
+        self.options = config.backfill_options()
         self.heartbeat_seconds = config.heartbeat_seconds
 
     @property

@@ -7,12 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr
 
 from captures.postgres.server.slot_names import WITHOUT_A_NAME
-from captures.server.backfill_config import BackfillConfig
 from captures.server.config_schema import Secret
-from captures.server.strict_config import Strict, parsed_endpoint, parsed_resource
-from captures.tables.bad_values import EndpointPolicy
+from captures.server.endpoint_config import Endpoint
+from captures.server.strict_config import parsed_endpoint, parsed_resource
 from captures.tables.table_config import TableConfig
-from captures.tables.truncation import TruncateOption, Truncation, truncation
 from protocol.messages import JsonObject
 from protocol.sizes import size_or_number
 
@@ -22,7 +20,7 @@ def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
-class EndpointConfig(Strict):
+class EndpointConfig(Endpoint):
     """The connector's configuration."""
 
     host: Annotated[str, Field(description="Host name, address, or directory of the server's socket")]
@@ -58,20 +56,6 @@ class EndpointConfig(Strict):
         Field(description="Create the slot and the publication if missing, and add missing tables to the publication"),
     ] = True
     read_only: Annotated[bool, Field(description="Write nothing to the source, not even a log message")] = False
-    on_lost_position: Annotated[
-        Literal["fail", "backfill"],
-        Field(description="If the server no longer has the required log: stop, or read all tables again"),
-    ] = "fail"
-    on_bad_value: Annotated[
-        EndpointPolicy,
-        Field(
-            description="What to do with a value that a document cannot represent: an infinity, a year after 9999, …"
-        ),
-    ] = "stop"
-    backfill: BackfillConfig = BackfillConfig()
-    heartbeat_seconds: Annotated[
-        float, Field(gt=0, description="Seconds between checkpoints of an idle capture; they advance the slot")
-    ] = 10.0
     max_retained_wal: Annotated[
         Annotated[int, Field(gt=0)] | None,
         BeforeValidator(size_or_number, json_schema_input_type=int | str | None),
@@ -79,13 +63,6 @@ class EndpointConfig(Strict):
             description="WAL that the slot may retain, in bytes or as '10GB'; a warning is logged from half of it on"
         ),
     ] = None
-    truncate: TruncateOption = "auto"
-    hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
-
-    @property
-    def truncation(self) -> Truncation:
-        """What a TRUNCATE becomes under the runtime that there is."""
-        return truncation(self.truncate)
 
 
 class ResourceConfig(TableConfig):

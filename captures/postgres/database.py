@@ -27,9 +27,11 @@ from captures.server.prerequisites import Unmet
 from captures.server.table_database import TableDatabase
 from captures.tables.bad_values import Policies
 from captures.tables.collection import discovered
+from captures.tables.table_binding import captured_as
 from captures.tables.truncation import Truncation
+from protocol.environment import LOG_ID
 from protocol.errors import SourceError
-from protocol.messages import LOG_ID, Binding, DiscoveredBinding, JsonObject
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
-    columns = captured_columns(table, policies=Policies(endpoint.on_bad_value), key=table.key)
+    columns = captured_as(captured_columns(table.columns), policies=Policies(endpoint.on_bad_value), key=table.key)
     truncates = endpoint.truncation is Truncation.EMIT
     return discovered(
         path=table.path,

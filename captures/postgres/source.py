@@ -32,7 +32,6 @@ from captures.postgres.tables.captured_tables import CapturedTables
 from captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.emissions import Emissions
-from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
@@ -83,9 +82,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self._retention = Retention(config)
         self._emissions = Emissions()
         self._stream: PgoutputLog | None = None
-        self.options = config.backfill.options(
-            on_lost_position=config.on_lost_position, announced=config.truncation is Truncation.BACKFILL
-        )
+        self.options = config.backfill_options()
         self.heartbeat_seconds = config.heartbeat_seconds
 
     @property

@@ -24,11 +24,10 @@ from captures.process.requests import Requests, SessionRequests
 from captures.process.wakeup import Wakeup
 from captures.scheduling.reader_process import forked_readers, place
 from captures.tables.collection import check_keys, check_state_keys
+from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
-    KNOWN_STATE,
-    STOP_WHEN_CAUGHT_UP,
     Acknowledge,
     Applied,
     Apply,
@@ -53,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stopped(BaseException):
-    """A signal asked the process to end. Not an Exception: no handler on the way may treat it as a failure."""
+    """A signal asked the process to end. Not an Exception: no handler may treat it as a failure."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -61,20 +60,21 @@ class Stopped(BaseException):
 
 
 def main(database: DatabaseFactory, readme: Path) -> int:
-    """Runs a connector on this process's stdin, stdout and stderr; returns its exit status.
+    """Runs a connector on this process's stdin, stdout and stderr.
 
     Args:
-        readme: The page that comes with it. A runtime wants an absolute URL, and there is no site: it is this file's,
-            unless ``DOCS_URL`` in the environment says where whoever publishes the connector has its page.
+        readme: The connector's page. The protocol requires an absolute URL: that of this file, unless ``DOCS_URL`` in
+            the environment is set, by whoever publishes the connector.
 
-    0 after an answered request or a clean end of a capture, 1 after an error, which is the last line on stderr.
+    Returns:
+        0 after an answered request or a clean end of a capture; 1 after an error, which is the last line on stderr.
     """
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     bound_freed_memory()
     collect_rarely()
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
-    # What Python itself or a library prints must not get among the messages.
+    # Output of Python itself or of a library must not mix with the messages.
     stdout = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
@@ -87,11 +87,9 @@ def main(database: DatabaseFactory, readme: Path) -> int:
     except BrokenPipeError:
         log_failure(logger, ConnectorError("TM-CAP-001", "stdout was closed while a capture was running"))
     except Stopped as stopped:
-        logger.debug(
-            "stopped by a signal"
-        )  # The sender of the signal gives the reason; another one here would mislead.
+        logger.debug("stopped by a signal")  # The sender of the signal knows the reason.
         return stopped.exit_status
-    except Exception as error:  # The outermost edge: a defect of ours, too, ends in a clear line.
+    except Exception as error:  # The outermost edge: a defect of this connector ends in a clear line, too.
         logger.debug("unexpected error", exc_info=True)
         log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
     return 1
@@ -126,7 +124,7 @@ def answer(database: Database, request: Request) -> Message:
             _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
-        return Applied(action_description="")  # What a capture needs at its source is made when it opens.
+        return Applied(action_description="")  # Objects that a capture needs at its source are created by ``open``.
     assert isinstance(request, Acknowledge | Control)
     raise ProtocolError("TM-PRO-004", f"{request.kind} was sent before open")
 
@@ -166,7 +164,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
 
 
 def known_state() -> JsonObject:
-    """The capture's position as given by the runtime; empty if it gives none."""
+    """The capture's position from the runtime; empty without one."""
     try:
         state = orjson.loads(os.environ.get(KNOWN_STATE, ""))
     except orjson.JSONDecodeError:

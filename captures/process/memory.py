@@ -1,4 +1,4 @@
-"""When memory is freed, and how much of it the C library keeps."""
+"""Limits the memory that Python and the C library hold."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import gc
 import sys
 
 LARGE_BYTES = 1024 * 1024
-"""Blocks of this size, such as a row may be, are given back to the system as soon as they are free."""
+"""Bytes of a block, such as a large row, from which on it is returned to the system when it is freed."""
 
 KEPT_BYTES = 32 * 1024 * 1024
-"""This much of smaller blocks, such as those of a chunk, may stay: they are soon needed again."""
+"""Bytes of smaller freed blocks, such as those of a chunk, that may stay: they are soon needed again."""
 
 _COLLECTION_OBJECTS = 20_000
-"""Rows and transactions make no cycles, but are many: Python would look for cycles after every 700 objects."""
+"""Objects between two searches for cycles. Rows and transactions have no cycles; Python's default is 700."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -22,8 +22,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 def bound_freed_memory() -> None:
     """Limits how much freed memory this process keeps.
 
-    By itself glibc raises its bounds to the largest block that was ever freed, and twice that (mallopt(3)): after a few
-    rows of 16 MB a process would keep several times as much for good. Other C libraries have no such call.
+    By default glibc raises its thresholds to the largest block ever freed, and twice that (mallopt(3)). After a few
+    rows of 16 MB a process would hold several times as much permanently. Other C libraries have no such call.
     """
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):
@@ -33,5 +33,5 @@ def bound_freed_memory() -> None:
 
 
 def collect_rarely() -> None:
-    """Makes Python look for cycles less often: that took a twelfth of the time of small transactions."""
+    """Makes Python search for cycles less often: it took a twelfth of the time of small transactions."""
     gc.set_threshold(_COLLECTION_OBJECTS)

@@ -9,16 +9,16 @@ from protocol.codec import encode
 from protocol.messages import Message
 
 BUFFER_BYTES = 256 * 1024
-"""Lines are written to the pipe in pieces of about this size: larger ones were no faster."""
+"""Bytes of a piece written to the pipe, approximately: larger pieces were no faster."""
 
 _PIECES = 1024
-"""How many writev(2) accepts at once: IOV_MAX, which is the same on all systems that have one."""
+"""The most buffers that writev(2) accepts: IOV_MAX, the same on all systems that have one."""
 
 
 class Output:
     """Writes protocol lines to a descriptor. A broken pipe surfaces as BrokenPipeError.
 
-    Lines are not joined first: for a log that is read as fast as it comes, that copy is a twentieth of all work.
+    Lines are not joined first: while a log is read at full speed, that copy is a twentieth of the work.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -34,12 +34,12 @@ class Output:
             self.flush()
 
     def message(self, message: Message) -> None:
-        """Writes a control message and flushes: the other side acts on it."""
+        """Writes a control message and flushes: the runtime acts on it."""
         self._pending.append(encode(message))
         self.flush()
 
     def flush(self) -> None:
-        """Writes everything queued to the pipe; waits while the other side does not read."""
+        """Writes everything queued to the pipe; waits while the runtime does not read."""
         pending, self._pending, self._size = self._pending, [], 0
         for first in range(0, len(pending), _PIECES):
             _write(self._descriptor, pending[first : first + _PIECES])

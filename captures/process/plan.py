@@ -1,4 +1,4 @@
-"""What a capture would read, from an opened source, before anything is captured."""
+"""The plan of a backfill: what a capture of an opened source would read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from protocol.plan import Plan, TablePlan
 logger = logging.getLogger(__name__)
 
 SAMPLE_ROWS = 20_000
-"""Rows of a first chunk that is read for its speed."""
+"""Rows of the sample chunk that measures a table's speed."""
 
 SAMPLE_SECONDS = 10.0
-"""After this time no more tables are read for their speed: a plan must be quick."""
+"""After this time no more samples are read: a plan must be quick."""
 
 
 def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
     """Plans the backfill of every table of a source.
 
-    Reads one chunk of each of the largest tables by the server's estimate, for ``SAMPLE_SECONDS``. A table that cannot
-    be captured is not in the plan, and one that cannot be read has no speed.
+    Reads a sample chunk of each table, the largest first by the server's estimate, for ``SAMPLE_SECONDS``. A table that
+    cannot be captured is not in the plan; one that cannot be read has no speed.
 
     Args:
         clock: A clock in seconds that never goes back.
@@ -66,7 +66,7 @@ def _plan(source: Source, table: OpenedTable, readers: int, speed: float | None)
 
 
 def _speed(reader: ChunkReader, table: OpenedTable) -> float | None:
-    """Rows per second of a first chunk; None for a table without rows."""
+    """Rows per second of the sample chunk; None for a table without rows."""
     request = ChunkRequest(table.binding, ChunkPlan(None, (), scan=True, physical=table.scan.by_places), SAMPLE_ROWS)
     try:
         chunk = reader.read(request)

@@ -18,7 +18,7 @@ READ_BYTES = 256 * 1024
 class Requests:
     """Reads requests from a descriptor.
 
-    Not from a buffered stream: a thread that waits in one cannot be ended, and keeps the interpreter from ending.
+    It uses no buffered stream, because a thread that waits in one keeps the interpreter from ending.
 
     Args:
         descriptor: Of stdin.
@@ -31,7 +31,7 @@ class Requests:
         self._ended = False
 
     def next(self, stop: int | None = None) -> Request | None:
-        """The next request, None at the end of the stream or when ``stop`` becomes readable. Skips empty lines.
+        """The next request; None at the end of the stream or when ``stop`` becomes readable. Skips empty lines.
 
         Raises:
             ProtocolError: As ``decode_request``, and ``TM-PRO-006`` when the stream ends inside a line.
@@ -67,15 +67,15 @@ class Requests:
         except NotJson:
             if line.endswith(b"\n"):
                 raise
-            # What a shell pipes in without a newline is whole JSON; anything else at the end was cut short.
+            # A last line without a newline is valid if it is whole JSON, as from a shell. Otherwise it was cut.
             raise ProtocolError("TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it") from None
 
 
 class SessionRequests:
-    """Reads what may follow ``open`` in a thread, so that the engine never waits for stdin.
+    """Reads the requests after ``open`` in a thread, so that the engine never waits for stdin.
 
     Args:
-        wakeup: Is set when there is something to read.
+        wakeup: Set when a request has come, and at the end of stdin.
 
     Attributes:
         closed: Whether the stream has ended.
@@ -93,10 +93,10 @@ class SessionRequests:
         self._thread.start()
 
     def acknowledged(self) -> int:
-        """How many more checkpoints have become durable.
+        """The number of checkpoints that became durable since the last call.
 
         Raises:
-            ProtocolError: The other side sent something that may not follow ``open``.
+            ProtocolError: The runtime sent a request that must not follow ``open``.
         """
         total = 0
         while self._counts:
@@ -113,7 +113,7 @@ class SessionRequests:
         return taken
 
     def close(self) -> None:
-        """Ends the thread. What it has not read of stdin stays there."""
+        """Ends the thread. Unread input stays in stdin."""
         self._stop.set()
         self._thread.join()
         self._stop.close()

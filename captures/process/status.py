@@ -16,10 +16,11 @@ from protocol.logs import STATUS, Progress, TableProgress
 logger = logging.getLogger(__name__)
 
 STATUS_SECONDS = 1.0
-"""While something changes."""
+"""Between two lines while something changes."""
 
 QUIET_SECONDS = 10.0
-"""Otherwise; more often if heartbeats are. After a longer silence a runtime considers the connector hanging."""
+"""Between two lines otherwise, or the heartbeat if that is shorter. After a longer silence a runtime considers the
+connector hanging."""
 
 _HALTED = ("paused", "failed", "set_aside")
 
@@ -55,7 +56,7 @@ class StatusReports:
         self._write(self._last.model_copy(update=update))
 
     def still_away(self, seconds: float) -> None:
-        """Writes it again, if a line is due."""
+        """Writes the duration of the outage again, if a line is due."""
         if self._clock() - self._reported_at >= self._quiet_seconds:
             self.away(seconds)
 
@@ -123,7 +124,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
 
 
 def _rows_left(unfinished: list[TableProgress]) -> int | None:
-    """For all tables together; None if one of them is unknown, or makes no progress."""
+    """The rows left in all tables; None if the number is unknown for one, or one makes no progress."""
     left = 0
     for table in unfinished:
         if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:

@@ -18,7 +18,7 @@ class Wakeup:
         try:
             os.write(self._write, b"\0")
         except BlockingIOError:
-            return  # The pipe is full of wake-ups already.
+            return  # The pipe is already full.
 
     def clear(self) -> None:
         """Makes ``descriptor`` unreadable again."""

@@ -1,4 +1,4 @@
-"""How long to wait before something that failed is tried again."""
+"""The wait before a retry."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ LONGEST_SECONDS = 30.0
 
 _HALF = {"multiplier": FIRST_SECONDS / 2, "max": LONGEST_SECONDS / 2}
 _WAIT = wait_exponential(**_HALF) + wait_random_exponential(**_HALF)
-"""Twice as long after each failure; half of it at random, so that many captures do not come back at one moment."""
+"""The wait doubles with each failure. Half of it is random, so that many captures do not reconnect at once."""
 
 
 class Backoff:
-    """Counts failures, and says how long to wait: tenacity's waits without its loop.
+    """Counts failures and gives the wait after each: tenacity's waits without its loop.
 
-    That loop sleeps between calls. A table or a connection is due at a time, between other work, and the log is never
-    left unread for it.
+    That loop sleeps between calls. Here a retry is due at a time, and the log is read until then.
     """
 
     def __init__(self) -> None:
@@ -24,12 +23,12 @@ class Backoff:
         self.reset()
 
     def failed(self) -> float:
-        """Counts a failure; how many seconds to wait."""
+        """Counts a failure; returns the seconds to wait."""
         self.failures += 1
         self._state.attempt_number = self.failures
         return _WAIT(self._state)
 
     def reset(self) -> None:
-        """It worked."""
+        """Counts a success: the next wait is the shortest."""
         self.failures = 0
         """In a row."""

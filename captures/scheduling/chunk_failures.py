@@ -1,4 +1,4 @@
-"""What becomes of a chunk that could not be read, and of its table."""
+"""The consequences for a chunk that could not be read, and for its table."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from protocol.errors import SourceError, TidemarkError
 logger = logging.getLogger(__name__)
 
 MAX_FAILURES = 8
-"""Chunks of a table that may fail in a row before it is left alone: about a minute, with the waits between."""
+"""Failures in a row after which a table's backfill is suspended: about a minute, with the waits between."""
 
 MAX_ASKED_FAILURES = 3
-"""And of a scan that a command asked for, before it is given up: its WHERE is wrong more often than the server is."""
+"""Failures in a row after which a scan that a command asked for is dropped: most often its WHERE is wrong."""
 
 ALTERED_SECONDS = 0.5
-"""Wait before a chunk is tried again of a table of which it is not yet known what became of it."""
+"""Seconds before a chunk is retried while it is not yet known how its table changed."""
 
 
 class Failures:
-    """Those of all tables.
+    """The failures of all tables.
 
     Args:
         clock: Seconds that only go forward.
 
     Attributes:
-        connect_at: No chunk is started before then: a reader could not connect.
-        unfit: Tables that chunks found not to be as they can be captured.
+        connect_at: No chunk is started before this time, because a reader could not connect.
+        unfit: Tables that chunks found to be unfit, by binding.
     """
 
     def __init__(self, source: Source, clock: Callable[[], float]) -> None:
@@ -45,17 +45,17 @@ class Failures:
         self.unfit: dict[int, SourceError] = {}
 
     def connected(self) -> None:
-        """A chunk was read."""
+        """A chunk was read: its table's failures are over."""
         self._connecting.reset()
 
     def take(self, backfill: TableBackfill, flight: Flight | None, failure: ChunkFailure) -> None:
-        """Puts the chunk off, gives up what was asked for, or leaves the table alone.
+        """Postpones the chunk, drops the scan that a command asked for, or suspends the table's backfill.
 
         Args:
-            flight: The chunk; None where nobody waits for it any more.
+            flight: The chunk; None if it is no longer needed.
 
         Raises:
-            Exception: That of the failure, where it is none of the table and does not pass.
+            Exception: That of the failure, if it neither concerns the table nor passes.
         """
         error, now = failure.error, self._clock()
         if not isinstance(error, TidemarkError):
@@ -107,7 +107,7 @@ class Failures:
 
 
 def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> None:
-    """What a command asked to be read cannot be read, which is the command's fault and not the table's."""
+    """The scan that a command asked for cannot be read: the command is wrong, and not the table."""
     logger.warning(
         "%s; the part of %s that a command asked for is not read",
         error.message,
@@ -119,7 +119,7 @@ def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> 
 
 
 def leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
-    """No chunk of the table is started any more, until somebody takes it up again."""
+    """Suspends the table's backfill: no chunk is started until it is resumed."""
     logger.warning(
         "%s; the backfill of %s is suspended, its changes are still captured. Fix the cause, then run `tidemark "
         "resume`",
@@ -132,7 +132,7 @@ def leave_alone(backfill: TableBackfill, error: TidemarkError) -> None:
 
 
 def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfill]) -> SourceError | None:
-    """The error that a capture ends with which was to end when all is captured; None where it is.
+    """The error of a capture that should end once everything is captured; None if everything is.
 
     Args:
         aside: Tables that are set aside.

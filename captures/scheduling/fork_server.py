@@ -1,17 +1,17 @@
-"""A process that makes others by forking: they start in milliseconds, and share the memory of what is loaded.
+"""A process that forks others: they start in milliseconds, and share the memory of loaded modules.
 
-It has neither threads nor connections, which a fork must not take along: it is forked from a process before that has
-any, or is an interpreter of its own. It is spoken to over a pair of sockets, in numbers of eight bytes::
+The server has neither threads nor connections, because a fork must not copy any. It is forked from a process that does
+not have any yet, or is an interpreter of its own. Requests and answers are numbers of eight bytes over a socket pair::
 
     0 and two descriptors     fork a process that works with them; the answer is its id
     the id of such a process  wait until it has ended; the answer is its wait status
 
-What the system refuses is answered with minus its errno.
+The answer to a request that the system refuses is its errno, negative.
 
 The end of the socket, whatever its cause, ends the server and no other process.
 
-Why not the ``forkserver`` of the standard library's ``multiprocessing``: that one is an interpreter of its own, which
-imports everything a second time, and has a resource tracker beside it. Measured with the PostgreSQL connector and four
+The ``forkserver`` of the standard library's ``multiprocessing`` is an interpreter of its own, which imports everything
+a second time, and needs a resource tracker. Measured with the PostgreSQL connector and four
 readers on two cores, Linux, Python 3.11, median of both on the same loaded machine:
 
 ==========================================  ============  ==========
@@ -40,7 +40,7 @@ from typing import NoReturn
 from protocol.errors import ConnectorError
 
 Work = Callable[[int, int], NoReturn]
-"""What a process is there for, given the descriptors it was asked for with."""
+"""The work of a forked process, given the two descriptors of its request."""
 
 _NUMBER = struct.Struct("!q")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -48,11 +48,11 @@ _SOCKET = 3
 
 
 class ForkServer:
-    """The server, as seen by who has started it. Any thread may call.
+    """The server, as its client sees it. Any thread may call.
 
     Attributes:
-        pid: Of it.
-        ended: It was found to have ended.
+        pid: The server's process id.
+        ended: Whether it has ended.
     """
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
@@ -66,11 +66,11 @@ class ForkServer:
         """Forks the server from this process, which must have neither threads nor connections yet.
 
         Raises:
-            ConnectorError: ``TM-CAP-005``, the system lets no process be started.
+            ConnectorError: ``TM-CAP-005`` the system refuses to start a process.
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            # A handler of ours must not run in the server.
+            # A signal handler of this process must not run in the server.
             held = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             try:
                 try:
@@ -104,7 +104,7 @@ class ForkServer:
         """A new process that works with these descriptors; returns its id.
 
         Raises:
-            ConnectorError: ``TM-CAP-005``, the server has ended, or the system lets no process be started.
+            ConnectorError: ``TM-CAP-005`` the server has ended, or the system refuses to start a process.
         """
         return self._ask(0, descriptors)
 
@@ -112,12 +112,12 @@ class ForkServer:
         """Waits until a process that was forked has ended, and returns its status, or minus the signal that ended it.
 
         Raises:
-            ConnectorError: ``TM-CAP-005``, the server has ended.
+            ConnectorError: ``TM-CAP-005`` the server has ended.
         """
         return os.waitstatus_to_exitcode(self._ask(pid, ()))
 
     def close(self) -> None:
-        """Ends the server. What it has forked stays."""
+        """Ends the server. The processes that it forked continue."""
         self._connection.close()
         os.waitpid(self.pid, 0)
 
@@ -142,18 +142,18 @@ def _refused(error: OSError) -> ConnectorError:
 
 
 def serve(connection: int, work: Work) -> NoReturn:
-    """Is the server, on a connected socket's descriptor. Closes every other one but stderr."""
+    """Runs the server on a connected socket's descriptor. Closes every other descriptor but stderr."""
     os.dup2(connection, _SOCKET)
     os.closerange(_SOCKET + 1, _highest_descriptor() + 1)
-    # What Python itself or a library reads or prints must not get among anybody's messages.
+    # Input and output of Python itself or of a library must not mix with messages.
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), sys.stdin.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    os.setpgid(0, 0)  # What a terminal sends is for who started us, and who then ends us.
+    os.setpgid(0, 0)  # Signals of a terminal are for the parent, which then ends this process.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    gc.freeze()  # Collections would touch, and so copy, what is shared.
+    gc.freeze()  # A garbage collection would write to shared memory, and so copy it.
     with socket.socket(fileno=_SOCKET) as requests:
         while True:
             message, descriptors, _, _ = socket.recv_fds(requests, _NUMBER.size, 2)
@@ -186,7 +186,7 @@ def _fork(requests: socket.socket, descriptors: Sequence[int], work: Work) -> in
 
 
 def _highest_descriptor() -> int:
-    """Of those that may be open. The limit alone may be a thousand million, which old kernels go through one by one."""
+    """One past the highest open descriptor. The limit may be a thousand million, and old kernels close one by one."""
     try:
         return max(int(each.name) for each in Path("/dev/fd").iterdir())
     except OSError:

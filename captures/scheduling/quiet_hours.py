@@ -1,4 +1,4 @@
-"""Hours of the day in which backfills leave the source alone."""
+"""Hours of the day without backfills."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORM = re.compile(r"(\d{1,2}:\d{2})\s*-\s*(\d{1,2}:\d{2})(?:\s+(\S+))?")
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """Every day from ``begin`` to ``end`` by the clock of ``zone``; past midnight when ``end`` is the earlier one."""
+    """Every day from ``begin`` to ``end`` in ``zone``; past midnight if ``end`` is the earlier time."""
 
     begin: time
     end: time
@@ -21,10 +21,10 @@ class QuietHours:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads ``08:00-20:00 Europe/Berlin``; without a zone (a name of the IANA database) it is UTC.
+        """Reads ``08:00-20:00 Europe/Berlin``. The zone is a name of the IANA database; the default is UTC.
 
         Raises:
-            ValueError: Another form, no such time of day, no such zone, or hours without length.
+            ValueError: Wrong form, no such time or zone, or ``begin`` equals ``end``.
         """
         match = _FORM.fullmatch(text.strip())
         if match is None:
@@ -34,18 +34,18 @@ class QuietHours:
             raise ValueError("quiet hours must not begin and end at the same time")
         try:
             zone = ZoneInfo(match.group(3) or "UTC")
-        except (OSError, ValueError, KeyError):  # No such key is KeyError; a path or a directory are the others.
+        except (OSError, ValueError, KeyError):  # KeyError: no such zone; the others: a path or a directory.
             raise ValueError(f"there is no time zone {match.group(3)}") from None
         return cls(begin, end, zone)
 
     def remaining(self, now: float) -> float:
-        """Seconds until they are over, 0 when they are not on. ``now`` in seconds since the epoch."""
+        """Seconds until the hours end; 0 outside of them. ``now``: seconds since the epoch."""
         local = datetime.fromtimestamp(now, self.zone)
         clock = local.time()
         daily = self.begin < self.end
         if not (self.begin <= clock < self.end if daily else clock >= self.begin or clock < self.end):
             return 0.0
         day = local.date() if clock < self.end else local.date() + timedelta(days=1)
-        # In UTC: between two times of one zone Python counts by the wall clock, also across a change of it.
+        # In UTC, because Python subtracts two times of one zone by the wall clock, even across a clock change.
         until = datetime.combine(day, self.end, self.zone).astimezone(UTC)
         return max(0.0, until.timestamp() - now)

@@ -1,4 +1,4 @@
-"""Keeps readers busy: when there are more of them than scans, the scan with the most left is cut into parts."""
+"""Keeps readers busy: while there are more readers than scans, the longest scan is cut into parts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from captures.contract.source import Source
 from captures.scheduling.table_backfill import TableBackfill
 
 WORTH_CHUNKS = 4
-"""A scan with fewer chunks left than this, as far as is known, is not cut."""
+"""A scan with fewer chunks left than this, by estimate, is not cut."""
 
 LOOK_SECONDS = 0.2
-"""How often it is looked for one."""
+"""Seconds between two attempts to cut a scan."""
 
 AGAIN_SECONDS = 5.0
-"""A scan that could not be cut is not tried again before."""
+"""Seconds before a scan that could not be cut is tried again."""
 
 
 class RangeSplitter:
-    """Knows how much is left of each scan, as well as the server's estimates let it, and cuts.
+    """Estimates the rest of each scan from the server's estimates, and cuts the longest one.
 
-    The parts are of about the same size by what the server believes. Where it is wrong, some of them are over early,
-    and their readers get parts of what turned out to be longer: keys that are skewed or sparse stay balanced.
+    The parts have about the same size by the server's statistics. If those are wrong, the readers of short parts get
+    parts of the longer ones: skewed and sparse keys stay balanced.
     """
 
     def __init__(self, source: Source) -> None:
@@ -35,10 +35,10 @@ class RangeSplitter:
         self._look_at = 0.0
 
     def cut(self, tables: Iterable[TableBackfill], parts: int, now: float) -> bool:
-        """Cuts the scan with the most left into up to ``parts``; False when there is none worth it.
+        """Cuts the longest scan into up to ``parts``; returns False if no scan is worth it.
 
         Raises:
-            SourceError: The source cannot be asked.
+            SourceError: The source cannot be queried.
         """
         if now < self._look_at:
             return False
@@ -50,14 +50,14 @@ class RangeSplitter:
             for left in [self._left(backfill, scan)]
             if _worth(backfill, scan, left)
         ]
-        # While a chunk is being read, it is unknown how far it will reach: a cut might fall into it, and the rows
-        # behind the cut would be read twice.
+        # While a chunk is being read, its end is unknown. A cut might lie inside of it, and the rows
+        # after the cut would be read twice.
         found = [each for each in worth if each[-1].splittable]
         if not worth or found:
             self._look_at = now + LOOK_SECONDS
         if not found:
             return False
-        # What was to be over by now, or was never estimated, tells nothing of how long it will be: it goes first.
+        # The rest of a scan beyond its estimate, or without one, is unknown: it comes first.
         _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
         self._not_before[scan] = now + AGAIN_SECONDS
         binding, ahead, until = backfill.table.binding, scan.ahead, scan.range.until
@@ -85,12 +85,12 @@ class RangeSplitter:
 def split_points(
     source: Source, binding: int, cursor: Key | None, until: Key | None, parts: int, *, physical: bool
 ) -> list[Key]:
-    """Keys or, of a ``physical`` scan, places that cut its rest; see ``Source.split``. None where it cannot be cut.
+    """Keys or, for a ``physical`` scan, pages that cut its rest; see ``Source.split``. None if it cannot be cut.
 
     A table that is scanned by pages may have ranges by key, too.
 
     Raises:
-        SourceError: The source cannot be asked.
+        SourceError: The source cannot be queried.
     """
     if not physical:
         return source.split(binding, cursor, until, parts)

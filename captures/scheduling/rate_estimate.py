@@ -1,21 +1,20 @@
-"""How fast a count moves, smoothed, and when it will be where it is to go."""
+"""The smoothed rate of a count, and when the count will reach a goal."""
 
 from __future__ import annotations
 
 import math
 
 SMOOTH_SECONDS = 30.0
-"""What was measured this long ago counts for about a third of what is measured now."""
+"""Seconds after which a measurement weighs about a third of a current one."""
 
 LEAST_SECONDS = 3.0
-"""Before so much time was measured, nothing is foretold."""
+"""Seconds of measurements before there is an estimate."""
 
 
 class RateEstimate:
-    """An exponentially weighted mean of a count's rate, with weights by time: samples may come as they like.
+    """An exponentially weighted mean of a count's rate. Weights depend on time: samples may be irregular.
 
-    The mean is divided by the weight it has collected, so it is right from the first sample on instead of starting at
-    zero.
+    The mean is divided by its collected weight, so it is right from the first sample on and does not start at zero.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class RateEstimate:
         self._measured = self._mean = self._weight = 0.0
 
     def note(self, now: float, count: int) -> None:
-        """The count at a time in seconds that never decreases. A smaller count than before starts again."""
+        """Takes the count at a time, in seconds that never decrease. A smaller count than before starts again."""
         if self._last is None or count < self._last[1]:
             self._begin((now, count))
             return
@@ -44,7 +43,7 @@ class RateEstimate:
         return self._mean / self._weight if self._weight > 0 else 0.0
 
     def seconds_for(self, more: float) -> float | None:
-        """How long the count needs to grow by ``more``; None when it does not move, or nothing can be said yet."""
+        """Seconds until the count has grown by ``more``; None if it does not grow, or there is no estimate yet."""
         if more <= 0:
             return 0.0
         speed = self.per_second

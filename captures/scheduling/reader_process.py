@@ -1,11 +1,10 @@
-"""Chunk readers in processes of their own, so that decoding has a core for itself and the log's thread another.
+"""Chunk readers in processes of their own: decoding uses one core and the log's thread another.
 
-A process is a fork (``captures.scheduling.fork_server``). It gets pickled requests from a pipe and puts answers into
-another, in turn; the parent holds the other ends, and the end of the requests, however it comes about, ends the
-process.
+A process is a fork (``captures.scheduling.fork_server``). It reads pickled requests from a pipe and writes an answer to
+each into another pipe. The parent has the other ends. The end of the requests, whatever its cause, ends the process.
 
 The pipes are no ``multiprocessing.connection.Connection``: that one is as fast (90 to 130 ms for a chunk of 12 MB,
-against 95 to 105), and holds each message whole on both sides, beside the rows that it is made of.
+against 95 to 105), but holds each whole message on both sides, in addition to its rows.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from captures.scheduling.fork_server import ForkServer, serve
 from protocol.errors import ConnectorError, TidemarkError
 
 PIPE_BYTES = 1024 * 1024
-"""What a pipe of answers holds, where the system lets us say so: the parent's thread is to be woken rarely."""
+"""Bytes that a pipe of answers holds, if the system allows it: the parent's thread should wake rarely."""
 
 END_SECONDS = 5.0
-"""How long a process may take to end when it is told to."""
+"""Seconds that a process has to end when it is told to."""
 
 
 class TableReader(Protocol):
     """Reads chunks in a process of its own."""
 
     def read(self, request: ChunkRequest, table: Any) -> Chunk:
-        """As ``ChunkReader.read``, told what it has to know of the table."""
+        """As ``ChunkReader.read``; ``table`` is what the reader must know of the table."""
 
     def cancel(self) -> None:
         """As ``ChunkReader.cancel``."""
@@ -52,14 +51,14 @@ class ReaderProcess:
     """A chunk reader whose work is done by another process. See ``captures.contract.chunk.ChunkReader``.
 
     Args:
-        open_reader: Makes the reader, there. Pickled; passwords in it pass only through a pipe.
-        table: What the reader has to know of a binding's table now; pickled with every request.
+        open_reader: Makes the reader in the process. It is pickled; its passwords pass only through a pipe.
+        table: What the reader must know of a binding's table now; pickled with every request.
 
     Raises:
-        TidemarkError: What ``open_reader`` raises, or ``TM-CAP-005`` when the process ended.
+        TidemarkError: As ``open_reader``; ``TM-CAP-005`` the process ended.
 
     Attributes:
-        pid: Of the process.
+        pid: The process id.
     """
 
     def __init__(self, open_reader: Callable[[], TableReader], table: Callable[[int], object]) -> None:
@@ -86,16 +85,16 @@ class ReaderProcess:
     def read(self, request: ChunkRequest) -> Chunk:
         """See ``captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
         chunk: Chunk = self._asked((request, self._table(request.binding)))
-        chunk.request = request  # The engine knows its requests by identity.
+        chunk.request = request  # The engine compares requests by identity.
         return chunk
 
     def cancel(self) -> None:
         """See ``captures.contract.chunk.ChunkReader``."""
-        with contextlib.suppress(BrokenPipeError):  # Who has ended reads nothing.
+        with contextlib.suppress(BrokenPipeError):  # The process has ended, so it reads nothing.
             self._send(None)
 
     def close(self) -> None:
-        """Ends the process, whatever it does."""
+        """Ends the process, even in the middle of a read."""
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
         if self._running:
@@ -109,7 +108,7 @@ class ReaderProcess:
             self._own_server = None
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether the process ends: until then it holds the other end of its answers, which are no longer read."""
+        """Waits for the end of the process, and returns whether it ended. Its answers are no longer read."""
         deadline = time.monotonic() + seconds
         while select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
             if not os.read(self._answers.fileno(), PIPE_BYTES):
@@ -144,9 +143,9 @@ class ReaderProcess:
 
 @contextlib.contextmanager
 def forked_readers() -> Iterator[None]:
-    """Inside it reader processes are forks of this one as it is on entry, when it has neither threads nor connections.
+    """Inside this context, reader processes are forks of this process as it is on entry, without threads.
 
-    Outside, each begins with an interpreter of its own.
+    Outside of it, each one is an interpreter of its own.
     """
     global _fork_server
     _fork_server = ForkServer.forked(_work)
@@ -166,9 +165,9 @@ def _pipe() -> tuple[IO[bytes], IO[bytes]]:
 
 
 class _Worker:
-    """The other side, in the process.
+    """Runs the reader in its process.
 
-    Requests are read by a thread, so that a read under way can be canceled, and does not outlive the parent.
+    A thread reads the requests, so that a running read can be canceled, and does not outlive the parent.
     """
 
     def __init__(self, requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -196,11 +195,11 @@ class _Worker:
             answer = call(*arguments)
         except TidemarkError as error:
             answer = error
-        except Exception as error:  # noqa: BLE001 - the process's outermost edge: the parent says it
+        except Exception as error:  # noqa: BLE001 - the process's outermost edge: the parent reports it
             what = f"unexpected {type(error).__name__} in a reader process at {place(error)}"
             answer = ConnectorError("TM-CAP-002", what)
         try:
-            pickle.dump(answer, self._answers, protocol=5)  # Large pieces go to the pipe as they are, uncopied.
+            pickle.dump(answer, self._answers, protocol=5)  # Large pieces go to the pipe uncopied.
             self._answers.flush()
         except BrokenPipeError:
             os._exit(0)
@@ -216,24 +215,24 @@ class _Worker:
     def _next(self) -> Any:
         try:
             return pickle.load(self._requests)
-        except (EOFError, pickle.UnpicklingError):  # The parent has ended, in the middle of a request perhaps.
+        except (EOFError, pickle.UnpicklingError):  # The parent has ended, perhaps in the middle of a request.
             try:
-                self._cancel()  # The server is not to work for someone who is gone.
+                self._cancel()  # The server must not work for a parent that has ended.
             finally:
                 os._exit(0)
 
     def _cancel(self) -> None:
         if self._reader is None:
             return
-        # Where the network has fallen silent this takes minutes. Then the process ends instead, by SIGALRM: it must not
-        # outlive its parent, and to one that is there it is a reader that ended.
+        # On a silent network this takes minutes. Then SIGALRM ends the process: it must not outlive its parent, and
+        # a parent that still runs sees a reader that ended.
         signal.setitimer(signal.ITIMER_REAL, END_SECONDS)
         self._reader.cancel()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def place(error: BaseException) -> str:
-    """Where an unexpected error came from: file and line, without the values a message might hold."""
+    """The file and line of an unexpected error, without the values that its message might hold."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -251,7 +250,7 @@ def _work(requests: int, answers: int) -> NoReturn:
 
 def _widen(pipe: int) -> None:
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # Beyond what the system allows: then it stays as it is.
+        with contextlib.suppress(OSError):  # The system does not allow it: the pipe keeps its size.
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 

@@ -1,6 +1,6 @@
-"""Reads chunks beside the log. The log's thread hands out requests and takes what came of them.
+"""Reads chunks beside the log. The log's thread submits requests and takes the results.
 
-Each reader has a thread here, which waits for it; where decoding costs much, the reader is a process of its own
+Each reader has a thread here that waits for it. If decoding costs much, the reader is a process of its own
 (``captures.scheduling.reader_process``).
 """
 
@@ -18,17 +18,16 @@ from captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
 from captures.process.wakeup import Wakeup
 
 IDLE_SECONDS = 10.0
-"""A reader that had nothing to read for so long is closed: a table that is done wants one now and then, for rows that
-are read again, and none for most of the time."""
+"""A reader that was idle for this long is closed: a table whose backfill is done rarely needs one, for rereads."""
 
 CLOSE_SECONDS = 7.0
-"""How long a closing pool waits for its threads: a server that does not answer must not keep the process from ending,
-for which the runtime gives it ten seconds."""
+"""How long a closing pool waits for its threads. The runtime gives the process ten seconds to end, even while a server
+does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkFailure:
-    """A chunk that could not be read. ``opening``: there was no reader to read it, because making one failed."""
+    """A chunk that could not be read. ``opening``: no reader could be opened for it."""
 
     request: ChunkRequest
     error: Exception
@@ -38,13 +37,27 @@ class ChunkFailure:
 class ReaderPool:
     """Up to ``size`` chunk readers, each with a thread and a connection, made when first needed, or ``ahead``.
 
-    A reader that failed, or was idle for ``IDLE_SECONDS``, is closed: the next chunk gets a new connection.
+    A reader that failed, or was idle for ``idle_seconds``, is closed: the next chunk gets a new connection.
+
+    Args:
+        wakeup: Is set when a chunk was read, or could not be.
+        close_seconds: How long ``close`` waits for all readers together.
     """
 
-    def __init__(self, open_reader: Callable[[], ChunkReader], size: int, wakeup: Wakeup) -> None:
+    def __init__(
+        self,
+        open_reader: Callable[[], ChunkReader],
+        size: int,
+        wakeup: Wakeup,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
         self._open_reader = open_reader
         self._size = size
         self._wakeup = wakeup
+        self._idle_seconds = idle_seconds
+        self._close_seconds = close_seconds
         self._requests: queue.SimpleQueue[ChunkRequest | None] = queue.SimpleQueue()
         self._results: deque[Chunk | ChunkFailure] = deque()
         self._threads: list[threading.Thread] = []
@@ -58,19 +71,19 @@ class ReaderPool:
         return self._size - self._in_flight
 
     def submit(self, request: ChunkRequest) -> None:
-        """Hands a chunk to a reader. Only while some are ``free``."""
+        """Submits a chunk. Only while readers are ``free``."""
         self._in_flight += 1
         if len(self._threads) < self._in_flight:
             self._start(ahead=False)
         self._requests.put(request)
 
     def ahead(self) -> None:
-        """Makes a first reader, which takes a while, before it is needed."""
+        """Opens a first reader before it is needed, because that takes a while."""
         if not self._threads:
             self._start(ahead=True)
 
     def take(self) -> list[Chunk | ChunkFailure]:
-        """What has come back since the last call."""
+        """The results since the last call."""
         taken: list[Chunk | ChunkFailure] = []
         while self._results:
             taken.append(self._results.popleft())
@@ -78,13 +91,13 @@ class ReaderPool:
         return taken
 
     def close(self) -> None:
-        """Ends the readers and reads that are under way, and waits for them."""
+        """Cancels running reads, ends the readers, and waits for them."""
         for _ in self._threads:
             self._requests.put(None)
         with self._lock:
             for reader in self._reading:
                 reader.cancel()
-        deadline = time.monotonic() + CLOSE_SECONDS
+        deadline = time.monotonic() + self._close_seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.clear()
@@ -98,11 +111,11 @@ class ReaderPool:
         requests = self._requests
         reader: ChunkReader | None = None
         if ahead:
-            with contextlib.suppress(Exception):  # The first chunk tries again, and tells.
+            with contextlib.suppress(Exception):  # The first chunk tries again, and reports the error.
                 reader = self._open_reader()
         while True:
             try:
-                request = requests.get(timeout=None if reader is None else IDLE_SECONDS)
+                request = requests.get(timeout=None if reader is None else self._idle_seconds)
             except queue.Empty:
                 assert reader is not None
                 reader.close()
@@ -114,7 +127,7 @@ class ReaderPool:
                 if reader is None:
                     reader = self._open_reader()
                 self._results.append(self._read(reader, request))
-            except Exception as error:  # noqa: BLE001 - the engine's thread raises what must be raised
+            except Exception as error:  # noqa: BLE001 - the engine's thread handles it
                 self._results.append(ChunkFailure(request, error, opening=reader is None))
                 if reader is not None:
                     reader.close()

@@ -1,4 +1,4 @@
-"""What holds backfills back: a rate, hours of the day, replicas that are behind. The log is never held back."""
+"""What delays chunks: a rate, hours of the day, replicas that lag. The log is never delayed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from captures.contract.source import BackfillOptions
 
 LAG_SECONDS = 5.0
-"""How often replicas are asked how far behind they are."""
+"""Seconds between two queries of the replicas' lag."""
 
 
 class Throttle:
-    """Says when chunks may be started.
+    """Decides when chunks may be started.
 
     Args:
-        options: What the configuration limits.
+        options: The configured limits.
         replica_lag: As of ``Source``.
         clock: Seconds that only go forward.
         wall: Seconds since the epoch.
@@ -41,14 +41,14 @@ class Throttle:
         self.reason = ""
 
     def ask(self) -> None:
-        """Asks replicas how far they are, when it is time to. Raises SourceError."""
+        """Queries the replicas' lag, if that is due. Raises SourceError."""
         limit, now = self._options.max_replica_lag, self._clock()
         if limit is not None and now - self._lag_asked >= LAG_SECONDS:
             self._lag_asked = now
             self._lag = self._replica_lag()
 
     def spend(self, rows: int, size: int) -> None:
-        """Rows were emitted, ``size`` bytes of them."""
+        """Counts emitted rows and their bytes."""
         now = self._clock()
         seconds = 0.0
         if self._options.max_rows_per_second is not None:
@@ -58,7 +58,7 @@ class Throttle:
         self._paid_at = max(self._paid_at, now) + seconds
 
     def chunk_rows(self, rows: int, row_bytes: float) -> int:
-        """The most rows for a chunk that would have ``rows``, so that a rate is kept to within a chunk's time."""
+        """The rows of a chunk that would have ``rows``, limited so that the rate is kept to within a chunk's time."""
         seconds = self._options.chunk_seconds
         if self._options.max_rows_per_second is not None:
             rows = min(rows, int(self._options.max_rows_per_second * seconds))
@@ -67,7 +67,7 @@ class Throttle:
         return max(1, rows)
 
     def remaining(self) -> float:
-        """Seconds for which no chunk is to be started, as far as is known now; 0 when one may."""
+        """Seconds until a chunk may be started, by what is known now; 0 if one may be started."""
         now = self._clock()
         quiet = self._options.quiet_hours.remaining(self._wall()) if self._options.quiet_hours is not None else 0.0
         limit = self._options.max_replica_lag

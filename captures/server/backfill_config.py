@@ -1,4 +1,4 @@
-"""The ``backfill`` part of a connector's configuration, the same for every kind of database."""
+"""The ``backfill`` entry of a connector's configuration, the same for every database."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
 
 
 def parse_rate(text: str) -> tuple[float | None, float | None]:
-    """Rows and bytes per second, of which one is given: ``20000 rows``, ``10MB``, ``512 KiB/s``.
+    """Reads a rate such as ``20000 rows``, ``10MB`` or ``512 KiB/s``: rows and bytes per second, one of them None.
 
     Raises:
-        ValueError: Another form, or nothing per second.
+        ValueError: The text is no rate, or the rate is zero.
     """
     amount = text.strip().removesuffix("/s")
     match = _ROWS.fullmatch(amount)
@@ -32,7 +32,7 @@ def parse_rate(text: str) -> tuple[float | None, float | None]:
 
 
 class BackfillConfig(BaseModel):
-    """How tables are backfilled, and when they are not."""
+    """How and when tables are backfilled."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class BackfillConfig(BaseModel):
     def options(
         self, *, on_lost_position: Literal["fail", "backfill"] = "fail", announced: bool = False
     ) -> BackfillOptions:
-        """The same for the engine."""
+        """The options for the engine."""
         rows, size = parse_rate(self.max_rate) if self.max_rate is not None else (None, None)
         return BackfillOptions(
             readers=self.readers,

@@ -1,4 +1,4 @@
-"""A configuration's JSON Schema with the keywords and formats that Flow's runtime knows: any other fails there."""
+"""A configuration's JSON Schema, limited to the keywords and formats that Flow's runtime accepts."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Annotated
 from pydantic import SecretStr, WithJsonSchema
 
 Secret = Annotated[SecretStr, WithJsonSchema({"type": "string", "secret": True})]
-"""What is kept out of logs and never shown. The format ``password``, which pydantic would give it, is not known."""
+"""A secret. Flow's runtime does not accept pydantic's format ``password``."""

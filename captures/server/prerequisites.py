@@ -1,4 +1,4 @@
-"""What does not hold before a capture begins, and whether it begins all the same."""
+"""The prerequisites of a capture that are not met, and whether it can begin without them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 _ALIKE = 0.7
-"""Of two names, as ``difflib`` has it, so that one is probably the other misspelt."""
+"""The ratio, as of ``difflib``, from which on one name is probably the other misspelt."""
 
 
 def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
-    """Names that no column has, and that some column which is not named resembles.
+    """Names of no column that resemble an unnamed column.
 
-    What they should leave out, or hide, would be captured. A name that resembles none is of a column that was dropped.
+    They are probably misspelt: the column that they should leave out or hide would be captured. A name that resembles
+    no column was that of a dropped one.
     """
     wanted = set(names)
     others = {column.casefold() for column in columns if column not in wanted}
@@ -32,7 +33,7 @@ def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
 
 
 def warn_of_dropped(table: str, option: str, names: Iterable[str], columns: Collection[str]) -> None:
-    """Warns of names in a table's option that no column has. ``misspelt`` ones are an error, and not looked for."""
+    """Warns of names in a table's option that no column has. ``misspelt`` names are an error instead."""
     if gone := sorted(set(names).difference(columns)):
         logger.warning("%s: %s names unknown columns: %s", table, option, ", ".join(gone))
 
@@ -42,8 +43,8 @@ class Unmet:
     """Every prerequisite that is not met.
 
     Attributes:
-        source: Those of the server, the account and the configuration, without which no table can be captured.
-        tables: Those of each table, by binding.
+        source: Of the server, the account and the configuration: without them no table can be captured.
+        tables: Of each table, by binding.
     """
 
     source: Sequence[SourceError]
@@ -54,17 +55,17 @@ class Unmet:
         return [*self.source, *(failure for failures in self.tables for failure in failures)]
 
     def with_source(self, *more: SourceError) -> Unmet:
-        """The same, and more that no table can be captured without."""
+        """A copy with more failures of the source."""
         return replace(self, source=[*self.source, *more])
 
     def enforce(self, several: str) -> None:
-        """Warns of tables that cannot be captured, where others can: when the capture opens they are set aside.
+        """Warns of tables that cannot be captured if others can: they are set aside when the capture opens.
 
         Args:
             several: The code for more failures than one.
 
         Raises:
-            SourceError: Nothing could be captured.
+            SourceError: No table can be captured.
         """
         if not self.source and not (self.tables and all(self.tables)):
             for failure in self.all:

@@ -1,9 +1,9 @@
 """Closes a stream when the server ends another connection, even while neither of them is read.
 
-A server that shuts down ends its sessions first, and then waits for the streams of its log: PostgreSQL until the reader
-has acknowledged all of it, or ``wal_sender_timeout`` is over; MariaDB until what it has begun to write is taken, or
-``net_write_timeout`` is over. Both are minutes for us, because whoever reads the stream may have other things to do for
-that long: a runtime that takes nothing from stdout holds it up, and so does a wait before reconnecting.
+A server that shuts down first ends its sessions, and then waits for the readers of its log: PostgreSQL until a reader
+has acknowledged everything, or for ``wal_sender_timeout``; MariaDB until a reader has taken the current packet, or for
+``net_write_timeout``. Either may be minutes: the stream is not read while the runtime takes nothing from stdout, or
+during a wait before reconnecting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 from captures.process.wakeup import Wakeup
 
 _HANG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""The other side has closed its end. Elsewhere than on Linux that is POLLHUP."""
+"""The event of a closed peer. On other systems than Linux that is POLLHUP."""
 
 _NO_ADDRESS = bytes(16)
 """A sockaddr of AF_UNSPEC: connect(2) to it disconnects."""
@@ -29,11 +29,11 @@ class HangUpWatch:
 
     Args:
         session: The descriptor of a connection that the server ends when it shuts down.
-        stream: The descriptor of the one that is reset then.
+        stream: The descriptor of the connection to reset then.
     """
 
     def __init__(self, session: int, stream: int) -> None:
-        # Descriptors of our own: theirs may be closed, and their numbers given to something else, at any moment.
+        # Duplicates: the originals may be closed at any moment, and their numbers used again.
         self._session = os.dup(session)
         self._stream = socket.socket(fileno=os.dup(stream))
         self._stop = Wakeup()
@@ -61,10 +61,10 @@ class HangUpWatch:
 
 
 def _reset(stream: socket.socket) -> None:
-    """Ends a connection although others have it open, and although the server's output may be blocked.
+    """Ends a connection that others have open, even while the server's output is blocked.
 
-    It must not be closed under those who may read it, and to shut it down would not end the server's writing.
+    Closing the descriptor would break its readers, and shutdown(2) would not end the server's writing.
     """
     if ctypes.CDLL(None).connect(stream.fileno(), _NO_ADDRESS, len(_NO_ADDRESS)) != 0:
-        with contextlib.suppress(OSError):  # It has ended by itself.
+        with contextlib.suppress(OSError):  # The connection has ended by itself.
             stream.shutdown(socket.SHUT_RDWR)

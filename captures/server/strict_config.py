@@ -1,4 +1,4 @@
-"""Reads a part of a connector's configuration, and says what is wrong with it."""
+"""Reads a part of a connector's configuration, and reports its mistakes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Strict(BaseModel):
 
 
 def parsed_endpoint(model: type[M], config: JsonObject, code: str) -> M:
-    """Raises SourceError ``code`` that names every wrong field, never a value."""
+    """Validates ``config``. Raises SourceError ``code`` that names every wrong field, never a value."""
     return _parsed(model, config, "config", code)
 
 

@@ -1,4 +1,4 @@
-"""A kind of database whose tables have a schema and a name: what a connector for any of them does."""
+"""A database whose tables have a schema and a name: the part of a connector that all of them share."""
 
 from __future__ import annotations
 
@@ -7,28 +7,23 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from captures.server.endpoint_config import Endpoint
 from captures.server.prerequisites import Unmet
-from captures.tables.bad_values import Policy, quarantine_failures
+from captures.tables.bad_values import quarantine_failures
 from captures.tables.table_config import TableConfig
+from protocol.environment import CHECK
 from protocol.errors import SourceError
 from protocol.logs import log_left_out
-from protocol.messages import CHECK, Binding, DiscoveredBinding, JsonObject
+from protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
     from captures.contract.source import Source
 
 logger = logging.getLogger(__name__)
-
-
-class Endpoint(Protocol):
-    """What is asked of every endpoint's configuration here."""
-
-    @property
-    def on_bad_value(self) -> Policy: ...
 
 
 E = TypeVar("E", bound=Endpoint)
@@ -37,12 +32,12 @@ S = TypeVar("S")
 
 
 class TableDatabase(ABC, Generic[E, R, S]):
-    """See ``captures.contract.database.Database``, of which it is all that does not depend on the kind.
+    """The methods of ``captures.contract.database.Database`` that do not depend on the kind of database.
 
     Attributes:
-        wrong_config: The code of a configuration that cannot be.
-        several_unmet: The code for more unmet prerequisites than one.
-        why_disabled: Why tables are found that nobody captures before somebody says how.
+        wrong_config: The code of errors in the configuration.
+        several_unmet: The code of an error that lists several unmet prerequisites.
+        why_disabled: Why tables without a key are discovered as disabled.
     """
 
     documentation_url = ""
@@ -90,7 +85,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
             raise failure
         return self.opened(endpoint, bindings, resources, only_reads=only_reads)
 
-    # What each kind has of its own.
+    # The part of each kind of database.
 
     @abstractmethod
     def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
@@ -106,7 +101,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def session(self, endpoint: E, what: str) -> AbstractContextManager[S]:
-        """A session, in which errors are said to have come of ``what``."""
+        """A session whose errors name ``what`` was being done."""
 
     @abstractmethod
     def found(self, session: S, endpoint: E) -> Iterable[DiscoveredBinding]:
@@ -118,7 +113,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def standing(self, session: S, endpoint: E, *, running: bool) -> Iterable[SourceError]:
-        """What would keep the capture from going on where it stands; ``running`` is whether it runs."""
+        """The reasons why the capture could not resume; ``running`` is whether it runs now."""
 
     @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:

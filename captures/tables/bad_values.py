@@ -16,8 +16,9 @@ import orjson
 from pydantic import BeforeValidator
 
 from captures.contract.errors import UnfitValues
+from protocol.environment import RUNTIME
 from protocol.errors import SourceError
-from protocol.messages import MAX_LINE_BYTES, RUNTIME
+from protocol.messages import MAX_LINE_BYTES
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
 """``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp

@@ -4,8 +4,8 @@
 
     {"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{…}},"id":1}}}
 
-What stands between them decoders write, mostly by functions that they generate. So a line is never put together from
-texts that have to fit each other in two places.
+Decoders write the text between them, mostly in generated functions. Head and tail are made only here, so that no line
+is composed of texts in two modules that must match.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import orjson
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 END = "}" + CAPTURED_SUFFIX.decode()
-"""The tail: what follows the last member of the document."""
+"""The tail: the text after the last member of the document."""
 
 
 def opening(binding: int, op: str) -> str:
-    """The head: all before the value of ``source``."""
+    """The head: the text before the value of ``source``."""
     return f'{captured_prefix(binding).decode()}{{"_meta":{{"op":"{op}","source":'
 
 
 def origin_members(schema: str, table: str) -> bytes:
-    """The members of ``source`` that say which table a document is of."""
+    """The members of ``source`` that name a document's table."""
     return b'"schema":%b,"table":%b' % (orjson.dumps(schema), orjson.dumps(table))
 
 
 def chunk_head(binding: int, op: str, path: tuple[str, str], place: bytes) -> bytes:
-    """The head of what comes from no event of the log, into its ``source``.
+    """The head of a document that comes from no event of the log, up to a part of its ``source``.
 
     Args:
         op: ``c`` for the rows of a chunk.
         path: Schema and name of the table.
-        place: The member of ``source`` that orders events, up to where it tells the rows of a chunk apart.
+        place: The member of ``source`` that orders events, up to the part that distinguishes the rows of a chunk.
     """
     return b'%b{"snapshot":true,%b,%b' % (opening(binding, op).encode(), origin_members(*path), place)
 
 
 def without_columns(head: bytes) -> bytes:
-    """The line of a document that has ``_meta`` and nothing else; ``head`` ends with its ``source``."""
+    """The line of a document that has only ``_meta``; ``head`` ends with its ``source``."""
     return b"%b}%b" % (head, END.encode())

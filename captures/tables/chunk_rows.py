@@ -1,4 +1,4 @@
-"""Where the rows of a chunk are gathered, some at a time."""
+"""Gathers the rows of a chunk, some at a time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from captures.tables.joined_rows import JoinedRows
 
 
 class ChunkRows:
-    """Keys and tails, in the order in which they come.
+    """Keys and tails, in order.
 
     Args:
-        first: Rows that the chunk has before these: they are counted on from there.
+        first: The number of earlier rows of the chunk: numbers continue from there.
     """
 
     def __init__(self, first: int = 0) -> None:
@@ -22,7 +22,7 @@ class ChunkRows:
 
     @property
     def number(self) -> int:
-        """Of the next row, in the chunk."""
+        """The number of the next row in the chunk."""
         return self._first + len(self._tails)
 
     @property
@@ -34,7 +34,7 @@ class ChunkRows:
         return len(self._tails)
 
     def add(self, keys: Sequence[bytes], tails: Sequence[bytes]) -> None:
-        """Appends rows. Raises ValueError when a key or a tail holds the mark that stands between them."""
+        """Appends rows. Raises ValueError if a key or a tail holds its mark."""
         self._keys.add(keys)
         self._tails.add(tails)
 
@@ -44,5 +44,5 @@ class ChunkRows:
         self._tails.add_joined(tails, count)
 
     def rows(self) -> Rows:
-        """All of them."""
+        """All rows."""
         return Rows(self._keys, self._tails)

@@ -1,8 +1,8 @@
 """A table as a collection of documents, by the rules of Flow's runtime: an open schema, a key of scalars.
 
-That runtime writes members of its own into each document (``/_meta/uuid``) and then holds it against the discovered
-schema, also after a column was added: so that schema is open. What a table's documents have at the moment, and nothing
-else, says the closed schema of a ``sourcedSchema``.
+That runtime adds members of its own to each document (``/_meta/uuid``) and then validates it against the discovered
+schema, even after a column was added. So the discovered schema is open. The closed schema of a ``sourcedSchema``
+defines exactly what documents have at present.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def discovered(
     key_is_fallback: bool,
     disable: bool,
 ) -> DiscoveredBinding:
-    """A table as it is discovered.
+    """The discovered binding of a table.
 
     Args:
         path: Schema and name.
-        closed_schema: Of its documents.
-        key: Names of the columns that tell its rows apart; none where nothing does.
-        fallback: Pointers to what tells its documents apart in any case: the key where ``key`` can be none.
-        key_is_fallback: It is not the primary key.
-        disable: It is not captured unless somebody says how.
+        closed_schema: The closed schema of its documents.
+        key: Names of the columns that identify its rows; none if no columns do.
+        fallback: Pointers to members that always identify documents: the collection's key if ``key`` cannot be.
+        key_is_fallback: Whether ``key`` is another one than the primary key.
+        disable: Whether the table is captured only if it is configured.
     """
     properties = closed_schema["properties"]
     usable = bool(key) and all(_can_be_key(properties[name]) for name in key)
@@ -54,13 +54,13 @@ def discovered(
 
 
 def open_schema(closed_schema: JsonObject, key_columns: Sequence[str] = ()) -> JsonObject:
-    """The open schema to a closed one, with what a runtime does with documents of one key.
+    """The open schema for a closed one, with annotations that define how documents of one key are reduced.
 
-    A document is laid over the one before it, since columns that did not change may be left out; one with op d removes
+    A document is merged into the one before it, because unchanged columns may be absent. A document with op d removes
     it.
 
     Args:
-        key_columns: Columns that tell rows apart, where they are not the collection's key.
+        key_columns: Columns that identify rows, if they are not the collection's key.
     """
     opened = {name: part for name, part in _opened(closed_schema).items() if name != COMPLETE}
     opened["x-infer-schema"] = True
@@ -78,10 +78,10 @@ def pointer(name: str) -> str:
 
 
 def check_keys(bindings: Iterable[Binding], fallback: Sequence[str]) -> None:
-    """Refuses collections that were made with a fallback key of earlier versions.
+    """Refuses collections with a fallback key of earlier versions.
 
     Raises:
-        ConnectorError: ``TM-CAP-012``.
+        ConnectorError: ``TM-CAP-012`` a collection has such a key.
     """
     place = fallback[0].rpartition("/")[0] if len(fallback) > 1 else fallback[0]
     for binding in bindings:
@@ -95,10 +95,10 @@ def check_keys(bindings: Iterable[Binding], fallback: Sequence[str]) -> None:
 
 
 def check_state_keys(bindings: Iterable[Binding]) -> None:
-    """Refuses bindings that would overwrite each other's state.
+    """Refuses bindings with the same state key, which would overwrite each other's state.
 
     Raises:
-        ConnectorError: ``TM-CAP-013``.
+        ConnectorError: ``TM-CAP-013`` two bindings have the same state key.
     """
     tables: dict[str, list[str]] = {}
     for binding in bindings:
@@ -115,7 +115,7 @@ def _can_be_key(schema: JsonObject) -> bool:
 
 
 def _opened(schema: JsonObject) -> JsonObject:
-    """A schema of ours without what closes it, in all of its parts."""
+    """A schema of this connector, opened in all of its parts."""
     opened: JsonObject = {}
     for keyword, part in schema.items():
         if keyword == "additionalProperties" and part is False:

@@ -1,8 +1,8 @@
-"""The closed JSON Schema (draft 2020-12) of a table's documents, as far as all databases have the same.
+"""The closed JSON Schema (draft 2020-12) of a table's documents: what is the same for all databases.
 
-Annotations beyond the vocabulary, for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal,
-``x-local`` of a timestamp without zone, which is no ``date-time``, ``x-enum`` with an enum's labels. The labels are no
-``enum``: a label that is added while a capture runs must not make its documents invalid.
+Annotations are for consumers that choose column types: ``x-precision`` and ``x-scale`` of a decimal, ``x-local`` of a
+timestamp without zone, which is no ``date-time``, and ``x-enum`` with an enum's labels. The labels are no ``enum``, so
+that a label that is added during a capture does not make documents invalid.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def closed_schema(
     quarantines: bool,
     description: str = "",
 ) -> JsonSchema:
-    """The schema of documents.
+    """The schema of a table's documents.
 
-    Only the key is required: a delete may carry nothing else, and an update leaves out unchanged large values.
+    Only the key is required: a delete may have no other columns, and an update lacks unchanged large values.
 
     Args:
         members: Schemas of the columns, by name.
         key: Names of the key columns, all among ``members``.
         place: Name and schema of the member of ``source`` that orders events.
-        txid: Schema of the source's id of a transaction.
-        truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
-        quarantines: Some events are marked to be kept apart.
-        description: Of the table.
+        txid: Schema of the source's transaction id.
+        truncates: Whether a TRUNCATE is a document. It has no columns, so not even the key is required then.
+        quarantines: Whether events may be marked for the quarantine.
+        description: The table's comment.
     """
     meta = _meta_schema(members, place, txid, truncates=truncates)
     if quarantines:
@@ -56,7 +56,7 @@ def closed_schema(
 
 
 def hashed_schema(description: str, *, nullable: bool) -> JsonSchema:
-    """Of a column whose documents have hashes; ``description`` is the column's own."""
+    """The schema of a hashed column; ``description`` is the column's own."""
     hashed = "Not the value, but its salted SHA-256 in hexadecimal."
     return {"type": typed("string", nullable=nullable), "description": f"{description} {hashed}".lstrip()}
 

@@ -1,4 +1,4 @@
-"""Numbers of chunks: with the place of a row in its chunk they tell the rows apart that are emitted at one position."""
+"""Numbers of chunks: together with a row's place in its chunk they distinguish rows emitted at one position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Emissions:
-    """Numbers, each greater than all before it, those of earlier sessions too: milliseconds since 1970."""
+    """Numbers greater than all earlier ones, those of earlier sessions included: milliseconds since 1970."""
 
     def __init__(self) -> None:
         self._last = 0

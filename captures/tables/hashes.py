@@ -1,4 +1,4 @@
-"""Columns of which documents have salted hashes, the same on every database."""
+"""Salted hashes of columns, the same for every database."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from protocol.errors import SourceError
 
 
 def hashed(salt: bytes) -> Callable[[str], str]:
-    """From a value's text as the server prints it, one character per byte, to JSON.
+    """A function from a value's text, in the server's form with one character per byte, to JSON.
 
-    That is a string: the SHA-256, in hexadecimal, of the salt and after it the text.
+    The JSON is a string: the SHA-256, in hexadecimal, of the salt followed by the text.
     """
     salted = sha256(salt)
 
@@ -24,7 +24,7 @@ def hashed(salt: bytes) -> Callable[[str], str]:
 
 
 def no_salt(code: str, table: str) -> SourceError:
-    """Columns of ``table`` are to be hashed, and there is no salt: without one, anyone can hash the likely values."""
+    """The error for hashed columns of ``table`` without a salt: anyone could compute the hashes of likely values."""
     return SourceError(
         code,
         f"{table}: columns are to be hashed, but the configuration has no hash_salt",

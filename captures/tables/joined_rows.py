@@ -1,4 +1,4 @@
-"""Many byte strings in few large ones: cheap to hand on, and to write out with a text in front of each."""
+"""Many byte strings in few large ones: cheap to pass on, and to write with a text before each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import chain
 from typing import overload
 
 PIECE_BYTES = 1024 * 1024
-"""Pieces grow to about this size: what is written at once, and copied once on the way."""
+"""Bytes of a piece, approximately. A piece is copied once, and written at once."""
 
 
 class JoinedRows(Sequence[bytes]):
     """A sequence of byte strings, kept one after another in pieces with a mark between them.
 
-    Strings are cut out again only where somebody looks at them. A large one, alone in its piece, is never copied.
+    Strings are cut out only when they are accessed. A large string, alone in its piece, is never copied.
 
     Args:
         mark: A byte that is in none of the strings.
@@ -29,11 +29,11 @@ class JoinedRows(Sequence[bytes]):
 
     @property
     def size(self) -> int:
-        """Bytes in all of them, and in the marks between."""
+        """Bytes in all strings and the marks between them."""
         return self._size
 
     def add(self, strings: Sequence[bytes]) -> None:
-        """Appends strings, which become a piece of their own. Raises ValueError when one holds the mark."""
+        """Appends strings as a new piece. Raises ValueError if one holds the mark."""
         if not strings:
             return
         piece = self._mark.join(strings)
@@ -42,7 +42,7 @@ class JoinedRows(Sequence[bytes]):
         self.add_joined(piece, len(strings))
 
     def add_joined(self, piece: bytes, count: int) -> None:
-        """Appends ``count`` strings, at least one, joined by the mark. That none of them holds it is not looked at."""
+        """Appends ``count`` strings, at least one, joined by the mark. It is not checked that none of them holds it."""
         self._pieces.append(piece)
         self._counts.append(count)
         self._size += len(piece)
@@ -81,15 +81,15 @@ class JoinedRows(Sequence[bytes]):
         return piece.split(self._mark)
 
 
-def joined_rows(mark: bytes, strings: Iterable[bytes]) -> JoinedRows:
-    """Packs ``strings`` in pieces of about ``PIECE_BYTES``."""
+def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_BYTES) -> JoinedRows:
+    """Packs ``strings`` in pieces of about ``piece_bytes``."""
     made = JoinedRows(mark)
     batch: list[bytes] = []
     size = 0
     for string in strings:
         batch.append(string)
         size += len(string)
-        if size >= PIECE_BYTES:
+        if size >= piece_bytes:
             made.add(batch)
             batch, size = [], 0
     made.add(batch)

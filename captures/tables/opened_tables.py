@@ -1,4 +1,4 @@
-"""The tables of a source as they are now, and which of them the engine has not been told of."""
+"""The tables of a source as they are now, and those that the engine does not have yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from captures.contract.source import OpenedTable
 
 
 class OpenedTables:
-    """A source's own list: the engine has another, and is handed what becomes new in this one."""
+    """A source's own list of tables. The engine has another list, and gets the changes of this one."""
 
     def __init__(self, tables: Iterable[OpenedTable]) -> None:
         self._tables = list(tables)
@@ -23,7 +23,7 @@ class OpenedTables:
         return self._tables[binding]
 
     def put(self, table: OpenedTable) -> None:
-        """A table is this one from here on."""
+        """Replaces a table."""
         self._tables[table.binding] = table
         self._changed.add(table.binding)
 

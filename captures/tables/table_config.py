@@ -1,4 +1,4 @@
-"""What an operator configures of one table, on every kind of database."""
+"""The configuration of one table, the same for every database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from captures.tables.bad_values import ResourcePolicy
 
 
 class TableConfig(BaseModel):
-    """One table's configuration. Each kind of database says which scans it has."""
+    """One table's configuration. Each database restricts ``scan`` to its own methods."""
 
     model_config = Strict.model_config
 

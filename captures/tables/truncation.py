@@ -1,4 +1,4 @@
-"""What becomes of a TRUNCATE, and of a table's rows downstream when it is read again."""
+"""The output for a TRUNCATE, and for a table that is read again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from protocol.codec import encode
-from protocol.messages import RUNTIME, BackfillBegin, BackfillComplete
+from protocol.environment import RUNTIME
+from protocol.messages import BackfillBegin, BackfillComplete
 
 TruncateOption = Annotated[
     Literal["auto", "emit", "ignore", "backfill"],
@@ -28,7 +29,7 @@ class Truncation(StrEnum):
     """What is written."""
 
     EMIT = "emit"
-    """A document with op t, which has no key: only our runtime understands it."""
+    """A document with op t, which has no key: only our runtime supports it."""
     IGNORE = "ignore"
     """Nothing."""
     BACKFILL = "backfill"
@@ -36,7 +37,7 @@ class Truncation(StrEnum):
 
 
 def truncation(option: str) -> Truncation:
-    """What a configuration means under the runtime that there is."""
+    """The meaning of a configuration with the present runtime."""
     if option != "auto":
         return Truncation(option)
     ours = os.environ.get(RUNTIME, "") not in ("", "0")
@@ -44,7 +45,7 @@ def truncation(option: str) -> Truncation:
 
 
 def emptied(binding: int) -> list[bytes]:
-    """The lines of ``Truncation.BACKFILL`` for a TRUNCATE: all that the table has is what the log brings from here."""
+    """The lines of ``Truncation.BACKFILL`` for a TRUNCATE: all further rows come from the log."""
     return [encode(BackfillBegin(binding=binding)), encode(BackfillComplete(binding=binding))]
 
 

@@ -1,4 +1,4 @@
-"""What a capture file says, checked. The ``spark`` entry has a module of its own."""
+"""The model of a capture file. The ``spark`` entry has a module of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.capture_file.values import STRICT, LocalPath, Seconds
 from protocol.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
-"""Six of the heartbeats of our connectors."""
+"""Six times the heartbeat interval of our connectors."""
 
 ANSWER_SECONDS = 600.0
 """Discovering a hundred thousand tables of a slow catalog takes minutes, not more."""
@@ -50,11 +50,11 @@ class ConnectorEntry(BaseModel):
 
     Attributes:
         network: The engine's network that the container joins; ``host`` reaches a database on this machine.
-        interval: Seconds between two starts of a connector that ends when it has nothing more to say.
-        environment: Variables for it, besides the few that every program needs; secrets still unresolved.
+        interval: Seconds between two starts of a connector that ends once it is caught up.
+        environment: Variables for it, besides those that every program needs; secrets still unresolved.
         limits: Of a container.
-        silence: Seconds after which a connector that says nothing any more is ended and opened again; 0 for never.
-        answer: Seconds that it may take for an answer.
+        silence: Seconds without output after which the connector is ended and opened again; 0 for never.
+        answer: The most seconds until it answers a request.
     """
 
     model_config = STRICT
@@ -83,18 +83,17 @@ class ConnectorEntry(BaseModel):
 class TableEntry(BaseModel):
     """One entry of ``tables``: a table or a pattern with ``*``, and options for the connector.
 
-    What has no field here goes to the connector as it is. ``runtime.preparation.table_options`` compares it with what
-    the connector takes.
+    Entries without a field here are passed to the connector. ``runtime.preparation.table_options`` compares them with
+    the connector's resource schema.
 
     Attributes:
         table: ``schema.table``, or a pattern such as ``sales.*``.
         exclude: Columns left out.
-        hash: Columns of which the connector gives a salted hash.
+        hash: Columns that the connector replaces by a salted hash.
         key: Columns that identify a row, instead of the primary key.
-        on_bad_value: What is done with values that have no place in a document: a policy for all columns, or one for
-            each of some.
-        text: Columns that are text whatever their type: the same as ``on_bad_value: {column: text}``.
-        backfill: Raise it by one to have the table backfilled again from the start.
+        on_bad_value: The policy for bad values: one for all columns, or one for each column listed.
+        text: Columns that become text: the same as ``on_bad_value: {column: text}``.
+        backfill: Increased by one, it causes a new backfill of the table.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -114,7 +113,7 @@ class TableEntry(BaseModel):
 
     @property
     def others(self) -> dict[str, JsonValue]:
-        """The options that only the connector knows. One without a value is not given."""
+        """The options that only the connector knows, without those that have no value."""
         return {name: value for name, value in self.__pydantic_extra__.items() if value is not None}
 
     @property

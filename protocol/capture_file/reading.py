@@ -1,7 +1,7 @@
 """Reads capture files.
 
-Everything wrong with a file is said at once, with its line and, for a misspelt key, the key that was probably meant.
-Messages name places, never the values at them: they may be secrets.
+All mistakes of a file are reported at once, with their lines and, for a misspelt key, the key that was probably meant.
+Messages never have values, because they may be secrets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read_capture_file(path: Path) -> CaptureFile:
             ``TM-RUN-012`` without the YAML reader.
     """
     try:
-        # Here, since only those who read a capture file have it: connectors and executors do not.
+        # Imported here: connectors and executors read no capture file, and may lack the YAML reader.
         from protocol.capture_file.yaml_places import Document
     except ModuleNotFoundError as error:
         raise UsageError(
@@ -50,7 +50,7 @@ def read_capture_file(path: Path) -> CaptureFile:
 
 
 def mistakes_in(file: CaptureFile, mistakes: Sequence[tuple[Loc, str]]) -> UsageError:
-    """The error for mistakes that only others can see, such as those in ``connector.config``, each with its place."""
+    """The error for mistakes that other modules found, such as those in ``connector.config``, each with its place."""
     from protocol.capture_file.yaml_places import Document
 
     document = Document.read(file.path)

@@ -18,7 +18,7 @@ def _modes(value: object) -> object:
 
 
 def _setting(value: object) -> object:
-    """As Spark writes it: YAML makes a truth value of ``true`` and a number of ``4``."""
+    """A setting as Spark writes it: YAML reads ``true`` as a boolean and ``4`` as a number."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
@@ -33,11 +33,11 @@ def _spark_name(name: str) -> str:
 
 
 class FoldEntry(BaseModel):
-    """``fold``: when the events of the log are worked into a table.
+    """``fold``: when new events of the log are applied to a kept table.
 
     Attributes:
-        share: The largest part of the time that may go into one table's folds.
-        max_staleness: Seconds after which a table is folded in any case; None for no ceiling.
+        share: The largest share of the time for the folds of one table.
+        max_staleness: Seconds after which a table is folded in any case; None for no limit.
     """
 
     model_config = STRICT
@@ -52,8 +52,8 @@ class SparkEntry(BaseModel):
     Attributes:
         warehouse: The directory under which the tables lie.
         master: Spark's master, such as ``local[4]``, ``spark://host:7077`` or ``sc://host``.
-        conf: Spark's settings for a session that the job makes.
-        trigger: Seconds between two looks at the log.
+        conf: Spark's settings for a session that the job creates.
+        trigger: Seconds between two checks of the log.
         tables: Which tables to keep of which captured tables, ``*`` standing for all others.
     """
 

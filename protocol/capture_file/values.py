@@ -13,7 +13,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 STRICT = ConfigDict(extra="forbid", frozen=True)
-"""Of every mapping of the file: a key that it does not know is a mistake."""
+"""The configuration of every mapping of the file: an unknown key is a mistake."""
 
 
 def _seconds(value: object) -> object:

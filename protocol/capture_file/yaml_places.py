@@ -1,4 +1,4 @@
-"""YAML text as content and places. The one module of the room that needs a YAML reader."""
+"""YAML text as content and places. The only module of the package that needs a YAML reader."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Document:
     """A YAML document whose root is a mapping.
 
     Attributes:
-        content: What it says.
-        root: The same as nodes that know their lines.
-        repeated: Keys that stand twice in a mapping, with their lines: YAML readers take the last one without a word.
+        content: The content.
+        root: The same content as nodes with their lines.
+        repeated: Keys that are twice in a mapping, with their lines: YAML readers silently use the last one.
     """
 
     content: dict[Any, Any]

@@ -21,18 +21,17 @@ HEADER = "tidemark.json"
 COMMITS = "commits"
 DATA = "data"
 CONSUMERS = "consumers"
-"""Reserved for readers that register, so that what they still need is kept. Writers leave the folder alone."""
+"""Reserved for readers that register, so that the segments they need are kept. Writers ignore the folder."""
 
 LOCK = "writer.lock"
 
 SUMMARY_EVERY = 100
-"""A summary follows every commit whose number divides by this."""
+"""A summary follows every commit whose number is a multiple of this."""
 
 _COMMIT = re.compile(r"(\d{20})\.json")
-_SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
 _SEGMENT = re.compile(r"(\d{20})-(\d+)-\d+\.parquet")
 _LONGEST = 200
-"""Bytes of a folder's name; most file systems end at 255."""
+"""The most bytes of a folder's name; the limit of most file systems is 255."""
 
 
 def commit_name(number: int) -> str:
@@ -61,12 +60,6 @@ def commit_names(names: Iterable[str]) -> list[str]:
     return list(filter(_COMMIT.fullmatch, names))
 
 
-def summary_number(name: str) -> int | None:
-    """The number in a summary's file name; None for any other file."""
-    match = _SUMMARY.fullmatch(name)
-    return int(match[1]) if match else None
-
-
 def segment_path(collection: str, commit: int, epoch: int, index: int) -> str:
     """Where a segment lies, relative to the log. The epoch keeps two writers of one commit number apart.
 
@@ -86,9 +79,9 @@ def segment_origin(name: str) -> tuple[int, int] | None:
 def _folder(part: str) -> str:
     """A part of a collection's name as a folder's name, or a consumer's as a file's.
 
-    Percent-encoded, dots too (no ``..``, no hidden folder, none that looks like a file), and ``=[]{},*?`` (readers take
-    them for partitions and patterns). A percent sign without two digits marks what encoding cannot say: an empty part,
-    and one that is too long for a file system and so ends in its hash.
+    It is percent-encoded, also dots (no ``..``, no hidden folder, none that looks like a file) and ``=[]{},*?``, which
+    readers interpret as partitions and patterns. A percent sign without two digits marks an empty part, or one that is
+    too long for a file system and ends in its hash.
     """
     encoded = quote(part, safe=" !$&'()+;@~").replace(".", "%2E")
     if len(encoded) > _LONGEST:

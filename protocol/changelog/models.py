@@ -13,15 +13,15 @@ from protocol.messages import Json, JsonObject
 FORMAT_VERSION = 2
 
 LONGEST_RUN = 16_384
-"""Rows of a run at most. Chunks of several ranges often ascend from one to the next, and a run over both would seem to
-hold all the keys between them; so only a short one does. A reader of a long run can share its work out, too."""
+"""The most rows of a run. Keys often ascend from a chunk of one range to a chunk of another. A run over both seems to
+hold all keys between them, so it must be short. Readers can also divide the work of several runs."""
 
 MOST_RUNS = 128
-"""Runs that a segment states. A backfill in key order has one for each range that it reads at a time; where there are
-more the order is of no use to a reader, and the commit, which everyone reads whole, would grow with it."""
+"""The most runs that a segment states. A backfill in key order has one for each range that is read at a time. The order
+of more runs is of no use to a reader, and the commit, which every reader reads whole, must stay small."""
 
 LONGEST_KEY_VALUE = 256
-"""Bytes of a string or a binary value that is stated as a key, for the same reason."""
+"""The most bytes of a string or binary value that is stated as a key: the commit must stay small."""
 
 KeyValue = StrictBool | StrictInt | StrictStr
 """A value of a key column, in JSON; values of one column are ordered as ``key_values.comparable`` says.

@@ -2,82 +2,71 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import ErrorCode, Policy
+from protocol.error_codes.model import manual, retry
 
 CODES = (
-    ErrorCode(
+    retry(
         "TM-CAP-001",
         "The runtime closed the connector's output",
-        Policy.RETRY,
         "Look at the runtime's own error. The next run resumes from the last commit.",
     ),
-    ErrorCode(
+    retry(
         "TM-CAP-002",
         "The connector has a defect",
-        Policy.RETRY,
         "Run with LOG_LEVEL=debug to get the full trace, and report it with the connector's version.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-003",
         "Tables could not be backfilled",
-        Policy.MANUAL,
         "Backfills are suspended; changes are still captured. Fix the cause that the error gives for each table. A "
         "running capture retries after `tidemark resume`; otherwise the next run resumes the backfills.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-004",
         "A command to a running capture is wrong",
-        Policy.MANUAL,
         "Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.",
     ),
-    ErrorCode(
+    retry(
         "TM-CAP-005",
         "A reader process ended",
-        Policy.RETRY,
         "Usually nothing needs to be done. If it happens again, find out what ends processes here: most often the "
         "memory limit of the container or, when none can be started, its limit on processes.",
     ),
-    ErrorCode(
+    retry(
         "TM-CAP-006",
         "A capture ended with output that is not in a checkpoint yet",
-        Policy.RETRY,
         "Nothing is lost: the next run reads again what came after the last checkpoint. It can resume once the source "
         "is reachable.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-007",
         "Tables are set aside",
-        Policy.MANUAL,
         "Fix the cause that the error gives for each table. All other tables are captured. A table returns by itself "
         "once it can be captured again, or at once on `tidemark resume`: it resumes where it stopped if no change was "
         "missed; otherwise it is emptied and read again.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-011",
         "A capture was opened for a part of the key range",
-        Policy.MANUAL,
         "One session reads a replication log, so this connector cannot split a capture into shards. Give the capture "
         "one shard: leave out the range of open, or send the whole one.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-012",
         "A collection has a key that an earlier version gave to tables without a key",
-        Policy.MANUAL,
         "Discover the table again and bind it to a new collection with the discovered key: the key of a collection "
         "never changes. Tidemark's own change logs have no such keys.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-013",
         "Two bindings have the same state key",
-        Policy.MANUAL,
         "Bind each table once, and give each binding its own state key: otherwise the progress of one would count for "
         "the other. Under a runtime whose state keys end with the number of a backfill, start a new backfill of one of "
         "the tables.",
     ),
-    ErrorCode(
+    manual(
         "TM-CAP-020",
         "Values of a table cannot be represented in a document",
-        Policy.MANUAL,
         "Choose what happens to such values with `on_bad_value` for the table or its columns in the capture file: "
         "`text` (the column becomes text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` "
         "(the event is kept apart). Or leave the column out with `exclude`. The table is then emptied and read again; "
@@ -85,30 +74,26 @@ CODES = (
         "zero and invalid dates, NaN in a numeric with a declared precision, JSON with half of a surrogate pair or "
         "nested too deep, text that is not in its character set, and rows of more than 64 MB.",
     ),
-    ErrorCode(
+    manual(
         "TM-BKF-001",
         "The stored state of a table's backfill is malformed",
-        Policy.MANUAL,
         "Something other than this connector wrote the state. Restore it, or remove the state of the named table to "
         "have the table read again.",
     ),
-    ErrorCode(
+    manual(
         "TM-BKF-002",
         "A key holds a NUL character",
-        Policy.MANUAL,
         "Choose other key columns for the table (key in its resource config), or set its scan to none.",
     ),
-    ErrorCode(
+    manual(
         "TM-BKF-003",
         "Rows change their keys faster than they can be read again",
-        Policy.MANUAL,
         "Let every event carry the whole row, by the statement that the error gives. Then have the table read again: "
         "tidemark backfill FILE --table TABLE.",
     ),
-    ErrorCode(
+    manual(
         "TM-BKF-004",
         "Too many ranges of one table are waiting to be read",
-        Policy.MANUAL,
         "Send the command again when some ranges are done (see tidemark status), use a shorter WHERE, or start the "
         "backfill of the whole table again.",
     ),

@@ -31,3 +31,13 @@ class ErrorCode:
     title: str
     policy: Policy
     remedy: str
+
+
+def retry(code: str, title: str, remedy: str) -> ErrorCode:
+    """An error whose cause passes by itself."""
+    return ErrorCode(code, title, Policy.RETRY, remedy)
+
+
+def manual(code: str, title: str, remedy: str) -> ErrorCode:
+    """An error that waits for a person."""
+    return ErrorCode(code, title, Policy.MANUAL, remedy)

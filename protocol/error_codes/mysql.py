@@ -2,230 +2,197 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import ErrorCode, Policy
+from protocol.error_codes.model import manual, retry
 
 CODES = (
-    ErrorCode(
+    retry(
         "TM-MY-001",
         "No connection to the server",
-        Policy.RETRY,
         "Check host and port, that the server listens there (bind_address, skip_networking), and that firewalls let the connection through.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-002",
         "The server refuses user or password",
-        Policy.MANUAL,
         "Check user and password, and that the account exists for the connector's host: SELECT user, host FROM "
         "mysql.user;",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-003",
         "An encrypted connection cannot be made as configured",
-        Policy.MANUAL,
         "Check ssl_mode and ssl_ca. REQUIRED: the server must offer TLS. VERIFY_CA: an authority in ssl_ca must have "
         "signed the server's certificate. VERIFY_IDENTITY: the certificate must also name the configured host. If "
         "ssl_cert is set, the server must trust the authority that signed it.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-004",
         "The server is too old or unknown",
-        Policy.MANUAL,
         "Upgrade the server to MySQL 5.7 or MariaDB 10.5, or later.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-005",
         "The binary log is off or not in row format",
-        Policy.MANUAL,
         "Set log_bin, binlog_format=ROW and binlog_row_image=FULL in the server's configuration, and restart it. On RDS "
         "and Aurora set binlog_format=ROW in the (cluster) parameter group, with backups enabled; on Cloud SQL enable "
         "point-in-time recovery; on Azure set the server parameter binlog_row_image=FULL.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-006",
         "The user may not replicate",
-        Policy.MANUAL,
         "Run the GRANT in the error, as an administrator.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-007",
         "A table does not exist",
-        Policy.MANUAL,
         "Check the table's name, including case, and that the user has a privilege on it. `tidemark discover` lists the "
         "tables that can be captured.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-008",
         "The user lacks a privilege",
-        Policy.MANUAL,
         "Grant the configured user SELECT on the table. `tidemark check` prints the statement.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-009",
         "A table has no key",
-        Policy.MANUAL,
         "Add a primary key, name the columns that identify a row in the table's `key`, capture only its log with `scan: "
         "none`, or read it with `scan: snapshot`, in one transaction that cannot be resumed after it breaks.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-010",
         "Several prerequisites are not met",
-        Policy.MANUAL,
         "Fix each of the problems listed: each has its own log line with a remedy.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-011",
         "The server's replication settings do not suffice",
-        Policy.MANUAL,
         "Run the statement, or set the option, in the error.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-012",
         "Binary logs are not kept long enough",
-        Policy.MANUAL,
         "After a capture was stopped for longer than the server keeps its logs, all tables have to be read again. Run "
         "SET GLOBAL binlog_expire_logs_seconds = 604800; on RDS and Aurora CALL mysql.rds_set_configuration('binlog "
         "retention hours', 168); on Cloud SQL set the days of transaction logs; on Azure set "
         "binlog_expire_logs_seconds.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-015",
         "The server no longer has the log that the capture needs",
-        Policy.MANUAL,
         "Changes between the capture's position and the start of the server's log are lost. Set `on_lost_position: "
         "backfill` to read all tables again into the same change log, or start over with another log and another "
         "spark.warehouse. To prevent this, keep binary logs longer (binlog_expire_logs_seconds, expire_logs_days).",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-016",
         "The position belongs to another server or another history",
-        Policy.MANUAL,
         "Point the capture at the server it read before, or at one that has all of its transactions by GTID. Or set "
         "`on_lost_position: backfill` to read all tables again into the same change log, or start over with another log "
         "and another spark.warehouse.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-017",
         "A column has a reserved name",
-        Policy.MANUAL,
         "Leave the column out with `exclude: [_meta]`, or rename it.",
     ),
-    ErrorCode(
+    retry(
         "TM-MY-019",
         "The server refused a statement",
-        Policy.RETRY,
         "Read the server's message. If the error persists, fix the cause that the message names.",
     ),
-    ErrorCode(
+    retry(
         "TM-MY-020",
         "The connection to the server was lost",
-        Policy.RETRY,
         "Nothing needs to be done if the connector reconnects; otherwise look at the server's log.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-022",
         "A table's options do not fit its columns",
-        Policy.MANUAL,
         "Correct the column names in `key` and `exclude`; they are case-sensitive.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-023",
         "The connector's configuration is wrong",
-        Policy.MANUAL,
         "Correct the named entries of connector.config in the capture file. docs/mysql.md explains all of them.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-024",
         "A key does not fit the table",
-        Policy.MANUAL,
         "Correct the bounds in the command. If the connector's state holds the key, something else changed the state: "
         "restore it.",
     ),
-    ErrorCode(
+    retry(
         "TM-MY-030",
         "A table does not match its last known definition",
-        Policy.RETRY,
         "The table was probably altered a moment ago: the connector reads its columns again when it starts. If the "
         "error persists, backfill the table again.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-031",
         "A value cannot be represented",
-        Policy.MANUAL,
         "Exclude the named column, or fix the value, such as text that is not JSON in a JSON column.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-032",
         "The catalog does not show the labels of an enum or set exactly",
-        Policy.MANUAL,
         "Have the log name the labels: SET GLOBAL binlog_row_metadata = FULL; (MariaDB 10.5, MySQL 8.0.1 or later). Or "
         "exclude the column. The catalog prints a character beyond U+FFFF as a question mark.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-042",
         "Another replica has the same server_id",
-        Policy.MANUAL,
         "Give each capture and each replica of this server its own server_id: set `server_id` in the configuration. "
         "SHOW SLAVE HOSTS (SHOW REPLICAS) lists those in use.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-043",
         "An event is larger than the server may send",
-        Policy.MANUAL,
         "Run SET GLOBAL max_allowed_packet = 1073741824; and set it in the server's configuration too.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-044",
         "An event of the log is unknown",
-        Policy.MANUAL,
         "The server is probably newer than this connector: upgrade the connector.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-045",
         "A captured table was changed in statement format",
-        Policy.MANUAL,
         "The table is emptied and read again; nothing needs to be done for it. To prevent this, run SET GLOBAL "
         "binlog_format = ROW; and let no session set another format. Where such statements change no captured rows, "
         "`on_statement: warn` in connector.config only logs a warning; then `tidemark backfill` a table that one did "
         "change.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-047",
         "A row in the log lacks the table's key",
-        Policy.MANUAL,
         "The table is emptied and read again; nothing needs to be done for it. To prevent this, run SET GLOBAL "
         "binlog_row_image = FULL; and let no session set another value.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-048",
         "The server lost events of its own log",
-        Policy.MANUAL,
         "The log has a gap. The server's error log gives the reason. Capture into a new change log, which reads the "
         "tables again.",
     ),
-    ErrorCode(
+    retry(
         "TM-MY-049",
         "An event of the log is damaged",
-        Policy.RETRY,
         "If the error persists, a binary log file on the server is damaged: check it with mysqlbinlog "
         "--verify-binlog-checksum, and capture into a new change log.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-053",
         "The rows of a prepared XA transaction are no longer in the log",
-        Policy.MANUAL,
         "The server has removed the log in which the transaction was prepared. Capture into a new change log, and keep "
         "binary logs for longer than XA transactions stay prepared.",
     ),
-    ErrorCode(
+    retry(
         "TM-MY-054",
         "Another server answered",
-        Policy.RETRY,
         "Nothing needs to be done: when the connector starts again, it looks for its position on the new server.",
     ),
-    ErrorCode(
+    manual(
         "TM-MY-055",
         "A position in the log is malformed",
-        Policy.MANUAL,
         "The state was changed by hand, or belongs to another connector: use the state of the last checkpoint.",
     ),
 )

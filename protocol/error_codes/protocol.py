@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import ErrorCode, Policy
+from protocol.error_codes.model import manual, retry
 
 CODES = (
-    ErrorCode(
+    manual(
         "TM-PRO-001",
         "A line is not JSON",
-        Policy.MANUAL,
         "Send one JSON object per line, in UTF-8, ended by a newline.",
     ),
-    ErrorCode(
+    manual(
         "TM-PRO-002",
         "A message has an unknown kind",
-        Policy.MANUAL,
         "A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; "
         "a response with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, "
         "checkpoint, backfillBegin, backfillComplete.",
     ),
-    ErrorCode(
+    manual(
         "TM-PRO-003",
         "A message has a missing or wrong field",
-        Policy.MANUAL,
         "Compare the message with its JSON Schema in docs/protocol/.",
     ),
-    ErrorCode(
+    manual(
         "TM-PRO-004",
         "A message is out of order",
-        Policy.MANUAL,
         "Send one of spec, discover, validate, apply as the only request, or open followed by acknowledge requests.",
     ),
-    ErrorCode(
+    manual(
         "TM-PRO-005",
         "A line is longer than the limit",
-        Policy.MANUAL,
         "Keep each message under 64 MiB. Exclude the column that holds such values.",
     ),
-    ErrorCode(
+    retry(
         "TM-PRO-006",
         "The stream ended in the middle of a line",
-        Policy.RETRY,
         "The other side stopped while it was writing. Look at its own error. Nothing that was acknowledged is lost.",
     ),
-    ErrorCode(
+    manual(
         "TM-PRO-007",
         "An acknowledgement counts more checkpoints than were sent",
-        Policy.MANUAL,
         "Acknowledge each checkpoint once, in order, in the session that sent it.",
     ),
 )

@@ -1,8 +1,8 @@
-"""A batch: the events that will be one commit, on their way into segments.
+"""A batch: the events of the next commit, on their way into segments.
 
-Documents gather in a block per collection. A full block is decoded where it filled up, and a thread of the log's then
-parses and writes it as a row group, while the next one fills. So memory is bounded whatever a transaction holds, and
-the work that needs no interpreter runs beside the work that does.
+Each collection has a block of documents. A full block is decoded by the thread that filled it. Then the log's writing
+thread parses it and writes it as a row group, while the next block fills. So memory is bounded for a transaction of any
+size, and work outside of the interpreter's lock runs beside work inside of it.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 16 * 1024 * 1024
-"""A block that has reached either becomes a row group."""
+"""A block that reaches either limit becomes a row group."""
 
 DECODE_ROWS = 8_192
-"""Documents decoded at once. Their objects then fit a processor's cache, and other threads get a turn in between."""
+"""Documents decoded at once: their objects fit a processor's cache, and other threads run in between."""
 
 PENDING_BYTES = 64 * 1024 * 1024
-"""Documents that all blocks of a batch may hold. Beyond it the largest block is written, full or not."""
+"""Bytes of documents in all blocks of a batch. Beyond it the largest block is written, even if it is not full."""
 
 ROW_OVERHEAD = 64
-"""What a pending document costs in memory besides its bytes."""
+"""Bytes of memory that a pending document takes besides its own."""
 
 QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing thread."""
 
 OPEN_SEGMENTS = 100
-"""Files of a batch that are open at once. Beyond it the one that was begun first is finished."""
+"""Open files of a batch. Beyond it the oldest one is finished."""
 
 
 class BoundCollection:
-    """A collection under one schema, as ``LogWriter.bind`` gives it: what a batch needs to take its documents.
+    """A collection under one schema, from ``LogWriter.bind``.
 
     Args:
         text: Columns that take any value and keep its text.
-        widens: The schema may lack members that documents have. Each becomes a column of JSON text when it comes.
+        widens: Documents may have members that the schema lacks. Each becomes a column of JSON text.
 
     Attributes:
         schema: The columns.
@@ -65,7 +65,7 @@ class BoundCollection:
         self.decoder: DocumentDecoder = decoder(schema, self._text)
 
     def fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
-        """Gathers documents with their offsets; tells apart what does not fit. Raises as ``DocumentDecoder.fit``."""
+        """Gathers documents with offsets, and separates those that do not fit. Raises as ``DocumentDecoder.fit``."""
         fitting, misfits = self._fit(parts)
         if misfits and self._widens:
             more = unknown_members(self.schema, [misfit.document for misfit in misfits])
@@ -100,12 +100,12 @@ class Batch:
     """Made by ``LogWriter.begin``. One thread fills it.
 
     Attributes:
-        number: Of the commit it will be.
-        first_offset: Of its first event.
-        events: How many it holds.
-        bytes: Of its documents.
+        number: The number of its commit.
+        first_offset: The offset of its first event.
+        events: The number of its events.
+        bytes: The bytes of its documents.
         discarded: It will not be committed.
-        quarantine: Its events that cannot be with the others.
+        quarantine: Its events that are kept apart.
     """
 
     def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
@@ -139,18 +139,18 @@ class Batch:
         return self._schemas
 
     def add(self, collection: BoundCollection, documents: Sequence[bytes]) -> None:
-        """Appends events. Calls give them their offsets: one call's documents in order, then the next call's.
+        """Appends events. Offsets follow the order of the calls, and of the documents in each call.
 
-        Cheapest with runs: pass the documents of consecutive lines of one binding in one call. Returns at once, or
-        after a block was decoded, or, as back-pressure, when the disk has caught up.
+        It is cheapest with the documents of consecutive lines of one binding in one call. It returns at once, or after
+        a block was decoded, or, as back-pressure, once the disk has caught up.
 
         Args:
-            collection: What the events belong to. One that was bound again has its new schema from here on.
+            collection: The collection of the events. After it was bound again, it has its new schema from here on.
             documents: JSON objects, as ``protocol.codec.split_captured`` cuts them out.
 
         Raises:
-            ChangeLogError: ``TM-LOG-008`` the disk is full; ``TM-LOG-010`` more documents than can be kept apart do
-                not fit. The batch can only be discarded then.
+            ChangeLogError: ``TM-LOG-008`` the disk is full; ``TM-LOG-010`` too many documents do not fit. Then the
+                batch can only be discarded.
         """
         if self._sealed or self._failed:
             raise ValueError(
@@ -177,11 +177,11 @@ class Batch:
             self._write(max(self._blocks, key=lambda other: self._blocks[other].size))
 
     def seal(self) -> None:
-        """Takes no more events from now on. Also done by ``LogWriter.begin`` and ``LogWriter.commit``."""
+        """Takes no more events. ``LogWriter.begin`` and ``LogWriter.commit`` call it, too."""
         self._sealed = True
 
     def finish(self) -> list[Segment]:
-        """Writes what is pending and closes every segment. Nothing is synced yet.
+        """Writes pending documents and closes every segment. Nothing is synced yet.
 
         Raises:
             ChangeLogError, ProtocolError: As ``add``.
@@ -212,7 +212,7 @@ class Batch:
         self._finish_segment(QUARANTINE)
 
     def discard(self) -> None:
-        """Forgets the events and deletes the files."""
+        """Discards the events and deletes the files."""
         self.discarded = True
         self.seal()
         wait(self._writes)
@@ -249,7 +249,7 @@ class Batch:
             self._finish_segment(name)
         elif len(self._open) >= OPEN_SEGMENTS:
             self._finish_segment(next(iter(self._open)))
-        # Nothing is made where a log was: its volume may be away, and what is there then is no place for it.
+        # No folder is created in place of a log that disappeared: its volume may not be mounted.
         if not (self._root / layout.HEADER).exists():
             raise ChangeLogError("TM-LOG-013", f"{self._root} has disappeared: it held this capture's change log")
         path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
@@ -273,7 +273,7 @@ def _parts(block: _Block) -> Iterator[tuple[list[bytes], array[int]]]:
 
 
 def _finish(segment: SegmentWriter) -> Segment | None:
-    """What the segment is; None, and no file, where all that was to be in it is kept apart."""
+    """The finished segment; None, and no file, if all of its events are kept apart."""
     if segment.empty:
         segment.discard()
         return None

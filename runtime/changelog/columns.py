@@ -1,8 +1,8 @@
 """From the decoded values of one column to an Arrow array, without losing a digit.
 
-In two steps. ``gather`` runs under the interpreter's lock and does as little as it can: numbers become numbers, and
-what is text in JSON stays text. ``cast`` parses that text by Arrow, without the lock and strictly: what does not fit is
-an error, never null and never rounded.
+There are two steps. ``gather`` runs under the interpreter's lock and does little: numbers become numbers, and JSON
+strings stay text. ``cast`` parses that text by Arrow, without the lock and strictly: a value that does not fit is an
+error, and never null or rounded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from protocol.changelog.models import Column
 Gather: TypeAlias = "Callable[[Sequence[Any]], pa.Array[Any]]"
 
 MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError, RecursionError, msgspec.MsgspecError)
-"""What decoding, ``gather`` and ``cast`` raise for a value that does not fit."""
+"""The errors of decoding, ``gather`` and ``cast`` for a value that does not fit."""
 
 ABSENT = Raw()
-"""A member that the document does not have."""
+"""Stands for a member that the document does not have."""
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -42,7 +42,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _ARRAY = re.compile(r"array<(.+)>")
 
-# Years 1 to 9999, which is what Spark, Python and ISO 8601 agree on. Arrow itself would take the year 0.
+# Years 1 to 9999, as in Spark, Python and ISO 8601. Arrow itself accepts the year 0.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _MICROSECONDS_A_DAY = 86_400_000_000
 
@@ -51,13 +51,13 @@ _DOUBLES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 @dataclass(frozen=True, slots=True)
 class ColumnCodec:
-    """How one column's values become Arrow.
+    """The conversion of one column's values to Arrow.
 
     Attributes:
-        field_type: What msgspec decodes a value as.
+        field_type: The type as which msgspec decodes a value.
         default: The value of an absent member.
-        gather: The values as an array of ``cast``'s argument. Raises one of ``MISFITS``.
-        arrow_type: Of the array in the end.
+        gather: From values to the argument of ``cast``. Raises one of ``MISFITS``.
+        arrow_type: The type of the final array.
     """
 
     field_type: Any
@@ -76,7 +76,7 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def codec(column: Column, as_text: bool = False) -> ColumnCodec:
-    """The codec of a column; with ``as_text`` one that takes any JSON value and keeps its text."""
+    """The codec of a column; with ``as_text`` a codec that takes any JSON value and keeps its text."""
     type_ = arrow_type(column.type)
     if column.json_text:
         return ColumnCodec(Raw, ABSENT, json_texts, type_)
@@ -137,7 +137,7 @@ def number_texts(values: Sequence[str | int | None]) -> pa.StringArray:
 
 
 def repeated(values: Sequence[Any], type_: Any) -> pa.Array[Any]:
-    """An array of values that are usually all the same."""
+    """An array of values that are usually all equal."""
     if values.count(values[0]) != len(values):
         various: pa.Array[Any] = pa.array(values, type_)
         return various
@@ -146,7 +146,7 @@ def repeated(values: Sequence[Any], type_: Any) -> pa.Array[Any]:
 
 
 def _values(type_: str) -> tuple[Any, Gather]:
-    """What msgspec decodes a value of a Spark SQL type as, and how such values are gathered."""
+    """The type as which msgspec decodes a value of a Spark SQL type, and the function that gathers such values."""
     if match := _ARRAY.fullmatch(type_):
         item, gather = _values(match[1])
         return list[item | None], lambda lists: _lists(lists, gather)  # type: ignore[valid-type]

@@ -1,7 +1,7 @@
 """From a collection's documents to a table of its columns and the change log's own.
 
-msgspec decodes into a struct type made for the schema: values that are JSON stay ``Raw``, so that their text is exact,
-and a member which the schema does not know is an error.
+msgspec decodes into a struct type that is made for the schema. JSON values stay ``Raw``, so that their text is exact. A
+member that the schema does not have is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
 class Source(Struct, gc=False, frozen=True):
-    """``_meta.source``; members that are not ours are left alone."""
+    """``_meta.source``; unknown members are ignored."""
 
     ts_ms: int | None = None
     snapshot: bool | None = None
@@ -60,11 +60,11 @@ class Meta(Struct, gc=False):
     before: Raw = ABSENT
     unchanged: list[str] | None = None
     bad: None = None
-    """A connector marks an event by it, which then is a misfit: looking for that costs nothing."""
+    """A connector marks an event by this member. The event is then a misfit, so the check costs nothing."""
 
 
 class Unfit(ChangeLogError):
-    """A document that cannot be with the others of its collection, and can be kept apart."""
+    """A document that does not fit its collection, and can be kept apart."""
 
 
 class _Marked(Struct, gc=False):
@@ -74,7 +74,7 @@ class _Marked(Struct, gc=False):
 
 
 class Envelope(Struct, gc=False):
-    """A document of which only ``_meta`` is of interest."""
+    """A document of which only ``_meta`` is decoded."""
 
     meta: Raw = msgspec.field(default=ABSENT, name="_meta")
 
@@ -85,7 +85,7 @@ _ENVELOPES = Decoder(Envelope)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Documents that were gathered, and what became of them. They are kept until that is cast."""
+    """Gathered documents and their columns. The documents are kept until the columns are cast."""
 
     documents: list[bytes]
     offsets: array[int]
@@ -96,8 +96,8 @@ class DocumentDecoder(ABC):
     """Decodes the documents of one collection under one schema.
 
     Attributes:
-        schema: What the columns are.
-        arrow_schema: Of the tables that come out: the collection's columns, then ``META_COLUMNS``.
+        schema: The collection's columns.
+        arrow_schema: The schema of the resulting tables: the collection's columns, then ``META_COLUMNS``.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -106,11 +106,11 @@ class DocumentDecoder(ABC):
         self.arrow_schema = pa.schema(list(self._types.items()))
 
     def gather(self, documents: Sequence[bytes], offsets: array[int]) -> pa.RecordBatch:
-        """First half, under the interpreter's lock: documents to columns, some of which are still text.
+        """The first step, under the interpreter's lock: documents to columns, some of them still text.
 
         Args:
             documents: JSON objects, at least one.
-            offsets: Of each document's event in the log.
+            offsets: The offset of each document's event.
 
         Raises:
             ChangeLogError: ``TM-LOG-010`` a value does not fit its column.
@@ -136,7 +136,7 @@ class DocumentDecoder(ABC):
         return pa.RecordBatch.from_arrays(arrays, names=self.arrow_schema.names)
 
     def cast(self, batches: list[pa.RecordBatch]) -> pa.Table:
-        """Second half, nearly all of it without the lock: what ``gather`` gave as one table of ``arrow_schema``.
+        """The second step, mostly without the lock: the result of ``gather`` as one table of ``arrow_schema``.
 
         Raises:
             ChangeLogError: ``TM-LOG-010`` a value does not fit its column.
@@ -148,7 +148,7 @@ class DocumentDecoder(ABC):
             try:
                 columns.append(cast(column, type_))
             except MISFITS:
-                # ``take`` and not ``slice``: a slice of lists still has the items of all.
+                # ``take`` and not ``slice``: a slice of lists still holds the items of all.
                 row = _first_misfit(lambda i, column=column, type_=type_: cast(column.take([i]), type_), table)
                 raise self._misfit(name, table.column("_offset")[row].as_py()) from None
         return pa.Table.from_arrays(columns, schema=self.arrow_schema)
@@ -156,10 +156,10 @@ class DocumentDecoder(ABC):
     def fit(
         self, documents: list[bytes], offsets: array[int], *, whole: bool = False
     ) -> tuple[list[Part], list[Misfit]]:
-        """``gather``, but what does not fit is told apart. With ``whole`` also what ``cast`` would refuse.
+        """As ``gather``, and separates documents that do not fit; with ``whole`` also those that ``cast`` would refuse.
 
         Raises:
-            ChangeLogError: ``TM-LOG-010`` a ``_meta`` is not as it must be: what the event does cannot be told.
+            ChangeLogError: ``TM-LOG-010`` a ``_meta`` is invalid, so the event's operation is unknown.
             ProtocolError: ``TM-PRO-001`` a document is not JSON.
         """
         try:
@@ -251,7 +251,7 @@ class RowDecoder(DocumentDecoder):
 
     Args:
         schema: The columns.
-        text: Those that take any value and keep its text.
+        text: Columns that take any value and keep its text.
     """
 
     def __init__(self, schema: TableSchema, text: frozenset[str]) -> None:
@@ -294,8 +294,8 @@ class RowDecoder(DocumentDecoder):
 class WholeDocumentDecoder(DocumentDecoder):
     """For documents without a closed schema: their exact text.
 
-    Connectors that are not ours may put anything into ``_meta``. What is ours there is understood, the rest is only in
-    the document. Without an ``op`` an event is a creation.
+    Other projects' connectors may put anything into ``_meta``. Members of our protocol are read, the others are only in
+    the document. An event without ``op`` is a creation.
     """
 
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
@@ -320,7 +320,7 @@ class WholeDocumentDecoder(DocumentDecoder):
     def _foreign(self, raw: Raw, offset: int) -> Meta:
         meta = _try(raw, dict[str, Raw]) or {}
         op = meta.get("op", ABSENT)
-        # An operation that we do not know might be a deletion: do not guess.
+        # An unknown operation might be a deletion: do not guess.
         if _try(op, str) is not None and not _fits(op, Op):
             raise self._misfit("_op", offset)
         source = _try(meta.get("source", ABSENT), dict[str, Raw]) or {}
@@ -343,7 +343,7 @@ def decoder(schema: TableSchema, text: frozenset[str]) -> DocumentDecoder:
 
 
 def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str]:
-    """The members of documents that the schema has no column for, as they come."""
+    """The members of documents for which the schema has no column, in their order."""
     found: dict[str, None] = {}
     for document in documents:
         found |= dict.fromkeys(_try(document, dict[str, Raw]) or ())
@@ -352,7 +352,7 @@ def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str
 
 
 def _first_misfit(attempt: Callable[..., object], rows: Sized) -> int:
-    """The first row for which ``attempt(index)`` fails. Called only after all rows together have failed."""
+    """The first row for which ``attempt(index)`` fails. Called only after the rows together have failed."""
     for index in range(len(rows)):
         try:
             attempt(index)
@@ -370,7 +370,7 @@ def _fits(raw: Raw, type_: Any) -> bool:
 
 
 def _json_with_bad_texts(document: bytes) -> bool:
-    """Whether it is a JSON object but for texts in it, or for its depth."""
+    """Whether it is a JSON object, apart from invalid texts and its depth."""
     try:
         return isinstance(json.loads(document.decode("utf-8", "replace")), dict)
     except RecursionError:
@@ -380,7 +380,7 @@ def _json_with_bad_texts(document: bytes) -> bool:
 
 
 def _try_lines(lines: Sequence[bytes] | Sequence[Raw], decoder: Decoder[T]) -> list[T] | None:
-    """One value per line, or None when a line is anything else."""
+    """One value per line; None if a line is anything else."""
     try:
         values = decoder.decode_lines(b"\n".join(lines))
     except MISFITS:
@@ -389,7 +389,7 @@ def _try_lines(lines: Sequence[bytes] | Sequence[Raw], decoder: Decoder[T]) -> l
 
 
 def _try(raw: Raw | bytes, type_: Any) -> Any:
-    """A value of some type, or None when it is not one."""
+    """A value of some type; None if it is of another type."""
     try:
         return msgspec.json.decode(raw, type=type_)
     except MISFITS:

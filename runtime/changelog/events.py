@@ -1,4 +1,4 @@
-"""Events of the change log as Python values and JSON lines, one at a time: for ``tail``, and for looking."""
+"""Events of the change log as Python values and JSON lines, one at a time: for ``tail``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def events(log: ChangeLog, collection: str, start: int = 0, end: int | None = No
     """The events of a collection with offsets in ``[start, end)``, in order.
 
     Args:
-        log: Where.
-        collection: Its name.
-        start: First offset.
-        end: One past the last offset; by default up to the newest commit there is now.
+        log: The change log.
+        collection: The collection's name.
+        start: The first offset.
+        end: One past the last offset; by default the end of the newest commit.
 
     Yields:
-        By column name: what is stored. Decimals as ``Decimal``, timestamps as ``datetime`` (in UTC where they are
-        instants), binary as ``bytes``, JSON as its text.
+        The stored values by column name. Decimals are ``Decimal``, timestamps ``datetime`` (in UTC if they are
+        instants), binary values ``bytes``, and JSON its text.
 
     Raises:
         ChangeLogError: ``TM-LOG-009`` a segment is missing or corrupt; ``TM-LOG-002``, ``TM-LOG-004`` and
@@ -85,8 +85,8 @@ def _naive(column: Any, type_: pa.DataType) -> list[Any]:
 def json_line(event: Event, schema: TableSchema) -> bytes:
     """An event as one line of JSON, without the newline.
 
-    JSON columns are JSON again, byte by byte as they were captured. Decimals are strings, binary is base64, instants
-    end in ``Z``, and numbers that JSON lacks are the strings ``NaN``, ``Infinity`` and ``-Infinity``.
+    JSON columns are the JSON that was captured, byte by byte. Decimals are strings, binary values base64, instants end
+    in ``Z``, and numbers that JSON lacks are the strings ``NaN``, ``Infinity`` and ``-Infinity``.
     """
     raw = {*_JSON_COLUMNS, *(column.name for column in schema.columns if column.json_text)}
     return orjson.dumps({name: _json(value, name in raw) for name, value in event.items()})

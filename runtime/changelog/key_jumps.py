@@ -1,8 +1,8 @@
-"""Finds where keys jump: there one range of a backfill ends and another one goes on, though the keys still ascend.
+"""Finds jumps of keys: the ends of a range of a backfill where another range continues, although keys still ascend.
 
-Ranges that are read side by side come in turn, a chunk of each. A run over the end of one chunk and the beginning of
-the next seems to hold all the keys between them, so a reader can use it for nothing. Within a chunk no two keys that
-follow one another are far apart, compared with the ends of such a run: that is how a jump is told.
+Ranges that are read at the same time alternate, a chunk of each. A run over the end of one chunk and the beginning of
+the next seems to hold all keys between them, so it is useless to a reader. Within a chunk, two successive keys are
+never far apart, compared with the ends of such a run: that distinguishes a jump.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 LEAST_ROWS = 1024
-"""Rows of a stretch in which jumps are looked for: among fewer keys, a gap of ``_SHARE`` is nothing unusual."""
+"""The fewest rows among which jumps are looked for: among fewer keys, a gap of ``_SHARE`` is usual."""
 
 _SHARE = 32
-"""A jump is a gap of more than one part in so many of all that a stretch spans. Keys at random places leave gaps of one
-part in 147 among ``LEAST_ROWS`` rows (ln n / n of the span). A gap where there is no other range costs one more run."""
+"""A jump is a gap of more than 1/32 of the rows' span of keys. Random keys leave gaps of up to 1/147 among
+``LEAST_ROWS`` rows (ln n / n). A gap inside of one range costs one more run."""
 
 _LOOKED_AT = 512
-"""Rows of a stretch that are compared first."""
+"""The number of rows that are compared first."""
 
 _DIGITS = 4
-"""Bytes that are looked at: hexadecimal digits so tell apart 65,536 places, and a jump is one part in ``_SHARE``."""
+"""Bytes that are compared: four hexadecimal digits distinguish 65,536 places, enough for ``_SHARE``."""
 
 
 def _text() -> bytes:
-    """What bytes of texts count as: in numbers and uuids, letters follow digits, and dashes are in the same places."""
+    """The value of each byte of a text: in numbers and uuids, letters follow digits, and dashes have fixed places."""
     zero, nine = b"09"
     counted = []
     for byte in range(256):
@@ -48,11 +48,11 @@ def key_jumps(key: list[pa.ChunkedArray[Any]]) -> list[int]:
         key: The columns of the key, without nulls, of types that segments state.
 
     Returns:
-        Which of the rows, counted from 0, come behind a jump.
+        The rows, counted from 0, that come after a jump.
     """
     if not key or len(key[0]) < LEAST_ROWS:
         return []
-    # A jump is one between rows that are some places apart, too: mostly there is none, and that is seen at once.
+    # A jump also lies between rows that are some places apart. Mostly there is none, and this shows it at once.
     some = pa.array([*range(0, len(key[0]) - 1, len(key[0]) // _LOOKED_AT), len(key[0]) - 1])
     if not _jumps([column.take(some) for column in key]):
         return []
@@ -60,7 +60,7 @@ def key_jumps(key: list[pa.ChunkedArray[Any]]) -> list[int]:
 
 
 def _jumps(key: list[pa.ChunkedArray[Any]]) -> list[int]:
-    # Columns before the first that differs at both ends have one value: the keys ascend.
+    # Because keys ascend, columns before the first that differs at both ends have one value.
     values = next((found for column in key if (found := _numbers(column)) is not None), None)
     if values is None:
         return []
@@ -71,7 +71,7 @@ def _jumps(key: list[pa.ChunkedArray[Any]]) -> list[int]:
 
 
 def _numbers(column: pa.ChunkedArray[Any]) -> pa.Array[Any] | None:
-    """Numbers whose differences say how far values are apart; None where the first and the last one are the same."""
+    """Numbers whose differences measure the distance of values; None if the first and the last one are equal."""
     values: Any = pa.concat_arrays(column.chunks)
     first, last = values[0].as_py(), values[-1].as_py()
     if first == last:

@@ -1,4 +1,4 @@
-"""Finds the stretches of rows whose keys ascend, row group by row group: without a step of Python for a row."""
+"""Finds runs of rows whose keys ascend, row group by row group, without a step of Python for each row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ class KeyRuns:
 
     Args:
         key: As ``stated_key`` gives it.
+        longest: The most rows of a run.
     """
 
-    def __init__(self, key: dict[str, str]) -> None:
+    def __init__(self, key: dict[str, str], longest: int = LONGEST_RUN) -> None:
         self._key = key
+        self._longest = longest
         self._rows = 0
         self._starts: list[int] = []
-        """Which of the rows, counted from 0, begin a run."""
+        """The rows, counted from 0, that begin a run."""
         # Tables of the first rows of runs, of the last ones of all runs but the open one, and of the newest row.
         self._firsts: list[pa.Table] = []
         self._lasts: list[pa.Table] = []
@@ -36,14 +38,14 @@ class KeyRuns:
         """Takes the next backfilled rows: the columns of the key and ``_offset``, in the order of the latter.
 
         Returns:
-            Which of these rows, counted from 0, have a key that is not greater than the one before, or much greater.
+            The rows, counted from 0, whose key is not greater than the one before, or much greater.
         """
         if self._given_up or not rows.num_rows:
             return []
         if not self._key or any(rows.column(name).null_count for name in self._key):
             self._give_up()
             return []
-        # Behind the newest row, the first of these is like any other: it continues a run or begins one.
+        # The first of these rows continues the run of the newest row, or begins one.
         joined = rows if self._newest is None else pa.concat_tables([self._newest, rows])
         begun = self._rows - (joined.num_rows - rows.num_rows)
         if self._newest is None:
@@ -63,7 +65,7 @@ class KeyRuns:
             self._starts += starts
             self._firsts.append(joined.take([start - begun for start in starts]))
             self._lasts.append(joined.take([start - begun - 1 for start in starts]))
-        # Taken from its slice: the slice alone would keep the whole row group in memory.
+        # A copy: a slice would keep the whole row group in memory.
         self._newest = rows.slice(rows.num_rows - 1).take([0])
         behind = joined.num_rows - rows.num_rows
         self._rows += rows.num_rows
@@ -90,11 +92,11 @@ class KeyRuns:
         ]
 
     def _new_starts(self, breaks: list[int], begun: int, end: int) -> list[int]:
-        """Where runs begin among new rows: behind a break or a jump, and where one has as many rows as it may have."""
+        """Where runs begin among new rows: after a break or a jump, and after the most rows of a run."""
         starts: list[int] = []
         start = self._starts[-1]
         for after in [*(begun + place + 1 for place in breaks), end]:
-            starts += range(start + LONGEST_RUN, after, LONGEST_RUN)
+            starts += range(start + self._longest, after, self._longest)
             if after < end:
                 starts.append(after)
                 start = after

@@ -1,8 +1,8 @@
-"""Events that cannot be with the others of their collection: kept whole in a collection of their own.
+"""Events that do not fit their collection: they are kept whole in a collection of their own.
 
-They are those whose document does not fit the announced schema, or is no JSON, and those that their connector marked,
-by ``_meta.bad``. An event keeps its offset. What comes later of the same key is in its own collection, with a higher
-offset, so whoever replays one can tell that it is not the newest.
+Their document does not fit the announced schema, or is no JSON, or their connector marked them by ``_meta.bad``. An
+event keeps its offset. Later events of the same key are in the key's own collection, with higher offsets, so a replay
+can tell that the event is not the newest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from protocol.errors import ChangeLogError, TidemarkError
 from runtime.changelog.columns import MISFITS
 
 QUARANTINE_BYTES = 256 * 1024 * 1024
-"""Documents that one commit may keep apart. They are held in memory until it is made."""
+"""Bytes of documents that one commit may keep apart. They are held in memory until the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Misfit:
     """An event that is kept apart.
 
     Attributes:
-        document: As it came.
-        reason: Why, without a value.
+        document: The unchanged document.
+        reason: The error, without a value.
     """
 
     collection: str
@@ -42,30 +42,35 @@ class Misfit:
 
 
 class Quarantine:
-    """The events of a batch that are kept apart. Filled by two threads, which append only."""
+    """The events of a batch that are kept apart. Two threads append to it.
 
-    def __init__(self, keys: dict[str, Sequence[str]]) -> None:
+    Attributes:
+        most_bytes: Of their documents.
+    """
+
+    def __init__(self, keys: dict[str, Sequence[str]], most_bytes: int = QUARANTINE_BYTES) -> None:
+        self.most_bytes = most_bytes
         self._keys = keys
         self._misfits: list[Misfit] = []
         self._bytes = 0
 
     def add(self, schema: TableSchema, misfits: Sequence[Misfit]) -> None:
-        """Raises ChangeLogError ``TM-LOG-010`` when they are too many: then something else is wrong."""
+        """Adds events. Raises ChangeLogError ``TM-LOG-010`` if there are too many: then the cause is another one."""
         self._keys[schema.collection] = schema.key
         self._misfits += misfits
         self._bytes += sum(len(misfit.document) for misfit in misfits)
-        if self._bytes > QUARANTINE_BYTES:
+        if self._bytes > self.most_bytes:
             reason = misfits[-1].reason
             raise ChangeLogError(
                 "TM-LOG-010",
-                f"documents of more than {QUARANTINE_BYTES >> 20} MB in one commit do not fit; the last one: "
+                f"documents of more than {self.most_bytes >> 20} MB in one commit do not fit; the last one: "
                 f"{reason.message}",
                 remedy=reason.remedy,
             )
 
     @property
     def reasons(self) -> dict[str, tuple[int, TidemarkError]]:
-        """By collection: how many events, and why the first one."""
+        """By collection: the number of events, and the reason of the first one."""
         found: dict[str, tuple[int, TidemarkError]] = {}
         for misfit in self._misfits:
             count, reason = found.get(misfit.collection, (0, misfit.reason))
@@ -80,7 +85,7 @@ class Quarantine:
     def _document(self, misfit: Misfit) -> bytes:
         members = _members(misfit.document)
         meta = _try(members.get("_meta", b"null"), dict[str, Raw]) or {}
-        # What no parser takes as a whole is no JSON here.
+        # A document that no parser accepts as a whole counts as no JSON.
         is_json = isinstance(_try(misfit.document, Any), dict)
         key = {
             name: orjson.Fragment(bytes(members[name]))
@@ -88,7 +93,7 @@ class Quarantine:
             if _try(members.get(name, b""), Any) is not None
         }
         whole: dict[str, Any] = {
-            # It is a row of its own here, whatever it says of the row that it is about.
+            # Here each event is a new row, whatever its operation on its own row.
             "_meta": {"op": "c", "source": _source(meta)},
             "collection": misfit.collection,
             "op": _try(meta.get("op", b"null"), str | None),
@@ -102,7 +107,7 @@ class Quarantine:
 
 
 class _Source(msgspec.Struct):
-    """The members of ``_meta.source`` that the log has columns for, where they are as these want them."""
+    """The members of ``_meta.source`` that fit columns of the log."""
 
     ts_ms: int | None = None
     txid: str | int | None = None
@@ -120,7 +125,7 @@ def _source(meta: dict[str, Raw]) -> dict[str, Any]:
 
 
 def _members(document: bytes) -> dict[str, Raw]:
-    """The members of a document; of one with bad texts, those that are right."""
+    """The members of a document; without those whose text is invalid."""
     members = _try(document, dict[str, Raw])
     if members is None:
         try:

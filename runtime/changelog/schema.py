@@ -1,7 +1,7 @@
 """From a collection's JSON Schema to the columns of its segments.
 
-Only a closed schema says which columns there are. What it says less plainly than our own connectors do (unions,
-patterns, conditions) is not guessed at: such a property becomes JSON text, such a document one ``_doc`` column.
+Only a closed schema defines the columns. Unions, patterns and conditions, which our own connectors do not use, are not
+interpreted: such a property becomes JSON text, and such a document one ``_doc`` column.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Schema = dict[str, Any]
 _META = "_meta"
 _RESERVED = frozenset({*META_COLUMNS, DOCUMENT_COLUMN, _META})
 UNCLEAR = frozenset({"anyOf", "oneOf", "patternProperties", "dependentSchemas"})
-"""Keywords through which a document may have properties that ``properties`` does not list."""
+"""Keywords that allow properties of a document that ``properties`` does not list."""
 
 _CONDITIONAL = ("then", "else")
-"""Such keywords, too, unless they only say how Flow reduces documents."""
+"""Further such keywords, unless they only define how Flow reduces documents."""
 
 _DEEPEST = 16
-"""References followed one inside another before a schema counts as endless."""
+"""The most nested references that are followed: beyond it a schema counts as endless."""
 
 
 class UnclearSchema(Exception):
-    """The schema does not say which columns there are."""
+    """The schema does not define the columns."""
 
 
 def table_schema(
@@ -40,13 +40,13 @@ def table_schema(
 
     Args:
         collection: Its name.
-        document_schema: JSON Schema of its documents, None when there is none.
+        document_schema: The JSON Schema of its documents; None without one.
         key: Names of the key's columns.
         text: Columns to keep as text, whatever their type.
 
     Returns:
-        Typed columns when the schema is closed (``additionalProperties`` or ``unevaluatedProperties`` false), else the
-        one column ``_doc``. Also ``_doc``, with a warning, when the columns' names cannot stand side by side in a file.
+        Typed columns if the schema is closed (``additionalProperties`` or ``unevaluatedProperties`` false), otherwise
+        the single column ``_doc``. Also ``_doc``, with a warning, if the columns' names are not distinct in a file.
     """
     try:
         properties = _properties(document_schema)
@@ -64,7 +64,7 @@ def table_schema(
 
 
 def widened(schema: TableSchema, names: Sequence[str]) -> TableSchema:
-    """The schema with more columns, of JSON text; with whole documents where such columns cannot stand side by side."""
+    """The schema with more columns of JSON text; with whole documents if their names are not distinct in a file."""
     columns = [*schema.columns, *(Column(name=name, type="string", json_text=True) for name in names)]
     if fault := _fault_of_names([column.name for column in columns]):
         logger.warning("%s: documents are kept whole in the column %s: %s", schema.collection, DOCUMENT_COLUMN, fault)
@@ -83,7 +83,7 @@ def _documents(collection: str, key: Sequence[str]) -> TableSchema:
 
 
 def _fault_of_names(names: list[str]) -> str | None:
-    """Why these columns cannot be a file's columns. Spark and many Parquet readers do not tell case apart."""
+    """Why these cannot be the columns of a file. Spark and many Parquet readers ignore case."""
     seen: dict[str, str] = {}
     for name in names:
         folded = name.lower()
@@ -111,7 +111,7 @@ def members(schema: Schema) -> tuple[dict[str, Any], bool]:
     """The properties that an object may have, those of ``$ref`` and ``allOf`` among them, and whether no others.
 
     Raises:
-        UnclearSchema: It does not say.
+        UnclearSchema: The schema does not define them.
     """
     properties: dict[str, Any] = {}
     closed = False
@@ -125,12 +125,12 @@ def members(schema: Schema) -> tuple[dict[str, Any], bool]:
 
 
 def _only_reduces(schema: Any) -> bool:
-    """Whether a branch allows any document, and says at most how documents of one key are reduced."""
+    """Whether a branch allows any document, and only defines how documents of one key are reduced."""
     return schema is True or (isinstance(schema, dict) and schema.keys() <= {"reduce"})
 
 
 def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:
-    """A schema, and all that apply together with it: what it refers to and its ``allOf``."""
+    """A schema and those that apply with it: by its reference and its ``allOf``."""
     if not isinstance(schema, dict) or depth > _DEEPEST:
         raise UnclearSchema("the schema is not an object, or refers to itself")
     if "$ref" in schema:
@@ -168,7 +168,7 @@ def _column(name: str, schema: Any, root: Schema, as_text: bool) -> Column:
 
 
 def whole(schema: Any, root: Schema) -> Schema:
-    """A property's schema with what it refers to written into it; ``{}``, which is anything, when that is unclear."""
+    """A property's schema with its references resolved; ``{}``, which allows anything, if that is not possible."""
     try:
         merged: Schema = {}
         for part in _parts(schema, root, 0):
@@ -195,7 +195,7 @@ def _scalar(schema: Schema) -> str | None:
     if found == {"boolean"}:
         return "boolean"
     if found == {"integer"}:
-        # An unsigned 64-bit column, as MySQL has them, is beyond bigint.
+        # MySQL's unsigned 64-bit columns are beyond bigint.
         most = schema.get("maximum")
         return "decimal(20,0)" if isinstance(most, int) and 2**63 <= most < 10**20 else "bigint"
     if found and found <= {"number", "integer"}:
@@ -222,6 +222,6 @@ def _string_type(schema: Schema, format_: Any) -> str:
 
 
 def kinds(schema: Schema) -> frozenset[str]:
-    """What ``type`` allows; nothing where it is not said."""
+    """The types that ``type`` allows; none without the keyword."""
     named = schema.get("type", [])
     return frozenset([named] if isinstance(named, str) else named)

@@ -1,6 +1,6 @@
-"""What is known of a collection's documents after a connector said a part of it: every document that fitted still does.
+"""The union of a collection's schema and a partial one: every document that fitted still fits.
 
-A ``sourcedSchema`` of Flow's connectors is no more than that: it widens what is known, and takes nothing away.
+A ``sourcedSchema`` of Flow's connectors only widens the known schema.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 from runtime.changelog.schema import UNCLEAR, Schema, UnclearSchema, kinds, members, whole
 
 _SAME = ("format", "contentEncoding", "contentMediaType", "x-precision", "x-scale", "x-local", "description")
-"""Keywords that stay where both sides have the same."""
+"""Keywords that stay if they are equal on both sides."""
 
 
 def union(known: Schema, more: Schema) -> Schema:
-    """A closed schema with the members of both that one of them names.
+    """A closed schema with the members of both.
 
-    ``{}``, which is anything, where the second does not say what it has.
+    It is ``{}``, which allows anything, if the second schema does not define its members.
     """
     try:
         added, _ = members(more)
@@ -34,7 +34,7 @@ def union(known: Schema, more: Schema) -> Schema:
 
 
 def is_closed(schema: Schema) -> bool:
-    """Whether documents have the members that it names and no others."""
+    """Whether documents have no other members than those that the schema names."""
     try:
         return members(schema)[1]
     except UnclearSchema:
@@ -54,5 +54,5 @@ def _either(one: Schema, other: Schema) -> Schema:
     if "items" in one and "items" in other:
         merged["items"] = _either(whole(one["items"], one), whole(other["items"], other))
     if bounds := [schema["maximum"] for schema in (one, other) if "maximum" in schema]:
-        merged["maximum"] = max(bounds)  # Without any, an integer has 64 bits.
+        merged["maximum"] = max(bounds)  # Without limits an integer has 64 bits.
     return merged

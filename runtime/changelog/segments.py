@@ -1,6 +1,6 @@
 """Segments: Parquet files of one collection and one schema, written a row group at a time.
 
-A file is not part of the log until a commit names it, so it is written in place under its final name.
+A file is not part of the log until a commit names it, so it is written under its final name.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.changelog.models import Segment, TableSchema
+from protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
 from runtime.changelog import storage
 from runtime.changelog.key_runs import KeyRuns
 from runtime.changelog.stated_keys import KeyBox, stated_key
 
 _DICTIONARY_BYTES = 64 * 1024
-"""A dictionary beyond this is given up: it pays for columns of few values and costs time and space for all others."""
+"""The most bytes of a dictionary: it is useful for columns of few values, and costs time and space for others."""
 
 _GROUP_ROWS = 8192
-"""Smaller row groups cost more than they save: each has its own pages and statistics for every column."""
+"""The fewest rows of a row group: each has its own pages and statistics for every column."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,11 +32,12 @@ class SegmentWriter:
 
     Args:
         root: The log.
-        path: Of the file, relative to the log. It must not exist.
-        table: Whose rows these are, and what their key is.
+        path: Its path relative to the log. It must not exist.
+        table: The table of the rows, and its key.
         fingerprint: Of ``table``.
-        schema: Their columns.
-        group_rows: Rows at least of a row group that ends where keys break off.
+        schema: The columns of the rows.
+        group_rows: The fewest rows of a row group that ends at a break of the keys.
+        longest_run: The most rows of a run.
 
     Raises:
         ChangeLogError: ``TM-LOG-008`` from every method.
@@ -50,6 +51,7 @@ class SegmentWriter:
         fingerprint: str,
         schema: pa.Schema,
         group_rows: int = _GROUP_ROWS,
+        longest_run: int = LONGEST_RUN,
     ) -> None:
         self.path = path
         self.collection = table.collection
@@ -66,7 +68,7 @@ class SegmentWriter:
         self._truncated_at: int | None = None
         self._key = stated_key(table)
         self._box = KeyBox(self._key)
-        self._runs = KeyRuns(self._key)
+        self._runs = KeyRuns(self._key, longest_run)
         self._held: pa.Table | None = None
         storage.make_folder(self._file.parent)
         storage.create(self._file)
@@ -83,10 +85,10 @@ class SegmentWriter:
             )
 
     def write(self, table: pa.Table) -> None:
-        """Appends rows, in the order of ``_offset``: a row group of them, or several.
+        """Appends rows in the order of ``_offset``, as one or several row groups.
 
-        Ranges of a backfill that are read side by side come in turn, and whoever reads the segment takes them apart
-        again. So a row group ends where keys break off: else each range would decode much of its neighbours.
+        Ranges of a backfill that are read at the same time alternate, and a reader separates them again. So a row group
+        ends at a break of the keys: otherwise the reader of one range would decode much of the others.
         """
         offsets = table.column("_offset")
         if not self._rows:
@@ -110,7 +112,7 @@ class SegmentWriter:
                 start = end
         rest = table.slice(start)
         if start and rest.num_rows < self._group_rows:
-            # Taken from its slice: the slice alone would keep the whole block in memory.
+            # A copy: a slice would keep the whole block in memory.
             self._held = rest.take(pa.array(range(rest.num_rows)))
         else:
             self._write_group(rest)
@@ -120,7 +122,7 @@ class SegmentWriter:
             self._parquet.write_table(rows, row_group_size=rows.num_rows)
 
     def _note_truncation_and_keys(self, table: pa.Table) -> list[int]:
-        """Returns which of the rows, counted from 0, begin runs of backfilled rows."""
+        """Returns the rows, counted from 0, that begin runs of backfilled rows."""
         breaks: list[int] = []
         snapshot = table.column("_snapshot")
         snapshot_rows: int = pc.sum(snapshot).as_py()
@@ -140,7 +142,7 @@ class SegmentWriter:
 
     @property
     def empty(self) -> bool:
-        """No row was written."""
+        """Whether no row was written."""
         return not self._rows
 
     def finish(self) -> Segment:
@@ -175,7 +177,7 @@ class SegmentWriter:
 
     def discard(self) -> None:
         """Deletes the file, whether finished or not."""
-        self._parquet.is_open = False  # it is not to write a footer any more
+        self._parquet.is_open = False  # prevents a footer
         self._sink.close()
         storage.remove(self._file)
 

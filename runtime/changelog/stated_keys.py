@@ -17,8 +17,8 @@ def stated_key(schema: TableSchema) -> dict[str, str]:
     """The columns of a key with their Spark SQL types, in its order.
 
     Returns:
-        Nothing when no segment can state such keys: there are none, they are members of whole documents, or they have a
-        type of which no values are stated.
+        None of them if no segment can state such keys: there is no key, it is in whole documents, or values of its
+        type are not stated.
     """
     types = {column.name: column.type for column in schema.columns}
     if not all(name in types and is_stated(types[name]) for name in schema.key):
@@ -27,15 +27,15 @@ def stated_key(schema: TableSchema) -> dict[str, str]:
 
 
 def stated_rows(rows: pa.Table, key: dict[str, str]) -> list[list[KeyValue]] | None:
-    """The keys of a few rows, of which no column is null; None when one is too long."""
+    """The keys of a few rows, without nulls; None if one is too long."""
     columns = [stated_values(rows.column(name), type_) for name, type_ in key.items()]
     stated = [column for column in columns if column is not None]
     return [list(values) for values in zip(*stated, strict=True)] if len(stated) == len(columns) else None
 
 
 def stated_values(values: pa.ChunkedArray[Any] | pa.Array[Any], type_: str) -> list[KeyValue] | None:
-    """A few values, none of them null, of a column of this Spark SQL type; None when one is too long."""
-    if type_ == "timestamp":  # As numbers: Arrow would look for a time zone database.
+    """A few values, without nulls, of a column of this Spark SQL type; None if one is too long."""
+    if type_ == "timestamp":  # As numbers, because Arrow would need a time zone database.
         values = values.cast(pa.timestamp("us"))
     stated = [_stated(value) for value in values.to_pylist()]
     if None in stated:
@@ -55,7 +55,7 @@ def _stated(value: Any) -> KeyValue | None:
             return value.isoformat(timespec="microseconds")
         case date():
             return value.isoformat()
-    assert isinstance(value, int)  # A bool is one too.
+    assert isinstance(value, int)  # A bool is an int, too.
     return value
 
 
@@ -72,7 +72,7 @@ class KeyBox:
         self._null = False
 
     def add(self, rows: pa.Table) -> None:
-        """Takes more rows: the columns of the key, and others or none."""
+        """Takes more rows, with the columns of the key and perhaps others."""
         if self._null or not rows.num_rows:
             return
         for name in self._key:

@@ -1,7 +1,7 @@
-"""The file operations of a change log's writer, for a local path. Nothing else here touches files for writing.
+"""The file operations of a change log's writer, for a local path. No other module of the package writes files.
 
-What it relies on: ``link`` fails when the name is taken and shows a whole file or none (POSIX), and a file survives a
-power cut once it and the folder that names it are synced.
+It relies on POSIX: ``link`` fails if the name is taken, and shows a whole file or none. A file survives a power cut
+once it and its folder are synced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SYNC_THREADS = 8
 def writing(path: Path) -> Iterator[None]:
     """Turns an ``OSError`` (disk full, no permission, read-only) into ``TM-LOG-008`` with the path and the reason.
 
-    ``FileExistsError`` passes: it is an answer, not a failure.
+    ``FileExistsError`` is raised unchanged: it is an answer and no failure.
     """
     try:
         yield
@@ -36,7 +36,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, durably."""
+    """Creates a folder and those above it, durably."""
     with writing(path):
         missing = []
         while not path.is_dir():
@@ -62,12 +62,12 @@ def create(path: Path) -> None:
 
 
 def publish(path: Path, data: bytes, epoch: int) -> None:
-    """Creates a file with all of ``data``, durably: a reader sees the whole of it or nothing, whatever happens.
+    """Creates a file with ``data``, durably: a reader always sees the whole file or none.
 
     Args:
         path: Its name.
         data: What it holds.
-        epoch: Of the writer; names the temporary file, so that a later writer knows what to sweep.
+        epoch: The writer's, for the temporary file's name: a later writer knows which files to delete.
 
     Raises:
         FileExistsError: The name is taken.
@@ -110,13 +110,13 @@ def sync(paths: Collection[Path]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Deletes a file; one that is gone already is fine."""
+    """Deletes a file, if it exists."""
     with writing(path):
         path.unlink(missing_ok=True)
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Every file below ``folder``, none when there is no such folder."""
+    """Every file below ``folder``; none if the folder does not exist."""
     with writing(folder):
         for parent, _, names in os.walk(folder, onerror=_raise_unless_gone):
             for name in names:
@@ -124,7 +124,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 class WriterLock:
-    """An exclusive lock between processes of one machine, given back by the kernel when its process dies.
+    """An exclusive lock between processes of one machine. The kernel releases it when the process dies.
 
     Raises:
         ChangeLogError: ``TM-LOG-006`` another process holds it, ``TM-LOG-008`` it cannot be made.
@@ -146,7 +146,7 @@ class WriterLock:
             os.write(self._file, b"%d\n" % os.getpid())
 
     def release(self) -> None:
-        """Gives the lock back. The file stays: removing it would let two processes lock two files of one name."""
+        """Releases the lock. The file stays: otherwise two processes could lock two files of one name."""
         os.close(self._file)
 
 

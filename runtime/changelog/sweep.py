@@ -1,4 +1,4 @@
-"""What writers that died left behind: files that no commit names, and never will."""
+"""Deletes files of dead writers that no commit names, or ever will."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ logger = logging.getLogger(__name__)
 def sweep(root: Path, summary: Summary) -> int:
     """Deletes leftovers of writers older than ``summary.epoch``, which has just claimed the log.
 
-    No commit is read for it. A dead writer committed the numbers from its first commit to the next writer's first; any
-    segment of its with another number is one that it never committed. Files of this and of newer writers stay, and so
-    does everything with a name that is not ours.
+    It reads no commit. A dead writer committed the numbers from its first commit to the next writer's first. Any other
+    segment of it was never committed. Files of this and of newer writers stay, and so do files with other names.
 
     Returns:
         How many files were deleted.

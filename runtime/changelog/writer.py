@@ -1,7 +1,7 @@
 """The writer of a change log: one at a time, every commit all or nothing.
 
-A writer takes a log over by an empty commit with the next epoch. Commits are exclusive creations of the next number, so
-an older writer that still lives fails at its next commit, whatever it believes.
+A writer takes over a log by an empty commit with the next epoch. A commit creates the file of the next number
+exclusively, so an older writer that still runs fails at its next commit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -32,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 class LogWriter:
-    """Writes a change log. Made by ``open``; a context manager that closes itself.
+    """Writes a change log. Made by ``open``; a context manager.
 
-    Two threads may share it: one begins and fills batches, another commits them in the same order.
+    Two threads may use it: one begins and fills batches, the other commits them in the same order.
 
     Attributes:
         epoch: Of this writer.
@@ -54,19 +53,19 @@ class LogWriter:
 
     @classmethod
     def open(cls, root: Path, capture: str, log_id: str = "") -> Self:
-        """Creates the log, or takes it over from whoever wrote it before, and deletes what that one left unfinished.
+        """Creates the log, or takes it over from an earlier writer and deletes the unfinished files of that writer.
 
         Args:
-            root: Its directory, made when absent.
-            capture: Name of the capture. A log belongs to one.
-            log_id: Of the log that must be there; none is created then.
+            root: Its directory, which is created if it does not exist.
+            capture: The name of the capture to which the log belongs.
+            log_id: The id of a log that must exist; then none is created.
 
         Raises:
             ChangeLogError: ``TM-LOG-005`` another capture's log, ``TM-LOG-006`` another process of this machine writes
                 it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004``, ``TM-LOG-011`` and
                 ``TM-LOG-012`` as ``ChangeLog``, ``TM-LOG-013`` it is not there.
         """
-        found = _existing(root, capture)  # before the lock, since another capture's log is the better explanation
+        found = _existing(root, capture)  # before the lock: another capture's log is the better explanation
         if log_id and (found is None or found.header.log_id != log_id):
             raise ChangeLogError("TM-LOG-013", f"the change log {log_id} of capture {capture} is no longer at {root}")
         storage.make_folder(root)
@@ -115,8 +114,8 @@ class LogWriter:
                 ``_doc`` column of JSON text.
             key: Names of the key's columns, none when there is no key.
             text: Columns to store as text whatever their type, for values that the type cannot hold.
-            widens: Documents may have members that the schema does not name. Each becomes a column of JSON text, from
-                the first one on, also in what is written later.
+            widens: Documents may have members that the schema lacks. Each becomes a column of JSON text, from its first
+                document on.
         """
         schema = table_schema(collection, document_schema, key, text)
         if widens and not is_untyped(schema) and (latest := self._latest(collection)) is not None:
@@ -126,13 +125,13 @@ class LogWriter:
         return BoundCollection(schema, text, widens=widens)
 
     def _latest(self, collection: str) -> TableSchema | None:
-        """Of the newest segment of typed columns, None where there is none."""
+        """The schema of the newest segment of typed columns; None without one."""
         totals = self.summary.totals.get(collection)
         schema = self.summary.schemas.get(totals.fingerprint) if totals is not None else None
         return None if schema is None or is_untyped(schema) else schema
 
     def begin(self) -> Batch:
-        """A new batch. Seals the one before it, whose events must be counted before these have offsets."""
+        """Begins a batch. Seals the one before it, whose events must be counted before these get offsets."""
         with self._order:
             while self._batches and self._batches[-1].discarded:
                 self._batches.pop()
@@ -147,21 +146,21 @@ class LogWriter:
         return batch
 
     def commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
-        """Makes a batch part of the log, durably and at once: when this returns it may be acknowledged.
+        """Makes a batch part of the log, atomically and durably: afterwards it may be acknowledged.
 
         Args:
-            batch: The oldest that is not committed. It may be empty.
-            state: The whole of the connector's state after it.
-            checkpoints: How many of the connector's checkpoints it covers.
+            batch: The oldest uncommitted batch. It may be empty.
+            state: The connector's whole state after it.
+            checkpoints: The number of the connector's checkpoints that it covers.
 
         Raises:
-            ChangeLogError: ``TM-LOG-007`` another writer has taken the log; ``TM-LOG-008`` it cannot be written;
-                ``TM-LOG-010`` more documents than can be kept apart do not fit. Unless it was 007, whether the log has
-                the batch is known only after opening it again: close this writer.
+            ChangeLogError: ``TM-LOG-007`` another writer has taken over the log; ``TM-LOG-008`` it cannot be written;
+                ``TM-LOG-010`` too many documents do not fit. Except after 007, only opening the log again shows whether
+                it has the batch: close this writer.
         """
         if self._failed or not self._batches or self._batches[0] is not batch or batch.discarded:
             raise ValueError("batches are committed once, in the order they were begun, and not after a failure")
-        self._failed = True  # until it has succeeded: nothing may be committed after a batch that was not
+        self._failed = True  # until it has succeeded: no batch may be committed after one that was not
         try:
             segments = batch.finish()
             storage.sync([self.root / segment.path for segment in segments])
@@ -170,7 +169,7 @@ class LogWriter:
         except FileExistsError:
             raise self._fenced(batch.number) from None
         except ChangeLogError as error:
-            # A newer writer sweeps our files away under us: then it is not the disk that fails.
+            # A newer writer deletes our files: then the disk has not failed.
             if self._taken(batch.number):
                 raise self._fenced(batch.number) from error
             if not (self.root / layout.HEADER).exists():
@@ -199,7 +198,7 @@ class LogWriter:
         )
 
     def close(self) -> None:
-        """Discards what is not committed and gives the log free."""
+        """Discards uncommitted batches and releases the log."""
         for batch in reversed(self._batches):
             batch.discard()
         self._batches.clear()
@@ -219,9 +218,7 @@ class LogWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -241,7 +238,7 @@ def _existing(root: Path, capture: str) -> ChangeLog | None:
 
 
 def _created(root: Path, capture: str) -> ChangeLog:
-    """A new log. Should another machine, where our lock does not reach, be first, then that one's."""
+    """Creates a log, or opens the one that another machine, without our lock, created first."""
     if any((root / layout.COMMITS).glob("*.json")):
         raise ChangeLogError("TM-LOG-004", f"{root / layout.HEADER} is missing, but {root} holds commits")
     header = LogHeader(log_id=str(uuid4()), capture=capture, created=datetime.now(UTC))
@@ -275,7 +272,7 @@ def _claim(log: ChangeLog) -> Summary:
 
 
 def _write_commit(root: Path, commit: Commit, summary: Summary) -> Summary:
-    """Writes a commit, and a summary where one is due. Raises ``FileExistsError`` when its number is taken."""
+    """Writes a commit, and a summary if one is due. Raises ``FileExistsError`` if its number is taken."""
     folder = root / layout.COMMITS
     storage.publish(folder / layout.commit_name(commit.number), commit.model_dump_json().encode(), commit.epoch)
     summary = advance(summary, commit)

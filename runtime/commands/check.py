@@ -14,10 +14,10 @@ from protocol.capture_file import CaptureFile, read_capture_file
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import COMMITS, HEADER
 from protocol.changelog.models import Summary
+from protocol.environment import CHECK
 from protocol.error_codes import CODES, Policy
 from protocol.errors import ChangeLogError, TidemarkError
 from protocol.logs import LogLine
-from protocol.messages import CHECK
 from runtime.commands.arguments import CaptureFileArgument, JsonOption
 from runtime.commands.printing import print_table, say, say_aside, say_json
 from runtime.failures import FAILED_FOR_NOW

@@ -1,7 +1,7 @@
-"""What in a connector's configuration does not fit the schema that the connector gives for it.
+"""Compares a connector's configuration with the connector's own JSON Schema.
 
-Only what a person gets wrong in a file, and what has a place: unknown and missing entries, a value of another type, not
-one of a list, outside of limits. The rest the connector says itself. A value is never named: it may be a secret.
+It reports usual mistakes in a file: unknown and missing entries, and values of a wrong type, outside of a list, or
+outside of limits. The connector itself reports the others. Messages never have a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LIMITS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
     ("exclusiveMinimum", operator.le, "more than"),
     ("exclusiveMaximum", operator.ge, "less than"),
 )
-"""Of numbers: the schema's word, what breaks it, and ours."""
+"""Limits of numbers: the schema's keyword, the comparison that violates it, and the words for it."""
 
 
 def mistakes(schema: object, config: object, root: dict[str, Any] | None = None) -> list[tuple[Place, str]]:
     """Each mistake with its place below the configuration.
 
     Args:
-        root: The document in which the schema stands, where it is a part: its references are resolved there.
+        root: The document in which references are resolved, if the schema is a part of it.
     """
     if root is None:
         root = schema if isinstance(schema, dict) else {}
@@ -46,7 +46,7 @@ def mistakes(schema: object, config: object, root: dict[str, Any] | None = None)
 
 
 def resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with what its reference within ``root`` stands for; itself without one."""
+    """The schema with its reference within ``root`` resolved."""
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
@@ -60,7 +60,7 @@ def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place)
     if isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
         found = [list(_mistakes(root, choice, value, place)) for choice in choices]
         if all(found):
-            # That of the choice which is meant: the one that goes deepest into the value.
+            # The mistakes of the choice that was probably meant: they lie deepest in the value.
             yield from max(found, key=lambda several: max(len(where) for where, _ in several))
         return
     if not _is_of_type(schema.get("type"), value):
@@ -107,7 +107,7 @@ def _is_of_type(types: object, value: object) -> bool:
     if not isinstance(types, str | list):
         return True
     names = [types] if isinstance(types, str) else types
-    # What comes from a variable is text, and connectors read numbers of it. 5.0 is an integer in JSON.
+    # Values from variables are text, and connectors read numbers from it. 5.0 is an integer in JSON.
     if isinstance(value, str) and not {"array", "object", "null"}.issuperset(names):
         return not {"integer", "number", "null"}.issuperset(names) or _is_number(value)
     if isinstance(value, bool):
@@ -126,19 +126,19 @@ def _is_number(text: str) -> bool:
 
 
 def _folded(value: object) -> object:
-    """Connectors may take words in capitals or not."""
+    """Folds case: connectors may accept words in any case."""
     return value.casefold() if isinstance(value, str) else value
 
 
 def _fits(pattern: str, value: str) -> bool:
     try:
         return re.search(pattern, value) is not None
-    except re.error:  # One of another dialect: the connector judges it.
+    except re.error:  # A pattern of another dialect: the connector itself checks it.
         return True
 
 
 def _referred(root: dict[str, Any], reference: str) -> dict[str, Any]:
-    """What a reference within the schema stands for; nothing for any other."""
+    """The target of a reference within the schema; empty for any other reference."""
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None

@@ -1,8 +1,7 @@
-"""The tables that a capture had when it was opened last, as they were discovered then.
+"""The tables of a capture when it was last opened, as they were discovered then.
 
-``LOG/tables.json`` holds ``{"tables": [...]}``, bindings as ``discovered`` has them. A table that is not discovered any
-more, or not as one that can be captured, is no reason to forget it, nor to refuse the others: its connector is still
-asked for it, sets it aside, and takes it back once it is there again.
+``LOG/tables.json`` holds ``{"tables": [...]}``, with the bindings of ``discovered``. A table that is no longer
+discovered, or is disabled now, stays bound: the connector sets it aside, and captures it again when it returns.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from runtime.changelog import storage
 FILE = "tables.json"
 
 _EPOCH = 0
-"""Of the temporary file: whoever prepares a capture need not be the log's writer."""
+"""The epoch in the temporary file's name: the process that prepares a capture need not be the log's writer."""
 
 
 def known_tables(root: Path) -> list[DiscoveredBinding]:
-    """Those of the change log in the folder ``root``; none of a capture that was never opened.
+    """The tables of the change log in the folder ``root``; none if the capture was never opened.
 
     Raises:
         ChangeLogError: ``TM-LOG-002`` the file is not one of ours.
@@ -33,7 +32,7 @@ def known_tables(root: Path) -> list[DiscoveredBinding]:
     try:
         return Discovered.model_validate({"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
     except (FileNotFoundError, NotADirectoryError):
-        return []  # What is wrong with the folder, whoever needs it says.
+        return []  # Other modules report what is wrong with the folder.
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not list the tables of a capture"
         raise ChangeLogError(
@@ -44,7 +43,7 @@ def known_tables(root: Path) -> list[DiscoveredBinding]:
 
 
 def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
-    """Replaces the file, where it says something else.
+    """Replaces the file, if its content changes.
 
     Raises:
         ChangeLogError: ``TM-LOG-008``.

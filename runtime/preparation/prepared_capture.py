@@ -12,13 +12,9 @@ import orjson
 
 from protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
 from protocol.logs import LEFT_OUT, LogLine
 from protocol.messages import (
-    CHECK,
-    KNOWN_STATE,
-    LOG_ID,
-    RUNTIME,
-    STOP_WHEN_CAUGHT_UP,
     Applied,
     Binding,
     CaptureSpec,
@@ -47,11 +43,11 @@ class PreparedCapture:
 
     Attributes:
         environment: Variables for the connector.
-        spec: The whole capture as the connector is told, secrets resolved: never to be written anywhere.
+        spec: The whole capture for the connector, with secrets resolved: it must not be written anywhere.
         version: Changes when the bindings do.
-        silence_seconds: How long the connector may say nothing; 0 for as long as it likes.
-        answer_seconds: How long it may take for an answer.
-        applied: What ``apply`` changed of the connector's state; None once the log has it.
+        silence_seconds: The most seconds without output of the connector; 0 for no limit.
+        answer_seconds: The most seconds until it answers a request.
+        applied: The change of the connector's state from ``apply``; None once the log has it.
     """
 
     connector: Connector
@@ -69,18 +65,18 @@ class Preparation:
     """Makes the unary calls for one capture file.
 
     Attributes:
-        reasons: Why tables are disabled, by recommended name, as far as the connector said.
+        reasons: Why tables are disabled, by recommended name, as far as the connector gives reasons.
 
     Args:
         file: The checked capture file.
         log: Takes the connector's log lines.
-        until_caught_up: The connector is to end once it is caught up.
+        until_caught_up: The connector ends once it is caught up.
         variables: More variables for the connector's environment.
-        log_id: Of the change log; empty where there is none yet.
-        state: The connector's, as the change log has it.
+        log_id: The id of the change log; empty without one.
+        state: The connector's state in the change log.
 
     Raises:
-        UsageError: ``TM-CFG-003`` when a secret cannot be had.
+        UsageError: ``TM-CFG-003`` a secret cannot be read.
     """
 
     def __init__(
@@ -107,7 +103,7 @@ class Preparation:
             "LOG_FORMAT": "json",
             RUNTIME: "1",
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
-            # Said in both cases: a variable of the user's own must not end every session.
+            # Set in both cases: an inherited variable must not end every session.
             STOP_WHEN_CAUGHT_UP: "1" if until_caught_up else "",
             PLAN: "",
             CHECK: "",
@@ -167,7 +163,7 @@ class Preparation:
         )
 
     def apply(self, prepared: PreparedCapture) -> Applied:
-        """Lets the connector make what it needs at the source: what it did, in its words, and what it wants kept."""
+        """Lets the connector create what it needs at the source. Returns its description, and its change of state."""
         return self._caller.apply(prepared.spec, prepared.version)
 
     def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
@@ -187,7 +183,7 @@ def _as_variable(value: object) -> str:
 
 
 def _small(state: JsonObject) -> str:
-    """The members of a state that are no tables' own, as JSON: an environment takes no more."""
+    """The members of a state that do not belong to tables, as JSON: an environment has limited space."""
     scalar = (str, int, float, bool)
     members = {name: value for name, value in state.items() if isinstance(value, scalar)}
     parts = {

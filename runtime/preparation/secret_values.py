@@ -19,18 +19,18 @@ _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private_?key
 
 @dataclass(slots=True)
 class Secrets:
-    """What must not be shown: resolved values, and texts of the file itself under a name such as ``password``.
+    """Values that must not be shown: resolved ones, and texts in the file under a name such as ``password``.
 
     Attributes:
-        values: All of them.
-        short: Where those under such a name stand that are too short to be blanked from messages.
+        values: All values.
+        short: The places of values under such a name that are too short to be blanked from messages.
     """
 
     values: set[str] = field(default_factory=set)
     short: list[str] = field(default_factory=list)
 
     def add(self, value: str, place: str, *, named: bool) -> None:
-        """Takes a secret; ``named`` where its entry is called one."""
+        """Adds a secret; ``named``: its entry has the name of one."""
         self.values.add(value)
         if named and 0 < len(value) < SHORTEST:
             self.short.append(place)
@@ -40,8 +40,8 @@ def resolve(config: dict[str, Any], folder: Path, place: str = "config") -> tupl
     """The configuration with its secrets filled in, and those secrets.
 
     Args:
-        place: What messages call it.
-        folder: Where relative paths of ``{file: …}`` start. A file's last line end does not belong to the secret.
+        place: Its name in messages.
+        folder: The start of relative paths in ``{file: …}``. A file's last line end is not part of the secret.
 
     Raises:
         UsageError: ``TM-CFG-003`` naming every variable that is not set and every file that cannot be read.

@@ -1,4 +1,4 @@
-"""Which tables are captured, and how: what the connector discovered × the capture file's ``tables``."""
+"""Selects tables: the discovered ones that the capture file's ``tables`` choose."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class SelectedTable:
 
     Attributes:
         name: Its resource path joined with a dot, as capture files and status lines call it.
-        binding: What the connector is told of it.
+        binding: Its binding for the connector.
         text: Columns that the change log keeps as text.
-        key: Columns that tell its rows apart; none where nothing does. They need not be the collection's key.
+        key: Columns that identify its rows, if any do. They need not be the collection's key.
     """
 
     name: str
@@ -44,9 +44,9 @@ class SelectedTable:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tables in the order of their bindings, and what a person may want to know about those left out.
+    """The tables in the order of their bindings, and warnings about tables that are left out.
 
-    ``found`` are the tables as they were discovered, now or when the capture was opened last.
+    ``found`` are the tables as they were discovered, now or when the capture was last opened.
     """
 
     tables: list[SelectedTable]
@@ -63,15 +63,15 @@ def select(
 ) -> Selection:
     """Chooses the discovered tables that ``entries`` name; all of them when there is no such entry.
 
-    An entry that names a table wins over a pattern that covers it. A table that the connector disabled is skipped with
-    a warning when a pattern covers it. An entry that names it must give its key, or an option of the connector's own;
-    whether that is enough the connector says. Of two tables that would go to one collection the one is chosen that is
-    named, or was captured before, or comes first.
+    An entry that names a table has precedence over a pattern that covers it. A disabled table that only a pattern
+    covers is skipped with a warning. An entry that names a disabled table must give its key, or an option of the
+    connector's own; the connector checks whether that is enough. Of two tables of one collection, the one that is
+    named is chosen, or the one that was captured before, or the first.
 
     Args:
-        known: The capture's tables when it was opened last. They are chosen also where they are not discovered now, or
-            disabled, or their entry's options do not fit any more: what becomes of them is for the connector to say.
-        reasons: Why tables are disabled, by recommended name, as far as the connector says.
+        known: The capture's tables when it was last opened. They are chosen even if they are not discovered now, are
+            disabled, or no longer fit the options of their entry: the connector decides about them.
+        reasons: Why tables are disabled, by recommended name, as far as the connector gives reasons.
 
     Raises:
         UsageError: ``TM-CFG-004`` naming every entry without a table, ``TM-CFG-005`` an option that does not fit.
@@ -136,7 +136,7 @@ def select(
 def _by_name(
     found: Mapping[tuple[str, ...], DiscoveredBinding], before: Container[tuple[str, ...]]
 ) -> tuple[dict[str, DiscoveredBinding], dict[str, list[str]]]:
-    """By name, and the paths of those that have the name of another: ``a.b`` in schema ``c`` and ``b`` in ``c.a``."""
+    """Tables by name, and the paths of those with the same name: ``a.b`` in schema ``c`` and ``b`` in ``c.a``."""
     named: dict[str, DiscoveredBinding] = {}
     twins: dict[str, list[str]] = {}
     for path in sorted(found, key=lambda path: (path not in before, path)):
@@ -171,8 +171,8 @@ _LIKE_A_BACKFILL = re.compile(r"\.(?=v[0-9]+$)")
 def state_key(path: Sequence[str], backfill: int = 0) -> str:
     """The binding's identity in the connector's state: a new backfill has a new one, and so no state.
 
-    The path joined by ``/``, characters outside ``[A-Za-z0-9-_+.=]`` percent-encoded, ``.v<N>`` for backfill N > 0. Of
-    a name that ends like that by itself the point is encoded, too: ``users.v1`` is not ``users`` with its backfill 1.
+    It is the path joined by ``/``, characters outside ``[A-Za-z0-9-_+.=]`` percent-encoded, and ``.v<N>`` for backfill
+    N > 0. In a name with such an end the point is encoded, too: ``users.v1`` is not backfill 1 of ``users``.
     """
     encoded = quote("/".join(path), safe="-_+.=").replace("~", "%7E")  # quote never encodes a tilde
     encoded = _LIKE_A_BACKFILL.sub("%2E", encoded)
@@ -180,7 +180,7 @@ def state_key(path: Sequence[str], backfill: int = 0) -> str:
 
 
 def column_of(pointer: str) -> str | None:
-    """The column that a JSON pointer names (RFC 6901); None for one that leads deeper, or nowhere."""
+    """The column that a JSON pointer names (RFC 6901); None for a pointer to another place."""
     root, _, name = pointer.partition("/")
     return None if root or not name or "/" in name else name.replace("~1", "/").replace("~0", "~")
 
@@ -229,13 +229,13 @@ def _key_columns(found: DiscoveredBinding, key: Sequence[str]) -> tuple[str, ...
     columns = [column_of(pointer) for pointer in key]
     if all(columns):
         return tuple(column for column in columns if column is not None)
-    # A key inside _meta is no column of the table. It may have columns all the same that can be no collection's key.
+    # A key inside _meta is no column of the table. The table may still have key columns that no collection can have.
     named = found.document_schema.get(KEY_COLUMNS)
     return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
 def _projections(schema: dict[str, Any], key: Sequence[str]) -> list[Projection]:
-    """One for each part of the key, in the order of their names, as connectors of Flow want them."""
+    """A projection for each part of the key, in the order of their names, as Flow's connectors require."""
     properties = schema.get("properties")
     made = []
     for pointer in sorted(set(key)):
@@ -247,7 +247,7 @@ def _projections(schema: dict[str, Any], key: Sequence[str]) -> list[Projection]
 
 
 def template_name(name: str) -> str:
-    """A name as connectors of Flow want that of a template: 4 to 512 characters of some that there are."""
+    """The name of a template, as Flow's connectors require: 4 to 512 characters of a limited set."""
     return f"tidemark/{quote(name, safe='/-_+.=')}"[:512]
 
 
@@ -282,7 +282,7 @@ def _without(schema: dict[str, Any], excluded: Sequence[str]) -> dict[str, Any]:
 
 
 def _texts(schema: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """A document's schema with some of its columns as texts: as hashes are, and what is text by its policy."""
+    """A document's schema with some of its columns as text: hashes, and columns with the policy ``text``."""
     known = schema.get("properties")
     if not columns or not isinstance(known, dict):
         return schema

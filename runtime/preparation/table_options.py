@@ -1,4 +1,4 @@
-"""The options of the capture file's ``tables`` against what the connector takes for a table."""
+"""Compares the options of the capture file's ``tables`` with the connector's resource schema."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from protocol.nearest_names import near
 from runtime.preparation.config_check import Place, mistakes, resolved
 
 _OURS = tuple(TableEntry.model_fields)
-"""What an entry may hold whatever the connector. A name near one of these is never taken for the connector's own."""
+"""The options of every connector. A name that resembles one of these is never an option of the connector's own."""
 
 
 def option_mistakes(spec: SpecResponse, entries: Sequence[TableEntry]) -> Iterator[tuple[Place, str]]:
     """Each option that the connector does not take, with its place in the capture file.
 
-    A resource schema that names no properties takes anything, as does one that says so (``additionalProperties``).
+    A resource schema accepts any option if it names no properties, or by ``additionalProperties``.
     """
     offered = taken_options(spec)
     schema = spec.resource_config_schema
@@ -37,9 +37,9 @@ def option_mistakes(spec: SpecResponse, entries: Sequence[TableEntry]) -> Iterat
 
 
 def taken_options(spec: SpecResponse) -> dict[str, Any] | None:
-    """The connector's options for a table, each with its schema; None where it names none.
+    """The connector's options for a table, each with its schema; None if it names none.
 
-    What tells which table is meant is no option: the connector itself said that.
+    The members that identify the table are no options: they come from the connector itself.
     """
     properties = resolved(spec.resource_config_schema, spec.resource_config_schema).get("properties")
     if not isinstance(properties, dict):

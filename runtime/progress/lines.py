@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 import orjson
@@ -74,9 +73,7 @@ class LineDisplay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._progress(now=self._dirty)
 

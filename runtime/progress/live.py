@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -58,9 +57,7 @@ class LiveDisplay:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def _print(self, level: str, message: str) -> None:

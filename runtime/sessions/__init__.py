@@ -1,1 +1,1 @@
-"""A capture that runs: sessions of its connector, one after another, and their commits."""
+"""A running capture: the sessions of its connector, one after another, and their commits."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 from protocol.changelog import Commit
@@ -28,18 +27,18 @@ class Committer:
 
     @property
     def busy(self) -> bool:
-        """A commit was started whose result was not taken."""
+        """Whether a commit was started whose result was not taken."""
         return self._future is not None
 
     def start(self, batch: Batch, state: JsonObject, checkpoints: int) -> None:
-        """Begins to commit. Not while another is in flight."""
+        """Starts a commit. Not while another is in flight."""
         if self._future is not None:
             raise RuntimeError("a commit is already in flight")
         self._future = self._executor.submit(self._writer.commit, batch, state, checkpoints)
         self._future.add_done_callback(lambda _: os.write(self._write, b"\0"))
 
     def result(self) -> Commit:
-        """Waits for the commit in flight and returns it, durable. Raises what committing raised."""
+        """Waits for the commit in flight and returns it: it is durable. Raises as ``LogWriter.commit``."""
         if self._future is None:
             raise RuntimeError("no commit is in flight")
         os.read(self.descriptor, 1)
@@ -49,10 +48,8 @@ class Committer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # A commit that has begun is let finish: it is durable or it is not there, never in between.
+    def __exit__(self, *_: object) -> None:
+        # A commit that has begun is finished: it is either durable or absent.
         self._executor.shutdown(wait=True)
         os.close(self.descriptor)
         os.close(self._write)

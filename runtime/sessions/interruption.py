@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: both raise KeyboardInterrupt, so that whatever is open is closed on the way out."""
+"""SIGINT and SIGTERM raise KeyboardInterrupt, so that everything that is open is closed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import selectors
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """As a context manager takes over SIGINT and SIGTERM; only in the main thread.
+    """A context manager that handles SIGINT and SIGTERM; only in the main thread.
 
-    A signal raises KeyboardInterrupt wherever the program is. Inside ``deferred`` the first one is only noted:
-    ``descriptor`` becomes readable, and ``check`` raises between two steps, so that none is left half done. A second
-    signal raises at once all the same, for whoever does not want to wait.
+    A signal raises KeyboardInterrupt at once. Inside ``deferred`` the first signal only makes ``descriptor`` readable,
+    and ``check`` raises between two steps, so that each step is finished. A second signal always raises at once, for a
+    user who does not want to wait.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Interruption:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Inside, the first signal waits for ``check``."""
+        """Inside this context the first signal waits for ``check``."""
         self._deferred = True
         try:
             yield
@@ -36,12 +36,12 @@ class Interruption:
             self._deferred = False
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt when a signal came."""
+        """Raises KeyboardInterrupt if a signal came."""
         if self._noted:
             raise KeyboardInterrupt
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps, less when a signal comes: then raises KeyboardInterrupt."""
+        """Sleeps for so many seconds. A signal ends the sleep and raises KeyboardInterrupt."""
         self.check()
         with selectors.DefaultSelector() as selector:
             selector.register(self.descriptor, selectors.EVENT_READ)
@@ -52,9 +52,7 @@ class Interruption:
         self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         os.close(self.descriptor)

@@ -1,4 +1,4 @@
-"""Cuts what comes out of a pipe into lines."""
+"""Cuts the output of a pipe into lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.messages import MAX_LINE_BYTES
 
 
 class LineCutter:
-    """Keeps the beginning of a line until its end comes; costs the same however many pieces a line comes in."""
+    """Keeps the beginning of a line until its end comes. The cost does not depend on the number of pieces."""
 
     def __init__(self) -> None:
         self._begun: list[bytes] = []
@@ -15,14 +15,14 @@ class LineCutter:
 
     @property
     def inside_line(self) -> bool:
-        """Whether what came last was not the end of a line."""
+        """Whether the last piece ended inside a line."""
         return self._size > 0
 
     def cut(self, piece: bytes) -> list[bytes]:
         """The lines that ``piece`` completes, without their newlines.
 
         Raises:
-            ProtocolError: ``TM-PRO-005`` for a line over the limit, before it is in memory as a whole.
+            ProtocolError: ``TM-PRO-005`` a line is longer than the limit. Raised before the whole line is in memory.
         """
         lines = piece.split(b"\n")
         rest = lines.pop()

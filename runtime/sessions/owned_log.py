@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from protocol.errors import ChangeLogError
@@ -13,15 +12,15 @@ from runtime.known_log import KnownLog
 
 
 class OwnedLog:
-    """Opens the log's writer when it is asked for; again after ``close``, which a failure to write makes necessary.
+    """Opens the log's writer when it is needed, and again after ``close``, which follows a failed write.
 
-    Only a first start makes a log. Where one was before and is not now, say with a volume that is not mounted, a new
-    one would have everything read again.
+    Only the first start of a capture creates a log. If a log has disappeared, for example with a volume that is not
+    mounted, a new one would cause everything to be read again.
 
     Args:
         root: The log's folder.
         capture: Its name.
-        known: Remembers beside the capture file which log it has; None where nothing is to be remembered.
+        known: The record of the log's id beside the capture file; None to keep no record.
     """
 
     def __init__(self, root: Path, capture: str, known: KnownLog | None = None) -> None:
@@ -51,12 +50,12 @@ class OwnedLog:
             raise ChangeLogError(error.code, f"{error.message}, as {self._known.path} remembers") from None
 
     def known(self) -> tuple[str, JsonObject]:
-        """The log's id and the connector's state, as of the last time that it was open. From any thread."""
+        """The log's id and the connector's state when the log was last open. From any thread."""
         writer = self._writer
         return self._log_id, {} if writer is None else writer.state
 
     def close(self) -> None:
-        """Gives the log free; what was not committed is gone."""
+        """Releases the log; uncommitted events are discarded."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
@@ -65,7 +64,5 @@ class OwnedLog:
         self.writer()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,7 +1,7 @@
-"""One session of a connector: what it says becomes batches, batches become commits, commits are acknowledged.
+"""One session of a connector: its output becomes batches, batches become commits, and commits are acknowledged.
 
-A commit is cut only at a checkpoint. Documents and schemas since the last checkpoint belong to the next one; should the
-connector end before it, they are thrown away with everything else that was not committed.
+A commit ends only at a checkpoint. Documents and schemas since the last checkpoint belong to the next one; if the
+connector ends before it, they are discarded like everything else that was not committed.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from runtime.steering.steering import Steering
 READ_BYTES = 1024 * 1024
 
 FINISH_SECONDS = 10.0
-"""How long a connector may go on after its stdin has ended."""
+"""How long a connector may run after its stdin has ended."""
 
 LOOK_SECONDS = 0.5
-"""The session looks around at least this often: at the orders for it, and at the capture file."""
+"""The longest time between two checks for commands and for edits of the capture file."""
 
 TRUNCATED = b'{"_meta":{"op":"t"}}'
-"""The event that stands for everything that came before a backfill."""
+"""The document that empties a table before its backfill."""
 
 ENDS = b"}}}"
-"""A usual captured line ends with its document. (One that ends with its binding's number has two braces.)"""
+"""The end of a usual captured line, after its document. (A line that ends with its binding's number has two braces.)"""
 
 
 @dataclass(slots=True)
 class _Bound:
-    """A binding as this session sees it: its schema may change, and its documents then go to another handle.
+    """A binding in this session. When its schema changes, its documents go to another handle.
 
     Attributes:
-        widens: Documents may have more members than the schema names: it is made of parts.
-        handle: For documents; None until the first one, as what was discovered may never be what they are.
+        widens: Documents may have more members than the schema names, because the schema came in parts.
+        handle: For documents; None until the first one, because no document may ever have the discovered schema.
     """
 
     table: SelectedTable
@@ -77,17 +77,17 @@ class Session:
 
     Args:
         talk: The connector, to which ``open`` was sent.
-        writer: The log; its state is where this session began.
+        writer: The log; the session began from its state.
         tables: What was opened, in the order of the binding indices.
         due: When a commit is due.
         interruption: Ends the session between two steps.
-        display: Is told of each commit.
-        steering: Orders to pass on.
-        watch: When the capture file was edited, the connector is asked to end; None for a file that is not watched.
+        display: Shows each commit.
+        steering: The commands for the connector.
+        watch: After an edit of the capture file the connector is asked to end; None if the file is not watched.
         watchdog: Ends a session whose connector hangs.
 
     Attributes:
-        advanced: Something new was committed: documents, or a state that differs from the one before.
+        advanced: Whether documents or a changed state were committed.
     """
 
     def __init__(
@@ -128,11 +128,11 @@ class Session:
 
     @property
     def outdated(self) -> bool:
-        """The connector was asked to end, because the capture file says something else now."""
+        """Whether the connector was asked to end because the capture file was edited."""
         return self._outdated_at is not None
 
     def run(self) -> None:
-        """Returns when the connector ended cleanly, everything that it said committed.
+        """Returns after the connector ended cleanly, and all its output was committed.
 
         Raises:
             ConnectorError: It failed, was killed, or broke the protocol.
@@ -147,7 +147,7 @@ class Session:
             try:
                 self._listen(selector)
             except TidemarkError:
-                # What has begun is durable soon, and counts; should it fail instead, that is the graver error.
+                # A commit in flight counts once it is durable. If it fails, its error is the more serious one.
                 if self._committer.busy:
                     self._take_commit()
                 raise
@@ -186,12 +186,12 @@ class Session:
             return
         self._watch.look()
         if self._watch.descriptor in ready:
-            # It ends between two transactions, everything said; the next session opens what the file says now.
+            # The connector ends between two transactions. The next session opens the edited capture file.
             self._outdated_at = time.monotonic()
             selector.unregister(self._watch.descriptor)
             self._talk.finish()
 
-    # What the connector says.
+    # Output of the connector.
 
     def _read(self, cutter: LineCutter, piece: bytes) -> None:
         try:
@@ -202,7 +202,7 @@ class Session:
         self._lines_read += len(lines)
 
     def _take(self, lines: list[bytes]) -> None:
-        """Runs of documents of one binding, nearly everything there is, are cut by position and added together."""
+        """Takes lines. Runs of documents of one binding, nearly all lines, are cut by position and added together."""
         index, start, cut = -1, b"\n", 0  # no line starts with a newline
         documents: list[bytes] = []
         for line in lines:
@@ -227,7 +227,7 @@ class Session:
             self._add(index, documents)
 
     def _message(self, line: bytes, lines: list[bytes]) -> tuple[int, bytes] | Response:
-        """One of ``lines``: binding and document of a captured line that is spelt unusually, or the message."""
+        """Decodes one of ``lines``: binding and document of a captured line in an unusual form, or the message."""
         try:
             return split_captured(line) or decode_response(line)
         except ProtocolError as error:
@@ -275,7 +275,7 @@ class Session:
         self._commit_if_due()
 
     def _learn(self, bound: _Bound, said: JsonObject) -> None:
-        """Takes in a schema: the whole of what documents have, or a part of it."""
+        """Takes a schema of documents: a whole one, or a part."""
         whole = said.get(COMPLETE) is True
         widens = not whole and (bound.widens or not is_closed(bound.schema))
         schema = said if whole else union(bound.schema, said)
@@ -302,7 +302,7 @@ class Session:
             self._begun_at = time.monotonic()
 
     def _seconds_to_wait(self) -> float:
-        """How long to wait for the connector before something else is due: a commit, or a look around."""
+        """Seconds to wait for the connector before a commit or a check is due."""
         if self._begun_at is None or self._inside_transaction or self._committer.busy:
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.0, self._begun_at + self._due.interval - time.monotonic()))
@@ -315,14 +315,14 @@ class Session:
             return
         if self._committer.busy:
             if not full:
-                return  # Goes on filling; the end of the commit in flight brings us here again.
-            self._wait_for_commit()  # The connector waits meanwhile, its pipe full.
+                return  # The batch continues to fill; the end of the commit in flight calls this again.
+            self._wait_for_commit()  # Meanwhile the connector waits, because its pipe is full.
         self._commit()
 
     def _commit(self) -> None:
-        """Commits what there is; no commit is in flight."""
+        """Commits the batch. No commit is in flight."""
         if not self._batch.events and self._state == self._writer.state:
-            # An idle connector that was opened again says no more than its schemas: all of that is durable already.
+            # An idle connector that was opened again sends only its schemas, and those are durable already.
             self._acknowledge(self._checkpoints)
             self._checkpoints = 0
             self._begun_at = None
@@ -386,13 +386,13 @@ class Session:
             self._wait_for_commit()
 
     def _broken(self, error: ProtocolError, line: int | None = None) -> ConnectorError:
-        """A defect of the connector's output as its error, with the number of the line where that is known."""
+        """The error for a defect in the connector's output, with the number of the line if that is known."""
         place = f", line {line} of its output" if line else ""
         return ConnectorError(error.code, f"{self._name}{place}: {error.message}", remedy=error.remedy)
 
 
 def changed_state(name: str, state: JsonObject, change: ConnectorState) -> JsonObject:
-    """A connector's state after a change of it. Raises ConnectorError ``TM-RUN-005`` when that is no object."""
+    """A connector's state after a change. Raises ConnectorError ``TM-RUN-005`` if the result is no object."""
     changed = merge_patch(state, change.updated) if change.merge_patch else change.updated
     if not isinstance(changed, dict):
         raise ConnectorError("TM-RUN-005", f"{name} sent a state that is not an object")

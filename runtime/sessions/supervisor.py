@@ -1,4 +1,4 @@
-"""Keeps a capture going: opens a session, and another when it ends, until nothing is left to do or to hope for."""
+"""Runs the sessions of a capture: opens the next when one ends, until the capture is done or an error is final."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 
 MOST_FAILURES = 10
-"""In a row, without a commit in between, of a connector that gives no reason. One that says what it waits for (an error
-of its own whose policy is to retry, such as a database that is not up) is tried for as long as it takes."""
+"""The most failures in a row, without a commit in between, of a connector that gives no reason. A connector whose error
+is to be retried, such as a database that is down, is retried without a limit."""
 
 UNEXPLAINED = frozenset({"TM-RUN-002", "TM-RUN-003", "TM-RUN-004", "TM-RUN-009", "TM-PRO-006"})
 
@@ -38,11 +38,11 @@ class Supervisor:
     """Runs sessions of one capture.
 
     Args:
-        prepared: What to open.
-        log: Opens the log. Every session begins at its state; after it could not be written it is opened again.
+        prepared: The capture to open.
+        log: Opens the log. Every session begins from its state. After a failed write it is opened again.
         due: When a commit is due.
-        until_caught_up: A clean end of the connector is the end; otherwise it is opened again.
-        watch: Says when the capture file was edited; None when it is not watched.
+        until_caught_up: A clean end of the connector ends the capture; otherwise it is opened again.
+        watch: Reports edits of the capture file; None if it is not watched.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Supervisor:
         self._first_delay = first_delay_seconds
 
     def run(self) -> None:
-        """Returns when the connector has caught up and was asked to end there.
+        """Returns when the connector has caught up, with ``until_caught_up``.
 
         Raises:
-            ConnectorError: A person must do something first; ``TM-RUN-010`` when it failed too often.
+            ConnectorError: A person must act first; ``TM-RUN-010`` the connector failed too often.
             ChangeLogError: The log cannot be written.
             KeyboardInterrupt: A signal came.
         """
@@ -94,11 +94,11 @@ class Supervisor:
                 continue
             if self._until_caught_up:
                 return
-            interval = self._prepared.spec.interval_seconds  # The least time between two opens.
+            interval = self._prepared.spec.interval_seconds  # The shortest time between two opens.
             self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
 
     def _open_once(self) -> bool:
-        """One session. True: it ended cleanly. False: it failed after a commit, so that counting starts again."""
+        """Runs one session. True: it ended cleanly. False: it failed after a commit, so failures are counted again."""
         if self._watch is not None and (edition := self._watch.take()) is not None:
             self._prepared, self._due = edition.prepared, edition.due
             self._watchdog = _watchdog(edition.prepared)
@@ -146,7 +146,7 @@ class Supervisor:
         return False
 
     def _keep_applied(self, writer: LogWriter) -> None:
-        """Commits what ``apply`` changed of the state, before a session begins with it."""
+        """Commits the change of state from ``apply`` before a session begins."""
         change = self._prepared.applied
         if change is None:
             return

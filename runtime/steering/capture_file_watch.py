@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from protocol.capture_file import CaptureFile, CommitEntry, read_capture_file
@@ -103,9 +102,7 @@ class CaptureFileWatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             # A connector that hangs over a call does not keep the capture from ending: it ends with this process.
             self._thread.join(LEAVE_SECONDS)

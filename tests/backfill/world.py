@@ -8,14 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from backfill.counted_rows import CountedRows
-from backfill.fence import Fence, TransactionId
+from backfill.fence import Fence
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
-from backfill.range_scan import ChunkPlan, Range, RangeScan
+from backfill.range_scan import Range, RangeScan
 from backfill.ranges import Limits, Pages, TableRanges
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
@@ -34,6 +32,7 @@ from tests.backfill.reader import (
     rows_by_key,
     rows_by_page,
 )
+from tests.backfill.records import Checkpoint, Chunk
 
 SMALL = Limits(
     window=4, reread_bytes=8, reread_least=1, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2
@@ -42,32 +41,6 @@ SMALL = Limits(
 
 OVERHEAD = 80
 """Bytes of a table's state besides ranges and keys."""
-
-
-@dataclass(eq=False)
-class Chunk:
-    """A chunk in flight, and how far it has come."""
-
-    table: str
-    plan: ChunkPlan
-    questions: Questions | None = None
-    snapshot: Snapshot | None = None
-    fenced: bool = False
-    rows: list[tuple[int, Row]] | None = None
-    rereads: list[tuple[int, Row]] = field(default_factory=list)
-    places: list[int] | None = None
-    truncated_until: int = 0
-    split: bool = False
-
-
-class Checkpoint(NamedTuple):
-    """Attributes: ``counting``: what is kept of the snapshot in which the table without a key is read."""
-
-    position: int
-    hidden: list[TransactionId]
-    ranges: dict[str, str]
-    counting: Kept | None
-    consumer: Consumer
 
 
 class World:

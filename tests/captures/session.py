@@ -56,6 +56,16 @@ def unary(
     return status, _parsed(stdout), _parsed(stderr)
 
 
+def error_fields(logs: list[Json]) -> Json:
+    """The fields of the last log line, which says what ended the process."""
+    last = logs[-1]
+    assert last["level"] == "error"
+    fields: Json = last["fields"]
+    assert fields["remedy"]
+    assert fields["documentation"].startswith("docs/errors.md#tm-")
+    return fields
+
+
 def bindings(*tables: str, **resource: Any) -> list[Json]:
     """Bindings of tables given as ``schema.table``."""
     made = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.messages import RUNTIME
+from protocol.environment import RUNTIME
 from tests.captures.session import Json, Session
 from tests.conformance.engine import Code, Engine
 

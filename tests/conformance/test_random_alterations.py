@@ -9,15 +9,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from random import Random
 
 import pytest
 
-from protocol.error_codes import CODES
-from protocol.error_codes.model import Policy
-from tests.captures.session import ConnectorEnded, Session
-from tests.conformance.engine import Engine
+from tests.captures.session import ConnectorEnded, Json, Session
+from tests.captures.sessions import Sessions
+from tests.conformance.engine import Code, Engine
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "5"))
 
@@ -110,46 +109,25 @@ class Alterations:
         return self.columns.pop(self._random.randrange(len(self.columns)))
 
 
-class Sessions:
-    """One capture through many sessions: opened again after a kill, or after an error that passes."""
+def sessions_of(engine: Engine, stack: ExitStack, *tables: str) -> Sessions:
+    bound = engine.bindings(*tables)
 
-    def __init__(self, engine: Engine, stack: ExitStack, *tables: str) -> None:
-        self._engine = engine
-        self._stack = stack
-        self._bound = engine.bindings(*tables)
-        self.current = self._open(None)
+    def begin(state: Json | None) -> AbstractContextManager[Session]:
+        return engine.capture(bound, state, backfill={"chunk_rows": 20})
 
-    def listen(self, seconds: float) -> None:
-        """Takes what comes in that time."""
-        end = time.monotonic() + seconds
+    # One that is opened while a table has its other name, for a moment, cannot know that it comes back.
+    return Sessions(stack, begin, [engine.code(Code.NO_TABLE)])
+
+
+def until_equal(sessions: Sessions, engine: Engine) -> None:
+    for _ in range(5):
         try:
-            self.current.until(lambda _: time.monotonic() >= end)
+            engine.until_equal(sessions.current, "users")
         except ConnectorEnded:
-            self.open_again()
-
-    def open_again(self, *, killed: bool = False) -> None:
-        if not killed:
-            last = self.current.logs[-1]
-            code = CODES[last["fields"]["code"]]
-            # One that is opened while the table has its other name, for a moment, cannot know that it comes back.
-            assert code.policy is Policy.RETRY or code.title == "A table does not exist", last
-        documents, state = self.current.documents, self.current.state
-        self.current.close()
-        self.current = self._open(state)
-        self.current.documents = documents
-
-    def until_equal(self) -> None:
-        for _ in range(5):
-            try:
-                self._engine.until_equal(self.current, "users")
-            except ConnectorEnded:
-                self.open_again()
-            else:
-                return
-        raise AssertionError(f"the connector ends again and again: {self.current.logs[-1]}")
-
-    def _open(self, state: dict[str, object] | None) -> Session:
-        return self._stack.enter_context(self._engine.capture(self._bound, state, backfill={"chunk_rows": 20}))
+            sessions.open_again()
+        else:
+            return
+    raise AssertionError(f"the connector ends again and again: {sessions.current.logs[-1]}")
 
 
 def write(engine: Engine, random: Random, stop: threading.Event) -> None:
@@ -181,7 +159,7 @@ def test_a_table_that_is_altered_at_random(engine: Engine) -> None:
     writer = threading.Thread(target=write, args=(engine, Random(seed), stop))
     done: list[str] = []
     with ExitStack() as stack:
-        sessions = Sessions(engine, stack, "users")
+        sessions = sessions_of(engine, stack, "users")
         writer.start()
         try:
             end = time.monotonic() + SECONDS
@@ -195,7 +173,7 @@ def test_a_table_that_is_altered_at_random(engine: Engine) -> None:
             stop.set()
             writer.join()
         try:
-            sessions.until_equal()
+            until_equal(sessions, engine)
         except AssertionError as different:
             raise AssertionError(f"seed {seed}, after {done}: {different}") from different
     assert len(done) > SECONDS / 2

@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.captures.session import error_fields
 from tests.conformance.engine import Code, Engine
-
-
-def error(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of the last log line, which says what ended the process."""
-    last = logs[-1]
-    assert last["level"] == "error"
-    assert last["fields"]["remedy"]
-    assert last["fields"]["documentation"].startswith("docs/errors.md#tm-")
-    fields: dict[str, Any] = last["fields"]
-    return fields
 
 
 def test_spec_is_the_same_shape_everywhere(engine: Engine) -> None:
@@ -61,7 +52,7 @@ def test_wrong_password_host_and_user(engine: Engine) -> None:
     for change, code in cases:
         status, messages, logs = engine.unary({"discover": {"config": {**config, **change}}})
         assert (status, messages) == (1, [])
-        assert error(logs)["code"] == engine.code(code)
+        assert error_fields(logs)["code"] == engine.code(code)
         assert "secret-word" not in str(logs)
         assert not config["password"] or config["password"] not in str(logs)
 
@@ -74,7 +65,7 @@ def test_configuration_errors_name_the_field_not_the_value(engine: Engine, place
     bound = engine.bindings("users", **wrong) if place == "resource" else engine.bindings("users")
     status, _, logs = engine.unary({"validate": {"config": config, "bindings": bound}})
     assert status == 1
-    assert error(logs)["code"] == engine.code(Code.CONFIG)
+    assert error_fields(logs)["code"] == engine.code(Code.CONFIG)
     assert all(name in logs[-1]["message"] for name in wrong)
     assert "secret-word" not in str(logs)
 
@@ -85,7 +76,7 @@ def test_every_unmet_prerequisite_is_said_at_once(engine: Engine) -> None:
         {"validate": {"config": engine.config(), "bindings": engine.bindings("reserved", "nowhere")}}
     )
     assert status == 1
-    assert error(logs)["code"] == engine.code(Code.PREREQUISITES)
+    assert error_fields(logs)["code"] == engine.code(Code.PREREQUISITES)
     codes = {line["fields"]["code"] for line in logs if line["level"] == "error"}
     assert {engine.code(Code.NO_TABLE), engine.code(Code.RESERVED_COLUMN)} <= codes
 
@@ -95,7 +86,7 @@ def test_a_table_that_is_bound_twice(engine: Engine) -> None:
     bound = engine.bindings("users")
     twice = [*bound, {**bound[0], "stateKey": "other"}]
     status, _, logs = engine.unary({"validate": {"config": engine.config(), "bindings": twice}})
-    assert (status, error(logs)["code"]) == (1, engine.code(Code.CONFIG))
+    assert (status, error_fields(logs)["code"]) == (1, engine.code(Code.CONFIG))
 
 
 def test_the_password_is_nowhere(engine: Engine) -> None:

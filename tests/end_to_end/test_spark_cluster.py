@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
+from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 
@@ -20,19 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROWS = 5000
 """Of each table."""
-
-SETTINGS = {
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false",
-    "spark.eventLog.rolling.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "512m",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-    # So that neither executor has done all the work before the other one has come.
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.locality.wait": "0",
-}
 
 
 def materialize(capture: Capture, cluster: SparkCluster, events: Path, *options: str) -> dict[str, Any]:

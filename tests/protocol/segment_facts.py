@@ -16,14 +16,14 @@ Row = Mapping[str, Any]
 Key = tuple[Any, ...]
 
 
-def segment_facts(schema: TableSchema, rows: Sequence[Row]) -> dict[str, Any]:
+def segment_facts(schema: TableSchema, rows: Sequence[Row], longest_run: int = LONGEST_RUN) -> dict[str, Any]:
     """``truncated_at``, ``key_min``, ``key_max`` and ``runs`` of a segment with these rows."""
     key_min, key_max = _box(schema, [row for row in rows if row["_op"] != "t"])
     return {
         "truncated_at": max((row["_offset"] for row in rows if row["_op"] == "t"), default=None),
         "key_min": key_min,
         "key_max": key_max,
-        "runs": _runs(schema, [row for row in rows if row["_snapshot"]]),
+        "runs": _runs(schema, [row for row in rows if row["_snapshot"]], longest_run),
     }
 
 
@@ -55,13 +55,13 @@ def _box(schema: TableSchema, rows: Sequence[Row]) -> tuple[list[KeyValue], list
     return (None, None) if least is None or most is None else (least, most)
 
 
-def _runs(schema: TableSchema, rows: Sequence[Row]) -> list[Run] | None:
+def _runs(schema: TableSchema, rows: Sequence[Row], longest: int) -> list[Run] | None:
     runs: list[list[tuple[Key, int]]] = []
     for row in rows:
         key = tuple(row.get(name) for name in schema.key)
         if not key or None in key or _types(schema) is None:
             return None
-        if runs and runs[-1][-1][0] < key and len(runs[-1]) < LONGEST_RUN:
+        if runs and runs[-1][-1][0] < key and len(runs[-1]) < longest:
             runs[-1].append((key, row["_offset"]))
         else:
             runs.append([(key, row["_offset"])])

@@ -69,9 +69,7 @@ def test_two_consumers_never_share_a_file(left: str, right: str) -> None:
 @given(st.integers(0, 10**20 - 1))
 def test_numbers_in_names(number: int) -> None:
     assert layout.commit_number(layout.commit_name(number)) == number
-    assert layout.summary_number(layout.summary_name(number)) == number
     assert layout.commit_number(layout.summary_name(number)) is None
-    assert layout.summary_number(layout.commit_name(number)) is None
 
 
 @pytest.mark.parametrize(
@@ -79,5 +77,4 @@ def test_numbers_in_names(number: int) -> None:
 )
 def test_other_files_have_no_number(name: str) -> None:
     assert layout.commit_number(name) is None
-    assert layout.summary_number(name) is None
     assert layout.segment_origin(name) is None

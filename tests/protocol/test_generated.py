@@ -12,33 +12,26 @@ from protocol.messages import REQUESTS, RESPONSES, Opened
 from tests.protocol.documents import Json
 
 
-@pytest.fixture
-def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty docs folder in place of the real one."""
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    monkeypatch.setattr(generate, "DOCS", folder)
-    return folder
-
-
 def test_the_generated_documents_are_in_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert generate.main(["--check"]) == 0, capsys.readouterr().err
 
 
-def test_check_names_what_is_missing_stale_or_left_over(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate.main([]) == 0
-    assert generate.main(["--check"]) == 0
+def test_check_names_what_is_missing_stale_or_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    assert generate.main([], docs) == 0
+    assert generate.main(["--check"], docs) == 0
     (docs / "errors.md").write_text("old")
     (docs / "protocol" / "request-open.json").unlink()
     (docs / "protocol" / "request-gone.json").write_text("{}")
-    assert generate.main(["--check"]) == 1
+    assert generate.main(["--check"], docs) == 1
     assert {line.split()[0] for line in capsys.readouterr().err.splitlines()} == {
         "docs/errors.md",
         "docs/protocol/request-open.json",
         "docs/protocol/request-gone.json",
     }
-    assert generate.main([]) == 0
-    assert generate.main(["--check"]) == 0
+    assert generate.main([], docs) == 0
+    assert generate.main(["--check"], docs) == 0
 
 
 def _load(name: str) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from protocol.capture_file import CommitEntry
@@ -61,9 +60,7 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 def table(

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from protocol.changelog.models import QUARANTINE
+from protocol.environment import RUNTIME
 from protocol.errors import ConnectorError
-from protocol.messages import RUNTIME, ConnectorState
+from protocol.messages import ConnectorState
 from runtime.changelog.events import events
 from runtime.sessions.interruption import Interruption
 from runtime.sessions.owned_log import OwnedLog

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyspark
@@ -23,6 +22,20 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 JAVA_OPTIONS = os.environ.get("SPARK_SUBMIT_OPTS", "")
 """Of drivers, as tests/conftest.py sets them. Executors are to have them as ``spark.executor.extraJavaOptions``."""
+
+SETTINGS = {
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    # So that neither executor has done all the work before the other one has come.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.locality.wait": "0",
+}
+"""Of drivers whose ``spark.eventLog.dir`` tells what ran where."""
 
 
 class SparkCluster:
@@ -73,9 +86,7 @@ class SparkCluster:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -18,7 +18,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from protocol.errors import SourceError
@@ -83,9 +82,7 @@ class ServerProcess(ABC):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self, seconds: float = 60.0) -> None:

@@ -21,6 +21,7 @@ from captures.mysql.values.types import clampable, form, hashable, key_form
 from captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
 from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
 from captures.tables.hashes import no_salt
+from captures.tables.table_binding import captured_as
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 
@@ -261,7 +262,7 @@ def definition_failures(
         yield SourceError("TM-MY-017", f"{name} has a column named _meta")
     if unknown := misspelt(resource.exclude, columns):
         yield SourceError("TM-MY-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
-    captured = captured_columns(table.columns, resource.exclude)
+    captured = captured_as(captured_columns(table.columns), resource.exclude)
     if not captured:
         yield SourceError("TM-MY-022", f"{name}: every column is excluded")
     for column in captured:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import orjson
 
@@ -19,29 +20,19 @@ from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.document_schema import document_schema
 from captures.mysql.tables.layouts import Layout, LayoutParts
-from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.bad_values import Policy
 from captures.tables.captured_line import chunk_head, without_columns
-from captures.tables.hashes import no_salt
-from captures.tables.table_binding import captured_as, check_bound_once, unfit_table
+from captures.tables.table_binding import TableBinding, check_bound_once
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
-def captured_columns(
-    columns: Sequence[Column],
-    exclude: Sequence[str],
-    hashed: Sequence[str] = (),
-    salt: bytes = b"",
-    *,
-    policies: Policies = STOP,
-    key: Sequence[str] = (),
-) -> tuple[Column, ...]:
-    """The columns that documents have: generated and invisible ones too, the log carries them."""
+def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
+    """The columns that documents can have: generated and invisible ones too, which the log carries."""
     # A column that had the name of what we add, and has it no more, is still in older rows of the log.
-    shown = (column for column in columns if not column.hidden and column.name != "_meta")
-    return captured_as(shown, exclude, hashed, salt, policies, key)
+    return (column for column in columns if not column.hidden and column.name != "_meta")
 
 
 def folded(path: Path, *, folds: bool) -> Path:
@@ -68,7 +59,7 @@ def absent(resource: ResourceConfig) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundTable:
+class BoundTable(TableBinding):
     """The table of a binding, as the catalog had it, or as the log has shown it since: another one after each change.
 
     Attributes:
@@ -87,6 +78,8 @@ class BoundTable:
         SourceError: ``TM-MY-023`` columns are to be hashed, and there is no salt.
     """
 
+    wrong_config: ClassVar[str] = "TM-MY-023"
+
     binding: int
     state_key: str
     resource: ResourceConfig
@@ -102,10 +95,6 @@ class BoundTable:
     definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False), compare=False)
     announced: JsonObject | None = None
     unfit: SourceError | None = None
-
-    def __post_init__(self) -> None:
-        if self.resource.hash and not self.salt:
-            raise no_salt("TM-MY-023", self.table.name_in_full)
 
     def read(self, table: Table, as_of: int) -> BoundTable:
         """What it is by the catalog, which was read when the log ended at ``as_of``."""
@@ -148,28 +137,12 @@ class BoundTable:
     @property
     def captured(self) -> tuple[Column, ...]:
         """The columns that documents have."""
-        return captured_columns(
-            self.table.columns,
-            self.resource.exclude,
-            self.resource.hash,
-            self.salt,
-            policies=self.policies,
-            key=self.key,
-        )
+        return self._captured(captured_columns(self.table.columns))
 
     @property
     def emitted(self) -> frozenset[str]:
         """Their names."""
         return frozenset(column.name for column in self.captured)
-
-    @property
-    def policies(self) -> Policies:
-        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Names of the key columns; empty when rows cannot be told apart."""
-        return tuple(self.resource.key) if self.resource.key is not None else self.table.key
 
     @property
     def by_primary_key(self) -> bool:
@@ -206,9 +179,16 @@ class BoundTable:
         return self._key_text(lambda column: [column.name, column.type_text, _order(column)])
 
     @property
-    def identity_without_types(self) -> str:
+    def former_identity(self) -> str:
         """``identity`` as it was before it had the types."""
         return self._key_text(lambda column: [column.name, _order(column)])
+
+    @property
+    def whole_rows(self) -> str:
+        return (
+            "Run: SET GLOBAL binlog_row_image = 'FULL'; and, where the server is MySQL: SET GLOBAL "
+            "binlog_row_value_options = ''; and let the applications connect again."
+        )
 
     def _key_text(self, parts: Callable[[Column], list[str]]) -> str:
         by_name = {column.name: column for column in self.table.columns}
@@ -216,24 +196,7 @@ class BoundTable:
 
     def opened(self) -> OpenedTable:
         """What the engine is told of it."""
-        if self.unfit is not None:
-            return unfit_table(self.binding, self.state_key, self.resource, self.unfit)
-        return OpenedTable(
-            binding=self.binding,
-            name=self.name,
-            state_key=self.state_key,
-            document_schema=self.document_schema,
-            identity=self.identity,
-            formerly=self.identity_without_types,
-            key=self.key,
-            scan=self.scan,
-            priority=self.resource.priority,
-            estimated_rows=self.table.estimated_rows,
-            estimated_bytes=self.table.size_bytes,
-            policy=self.policies.text(self.resource.exclude, self.resource.hash),
-            whole_rows="Run: SET GLOBAL binlog_row_image = 'FULL'; and, where the server is MySQL: SET GLOBAL "
-            "binlog_row_value_options = ''; and let the applications connect again.",
-        )
+        return self._opened(self.binding)
 
     def scan_target(self) -> ScanTarget:
         by_name = {column.name: column for column in self.table.columns}

@@ -24,6 +24,7 @@ from captures.mysql.tables.table_fingerprint import NotedTables
 from captures.mysql.values.charsets import Charsets, Recode
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.opened_tables import OpenedTables
+from captures.tables.table_binding import check_any_fit
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
@@ -112,9 +113,7 @@ class CapturedTables:
                 definitions=Definitions(there.columns, self._as_of, captured=captured),
             )
             bound.append(replace(one.read(there, self._as_of), unfit=unfit))
-        failures = [binding.unfit for binding in bound if binding.unfit is not None]
-        if failures and len(failures) == len(bound):
-            raise failures[0]
+        check_any_fit(bound)
         return bound
 
     @property

@@ -73,7 +73,6 @@ class ReplicationConnection:
     ) -> None:
         self._lost_publication = unpublished
         self._slot = config.slot
-        self._publication = config.publication
         self._unpublished = False
         self._connection = connect_pq(config, replication=True)
         self.backend_pid = self._connection.backend_pid  # A closed connection does not tell it any more.

@@ -5,8 +5,9 @@ A binding is rebuilt when the log shows other columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import psycopg
 
@@ -19,26 +20,16 @@ from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.document_schema import document_schema
 from captures.postgres.tables.replica_identities import full_identities
 from captures.postgres.tables.table_record import TableRecord, read_records
-from captures.tables.bad_values import STOP, Policies, Policy
+from captures.tables.bad_values import Policy
 from captures.tables.captured_line import chunk_head, without_columns
-from captures.tables.hashes import no_salt
-from captures.tables.table_binding import captured_as, check_bound_once, unfit_table
+from captures.tables.table_binding import TableBinding, check_bound_once
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 
-def captured_columns(
-    table: Table,
-    exclude: Sequence[str] = (),
-    hashed: Sequence[str] = (),
-    salt: bytes = b"",
-    *,
-    policies: Policies = STOP,
-    key: Sequence[str] = (),
-) -> tuple[Column, ...]:
-    """The columns that documents have. Generated columns are left out, because the log does not carry them."""
-    columns = (column for column in table.columns if not column.generated)
-    return captured_as(columns, exclude, hashed, salt, policies, key)
+def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
+    """The columns that documents can have. Generated columns are left out, because the log does not carry them."""
+    return (column for column in columns if not column.generated)
 
 
 def bound_tables(
@@ -77,7 +68,7 @@ def absent(resource: ResourceConfig, oid: int = 0) -> Table:
 
 
 @dataclass(slots=True)
-class PostgresBinding:
+class PostgresBinding(TableBinding):
     """One binding of the open capture.
 
     Attributes:
@@ -89,6 +80,8 @@ class PostgresBinding:
         SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
     """
 
+    wrong_config: ClassVar[str] = "TM-PG-023"
+
     index: int
     state_key: str
     resource: ResourceConfig
@@ -99,28 +92,10 @@ class PostgresBinding:
     noted: JsonObject = field(default_factory=dict)
     unfit: SourceError | None = None
 
-    def __post_init__(self) -> None:
-        if self.resource.hash and not self.salt:
-            raise no_salt("TM-PG-023", self.table.qualified_name)
-
     @property
     def columns(self) -> tuple[Column, ...]:
-        return captured_columns(
-            self.table,
-            self.resource.exclude,
-            self.resource.hash,
-            self.salt,
-            policies=self.policies,
-            key=self.key,
-        )
-
-    @property
-    def policies(self) -> Policies:
-        return Policies.of(self.on_bad_value, self.resource.on_bad_value)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return tuple(self.resource.key) if self.resource.key is not None else self.table.key
+        """The columns that documents have."""
+        return self._captured(captured_columns(self.table.columns))
 
     @property
     def scan(self) -> ScanMethod:
@@ -142,23 +117,16 @@ class PostgresBinding:
     def document_schema(self) -> JsonObject:
         return document_schema(self.table, self.columns, self.key, truncates=self.emit_truncate)
 
+    @property
+    def identity(self) -> str:
+        return " ".join([str(self.table.oid), *self.key])
+
+    @property
+    def whole_rows(self) -> str:
+        return full_identities(self.table)
+
     def opened(self) -> OpenedTable:
-        if self.unfit is not None:
-            return unfit_table(self.index, self.state_key, self.resource, self.unfit)
-        return OpenedTable(
-            binding=self.index,
-            name=self.name,
-            state_key=self.state_key,
-            document_schema=self.document_schema,
-            identity=" ".join([str(self.table.oid), *self.key]),
-            key=self.key,
-            scan=self.scan,
-            priority=self.resource.priority,
-            estimated_rows=self.table.estimated_rows,
-            estimated_bytes=self.table.size_bytes,
-            policy=self.policies.text(self.resource.exclude, self.resource.hash),
-            whole_rows=full_identities(self.table),
-        )
+        return self._opened(self.index)
 
     def scan_target(self) -> ScanTarget:
         columns = {column.name: column for column in self.table.columns}

@@ -13,6 +13,7 @@ from captures.postgres.tables.columns import Table
 from captures.postgres.tables.comparison import noted_of, oldest_running
 from captures.postgres.tables.prerequisites import log_failures
 from captures.postgres.tables.table_record import read_digests
+from captures.tables.table_binding import check_any_fit
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding
@@ -52,9 +53,7 @@ def opened_bindings(
         if unfit is None:
             made.noted = noted_of(made, since)
         bound.append(made)
-    failures = [binding.unfit for binding in bound if binding.unfit is not None]
-    if failures and len(failures) == len(bound):
-        raise failures[0]
+    check_any_fit(bound)
     return bound, seen
 
 

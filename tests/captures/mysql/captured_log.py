@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
-import orjson
-
-from captures.contract.log import LogBatch, Transaction
 from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.log.stream import BinlogLog
 from captures.mysql.source import MysqlSource
-from protocol.errors import SourceError
 from protocol.messages import Binding
-from tests.servers.deadline import wait_until
+from tests.captures.log_reader import LogReader
 from tests.servers.mariadb import Database
 
-Document = dict[str, Any]
 
-
-class CapturedLog:
-    """A source with an open log, and what was read of it so far.
-
-    Attributes:
-        lines: Captured lines, as they came.
-        schemas: Bindings whose schema was announced, in order.
-        transactions: Those that changed captured tables.
-        restarted, to_read_again, changed, set_aside, away, passed: As ``LogBatch`` has them, over everything read.
-        read_sizes: Bytes of output of each read.
-    """
+class CapturedLog(LogReader[MysqlSource, BinlogLog]):
+    """Those of a database, bound with the same options."""
 
     def __init__(
         self,
@@ -63,75 +48,15 @@ class CapturedLog:
             )
             for table, resource in zip(tables, resources, strict=True)
         ]
-        self.source = MysqlSource(
+        source = MysqlSource(
             parse_endpoint({**database.config(), **config}), bindings, [parse_resource(r) for r in resources]
         )
-        start = self.source.start_position(cursor, identity or self.source.identity())
-        self.log: BinlogLog = self.source.open_log(start)
-        self._wakeup, self._waker = os.pipe()
-        self.lines: list[bytes] = []
-        self.schemas: list[int] = []
-        self.transactions: list[Transaction] = []
-        self.restarted: set[int] = set()
-        self.to_read_again: set[int] = set()
-        self.changed: set[int] = set()
-        self.away: dict[int, SourceError] = {}
-        self.set_aside: dict[int, SourceError] = {}
-        self.passed: set[int] = set()
-        self.read_sizes: list[int] = []
-
-    def read_once(self, limit: int = 1 << 20) -> LogBatch:
-        batch = self.log.read(limit, 0.05, self._wakeup)
-        for line in b"".join(batch.lines).splitlines():
-            message = orjson.loads(line)
-            if "sourcedSchema" in message:
-                self.schemas.append(message["sourcedSchema"].get("binding", 0))
-            else:
-                self.lines.append(line)
-        self.transactions += batch.transactions
-        self.restarted |= batch.restarted
-        self.to_read_again |= batch.read_again
-        self.changed |= batch.changed
-        self.away |= batch.away
-        self.set_aside |= batch.set_aside
-        self.passed |= batch.passed
-        self.read_sizes.append(batch.size)
-        return batch
-
-    def read(self, limit: int = 1 << 20) -> list[Document]:
-        """Everything up to where the server's log ends now: the documents of these reads."""
-        before = len(self.lines)
-        end = self.source.end_of_log()
-
-        def there() -> bool:
-            self.read_once(limit)
-            return self.log.between_transactions and self.log.position >= end
-
-        wait_until(there, 60, "the log is read to its end", every=0)
-        return self.documents(before)
-
-    def documents(self, since: int = 0) -> list[Document]:
-        return [orjson.loads(line)["captured"]["doc"] for line in self.lines[since:]]
+        super().__init__(source, source.open_log(source.start_position(cursor, identity or source.identity())))
 
     def close(self) -> None:
-        self.log.close()
+        super().close()
         self.source.close()
-        os.close(self._wakeup)
-        os.close(self._waker)
 
 
-@contextmanager
-def captured_log(database: Database, *tables: str, **options: Any) -> Iterator[CapturedLog]:
-    log = CapturedLog(database, *tables, **options)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
-def plain(documents: Sequence[Document]) -> list[tuple[str, Document]]:
-    """``op`` and columns of each document."""
-    return [
-        (document["_meta"]["op"], {name: value for name, value in document.items() if name != "_meta"})
-        for document in documents
-    ]
+def captured_log(database: Database, *tables: str, **options: Any) -> closing[CapturedLog]:
+    return closing(CapturedLog(database, *tables, **options))

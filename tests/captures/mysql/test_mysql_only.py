@@ -14,7 +14,8 @@ from captures.mysql.chunks.fence import create_watermark_table
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import parse_position, position
 from captures.mysql.server.session import Session
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.captures.session import bindings, session
@@ -142,7 +143,7 @@ def test_keys_that_the_server_adds(mysql_database: Database) -> None:
         run(mysql_database, "INSERT INTO t VALUES (7)", "ALTER TABLE t ADD COLUMN w INT FIRST, ALGORITHM = INSTANT")
         run(mysql_database, "INSERT INTO t (v) VALUES (8)", "ALTER TABLE t DROP COLUMN v", "DELETE FROM t")
         assert [op for op, _ in plain(log.read())] == ["c", "c", "d", "d"]
-        assert log.documents()[1]["my_row_id"] == 2 and log.documents()[1]["v"] == 8
+        assert log.documents[1]["my_row_id"] == 2 and log.documents[1]["v"] == 8
         assert not log.restarted
 
 

@@ -19,8 +19,9 @@ import pytest
 
 from tests.captures.postgres.table_changes import CHANGES, KEYED, KEYLESS, TABLES
 from tests.captures.session import ConnectorEnded, Json, Session
+from tests.captures.sessions import Sessions
 from tests.conformance.postgres import PostgresEngine
-from tests.conformance.test_random_alterations import SECONDS, Sessions
+from tests.conformance.test_random_alterations import SECONDS, sessions_of
 from tests.servers.postgres import Database
 
 ROWS = 120
@@ -161,7 +162,7 @@ def test_tables_that_are_changed_in_every_way_at_random(database: Database) -> N
     stop = threading.Event()
     writer = threading.Thread(target=write, args=(database, Random(SEED), stop))
     with ExitStack() as stack:
-        sessions = Sessions(engine, stack, *TABLES)
+        sessions = sessions_of(engine, stack, *TABLES)
         writer.start()
         try:
             end = monotonic() + SECONDS

@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.captures.session import bindings, unary
+from tests.captures.session import bindings, error_fields, unary
 from tests.servers.postgres import Database
-
-
-def _error(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    last = logs[-1]
-    assert last["level"] == "error"
-    assert last["fields"]["remedy"]
-    assert last["fields"]["documentation"].startswith("docs/errors.md#tm-")
-    fields: dict[str, Any] = last["fields"]
-    return fields
 
 
 def test_spec_needs_no_server() -> None:
@@ -79,7 +70,7 @@ def test_bad_input_is_a_short_error(line: bytes, code: str) -> None:
     status, messages, logs = unary(line)
     assert status == 1
     assert messages == []
-    assert _error(logs)["code"] == code
+    assert error_fields(logs)["code"] == code
     assert "Traceback" not in str(logs)
 
 
@@ -91,7 +82,7 @@ def test_a_role_that_may_not_log_in(database: Database) -> None:
             status, _, logs = unary(
                 {"discover": {"config": {**database.config(), "user": role, "password": "pass-word"}}}
             )
-            said = _error(logs)
+            said = error_fields(logs)
             assert (status, said["code"]) == (1, "TM-PG-002")
             admin.execute(said["remedy"].partition(": ")[2])
             status, _, logs = unary(
@@ -113,7 +104,7 @@ def test_wrong_host_password_and_database(database: Database) -> None:
     for change, code in cases:
         status, _, logs = unary({"discover": {"config": {**config, **change}}})
         assert status == 1
-        assert _error(logs)["code"] == code
+        assert error_fields(logs)["code"] == code
         assert "secret-word" not in str(logs)
         assert not config["password"] or config["password"] not in str(logs)
 
@@ -125,7 +116,7 @@ def test_every_unmet_prerequisite_is_said_at_once(database: Database) -> None:
     bound = bindings("public.plain", "public.reserved", "public.nowhere")
     status, _, logs = unary({"validate": {"config": database.config(), "bindings": bound}})
     assert status == 1
-    assert _error(logs)["code"] == "TM-PG-010"
+    assert error_fields(logs)["code"] == "TM-PG-010"
     codes = {line["fields"]["code"] for line in logs if line["level"] == "error"}
     assert {"TM-PG-007", "TM-PG-017", "TM-PG-018"} <= codes
 
@@ -168,6 +159,6 @@ def test_a_publication_that_leaves_something_out_is_refused(database: Database, 
     bound = bindings("public.parts" if "parts" in publication else "public.users")
     status, _, logs = unary({"validate": {"config": database.config(), "bindings": bound}})
     assert status == 1
-    assert _error(logs)["code"] == "TM-PG-011"
+    assert error_fields(logs)["code"] == "TM-PG-011"
     assert told in logs[-1]["message"]
     assert "ALTER PUBLICATION" in logs[-1]["fields"]["remedy"]

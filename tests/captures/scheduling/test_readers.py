@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-import pytest
-
 from backfill.fence import TransactionId
 from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
@@ -62,10 +60,10 @@ class Readers:
 
 
 @contextmanager
-def pool_of(readers: Readers, size: int = 2) -> Iterator[ReaderPool]:
+def pool_of(readers: Readers, size: int = 2, **limits: float) -> Iterator[ReaderPool]:
     wakeup = Wakeup()
     try:
-        with closing(ReaderPool(readers.open, size, wakeup)) as pool:
+        with closing(ReaderPool(readers.open, size, wakeup, **limits)) as pool:
             yield pool
     finally:
         wakeup.close()
@@ -104,10 +102,9 @@ def test_what_fails_ahead_is_tried_again_and_told_with_the_first_chunk() -> None
         assert isinstance(result(pool), Chunk)
 
 
-def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.scheduling.readers.IDLE_SECONDS", 0.05)
+def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk() -> None:
     readers = Readers()
-    with pool_of(readers, size=1) as pool:
+    with pool_of(readers, size=1, idle_seconds=0.05) as pool:
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
         wait_until(lambda: readers.made[0].closed, 10, "the idle reader is closed")
@@ -116,8 +113,7 @@ def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk(monkeyp
     assert [reader.closed for reader in readers.made] == [True, True]
 
 
-def test_closing_waits_for_all_readers_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.scheduling.readers.CLOSE_SECONDS", 0.5)
+def test_closing_waits_for_all_readers_together() -> None:
     answered = threading.Event()
 
     class Silent(Reader):
@@ -128,7 +124,7 @@ def test_closing_waits_for_all_readers_together(monkeypatch: pytest.MonkeyPatch)
             return super().read(request)
 
     wakeup = Wakeup()
-    pool = ReaderPool(Silent, 4, wakeup)
+    pool = ReaderPool(Silent, 4, wakeup, close_seconds=0.5)
     threads = set(threading.enumerate())
     for _ in range(4):
         pool.submit(request())

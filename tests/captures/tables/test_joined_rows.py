@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.contract.chunk import Rows
-from captures.tables import joined_rows as packing
 from captures.tables.joined_rows import JoinedRows, joined_rows
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
@@ -46,9 +45,8 @@ def test_a_mark_in_a_string_is_refused() -> None:
         made([[b"a", b"b\x00c"]])
 
 
-def test_pieces_are_of_about_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "PIECE_BYTES", 10)
-    pieces = list(joined_rows(b"\x00", [b"x" * 4] * 7).spliced(b"-"))
+def test_pieces_are_of_about_one_size() -> None:
+    pieces = list(joined_rows(b"\x00", [b"x" * 4] * 7, piece_bytes=10).spliced(b"-"))
     assert pieces == [b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx-xxxx-xxxx", b"-", b"xxxx"]
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from protocol.changelog import Column, Segment, TableSchema
-from protocol.changelog.models import DOCUMENT_COLUMN, MOST_RUNS
+from protocol.changelog.models import DOCUMENT_COLUMN, LONGEST_RUN, MOST_RUNS
 from runtime.changelog.decoder import decoder
 from runtime.changelog.segments import SegmentWriter
 from runtime.changelog.writer import LogWriter
@@ -92,10 +92,11 @@ def cases(draw: st.DrawFn) -> Case:
     return case(types, keys, draw(st.integers(1, len(keys))), marks)
 
 
-def written(root: Path, made: Case, least: int) -> tuple[Segment, list[pa.Table]]:
+def written(root: Path, made: Case, least: int, longest: int = LONGEST_RUN) -> tuple[Segment, list[pa.Table]]:
     """The segment that the writer makes of it, and the tables it was given."""
     schema = decoder(made.schema, frozenset()).arrow_schema
-    writer = SegmentWriter(root, "data/t/1-1-0.parquet", made.schema, made.schema.fingerprint, schema, least)
+    path, fingerprint = "data/t/1-1-0.parquet", made.schema.fingerprint
+    writer = SegmentWriter(root, path, made.schema, fingerprint, schema, least, longest)
     tables = []
     for group in made.groups:
         # In pieces, as decoded documents come.
@@ -105,12 +106,12 @@ def written(root: Path, made: Case, least: int) -> tuple[Segment, list[pa.Table]
     return writer.finish(), tables
 
 
-def check(made: Case, least: int = 3) -> Segment:
+def check(made: Case, least: int = 3, longest: int = LONGEST_RUN) -> Segment:
     with tempfile.TemporaryDirectory() as folder:
-        segment, tables = written(Path(folder), made, least)
+        segment, tables = written(Path(folder), made, least, longest)
         assert pq.read_table(Path(folder, segment.path)).equals(pa.concat_tables(tables))
     told = {name: getattr(segment, name) for name in ("truncated_at", "key_min", "key_max", "runs")}
-    assert told == segment_facts(made.schema, made.rows)
+    assert told == segment_facts(made.schema, made.rows, longest)
     assert segment.uncompressed == sum(table.nbytes for table in tables)
     assert Segment.model_validate_json(segment.model_dump_json()) == segment
     return segment
@@ -181,10 +182,7 @@ def test_keys_without_gaps_have_no_jumps(tmp_path: Path, type_: str, value: Call
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.integers(1, 7))
 def test_a_run_has_so_many_rows_and_no_more(made: Case, longest: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        for module in ("runtime.changelog.key_runs", "tests.protocol.segment_facts"):
-            patched.setattr(f"{module}.LONGEST_RUN", longest)
-        check(made)
+    check(made, longest=longest)
 
 
 def test_so_many_runs_are_stated_and_no_more() -> None:

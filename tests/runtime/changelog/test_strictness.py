@@ -9,7 +9,6 @@ import pytest
 
 from protocol.changelog.models import QUARANTINE
 from protocol.errors import ChangeLogError, TidemarkError
-from runtime.changelog import quarantine
 from runtime.changelog.batch import Batch
 from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
@@ -145,10 +144,13 @@ def test_nothing_but_misfits(tmp_path: Path) -> None:
     assert len(list((tmp_path / "data").rglob("*.parquet"))) == 1
 
 
-def test_too_many_misfits_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quarantine, "QUARANTINE_BYTES", 1000)
-    with pytest.raises(ChangeLogError, match="TM-LOG-010: documents of more than"):
-        write(tmp_path, closed(id={"type": "integer"}), [document(id="x" * 100) for _ in range(20)])
+def test_too_many_misfits_are_an_error(tmp_path: Path) -> None:
+    with LogWriter.open(tmp_path, "shop") as log:
+        batch = log.begin()
+        batch.quarantine.most_bytes = 1000
+        batch.add(log.bind("public/t", closed(id={"type": "integer"}), ["id"]), [document(id="x" * 100)] * 20)
+        with pytest.raises(ChangeLogError, match="TM-LOG-010: documents of more than"):
+            log.commit(batch, {}, 1)
     assert stored(tmp_path, "public/t") == []
 
 

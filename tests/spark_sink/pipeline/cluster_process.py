@@ -18,7 +18,7 @@ from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.parts import apply, plan
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.tables.kept_tables import KeepRules
-from tests.servers.spark_cluster import JAVA_OPTIONS
+from tests.servers.spark_cluster import SETTINGS
 
 
 def refuse(*arguments: Any, **more: Any) -> NoReturn:
@@ -30,17 +30,9 @@ def main() -> None:
 
     master, events = sys.argv[1:]
     settings = {
-        "spark.eventLog.enabled": "true",
+        **SETTINGS,
         "spark.eventLog.dir": Path(events).as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
         "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.locality.wait": "0",
         "spark.sql.session.timeZone": "UTC",
     }
     builder = SparkSession.builder.master(master).appName("tidemark tests")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.spark_sink.pipeline.driver_process import Ended, Run
@@ -33,9 +32,7 @@ class Driver(AbstractContextManager["Driver"]):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._process:
             # The run that it waits for is in its group.
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.servers.mariadb import Database

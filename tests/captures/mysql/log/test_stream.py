@@ -19,7 +19,8 @@ from captures.mysql.log.stream import BinlogLog
 from captures.mysql.server.session import connect
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.servers.mariadb import Database, end_sessions
 
@@ -387,7 +388,7 @@ def test_reconnecting_in_the_middle_of_a_transaction_repeats_nothing(binlog_data
         log.log.reconnect()
         assert not log.log.between_transactions
         log.read()
-        assert [d["id"] for d in log.documents()] == list(range(40001))
+        assert [d["id"] for d in log.documents] == list(range(40001))
         assert len(log.transactions) == 2
         assert len(log.transactions[1].touched[0]) == 40000
 
@@ -418,7 +419,7 @@ def test_reconnecting_in_a_transaction_in_which_a_table_was_set_aside_loses_noth
                 log.read_once(1000)
         log.log.reconnect()
         log.read()
-        documents = log.documents()
+        documents = log.documents
     assert [d["id"] for d in documents if "v" in d] == list(range(1, 20_001))
     assert [d["id"] for d in documents if "day" in d] == list(range(5))
 

@@ -10,7 +10,8 @@ from captures.contract.errors import LostPosition
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition, PreparedPlace
 from captures.mysql.log.xa.reread import Recall
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_events import SERVER
 from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import run

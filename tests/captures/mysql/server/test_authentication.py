@@ -10,7 +10,8 @@ from captures.mysql.config import parse_endpoint
 from captures.mysql.server.session import connect
 from protocol.error_codes.model import Policy
 from protocol.errors import SourceError
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
 from tests.servers.mariadb import MARIADB, no_source

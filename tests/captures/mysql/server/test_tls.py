@@ -9,7 +9,8 @@ import pytest
 from captures.mysql.config import parse_endpoint
 from captures.mysql.server.session import connect
 from protocol.errors import SourceError
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
 

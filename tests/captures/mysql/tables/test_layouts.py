@@ -12,7 +12,8 @@ import pytest
 from captures.mysql.tables.columns import Column
 from captures.mysql.tables.layouts import Layout, layout, read_layout
 from protocol.errors import ProtocolError
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database

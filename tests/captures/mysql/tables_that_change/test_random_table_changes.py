@@ -17,11 +17,10 @@ from random import Random
 import pymysql
 import pytest
 
-from protocol.error_codes import CODES
-from protocol.error_codes.model import Policy
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.session import ConnectorEnded, Json, Rows, Session, bindings, session
+from tests.captures.session import Rows, Session, bindings, session
+from tests.captures.sessions import Sessions
 from tests.servers.mariadb import Database
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "5"))
@@ -301,40 +300,12 @@ def write(database: Database, random: Random, writing: threading.Lock, stop: thr
             stop.wait(0.005)
 
 
-class Sessions:
-    """One capture through many sessions."""
-
-    def __init__(self, database: Database, stack: ExitStack) -> None:
-        self._database = database
-        self._stack = stack
-        self._bound = bindings(*(f"{database.name}.{table}" for table in TABLES))
-        self.current = self._open(None)
-
-    def listen(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        try:
-            self.current.until(lambda _: time.monotonic() >= end)
-        except ConnectorEnded:
-            self.open_again(killed=False)
-
-    def close(self) -> None:
-        self.current.process.kill()
-        self.current.process.wait()
-
-    def open_again(self, *, killed: bool) -> None:
-        if not killed:
-            last = self.current.logs[-1]
-            code = CODES[last["fields"]["code"]]
-            # One that is opened while neither table is there, for a moment, cannot know that they come back.
-            assert code.policy is Policy.RETRY or code.code in ("TM-MY-007", "TM-MY-009", "TM-MY-010"), last
-        documents, state = self.current.documents, self.current.state
-        self.current.close()
-        self.current = self._open(state)
-        self.current.documents = documents
-
-    def _open(self, state: Json | None) -> Session:
-        config = {**self._database.config(), "backfill": {"chunk_rows": 10}}
-        return self._stack.enter_context(session(config, self._bound, state, command=COMMAND))
+def sessions_of(database: Database, stack: ExitStack) -> Sessions:
+    bound = bindings(*(f"{database.name}.{table}" for table in TABLES))
+    config = {**database.config(), "backfill": {"chunk_rows": 10}}
+    # One that is opened while neither table is there, for a moment, cannot know that they come back.
+    passing = ["TM-MY-007", "TM-MY-009", "TM-MY-010"]
+    return Sessions(stack, lambda state: session(config, bound, state, command=COMMAND), passing)
 
 
 def captured_now(database: Database) -> list[Rows]:
@@ -367,14 +338,14 @@ def test_tables_that_are_changed_at_random(binlog_database: Database, metadata: 
     writer = threading.Thread(target=write, args=(binlog_database, Random(SEED), changes.writing, stop))
     done: list[str] = []
     with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"), ExitStack() as stack:
-        sessions = Sessions(binlog_database, stack)
+        sessions = sessions_of(binlog_database, stack)
         writer.start()
         try:
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
                 away = random.random() < 0.15
                 if away:
-                    sessions.close()
+                    sessions.kill()
                 for _ in range(random.choice((1, 1, 3))):
                     done.append(changes.step())
                 if away:

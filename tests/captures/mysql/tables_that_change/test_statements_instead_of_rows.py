@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.captures.mysql.captured_log import CapturedLog, captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
 from tests.servers.mariadb import Database

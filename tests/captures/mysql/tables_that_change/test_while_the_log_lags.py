@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from tests.captures.impatient import aside_of, impatient
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
@@ -130,7 +131,7 @@ def test_a_column_with_a_reserved_name_that_is_gone(binlog_database: Database) -
     with captured_log(binlog_database, "t", cursor=position, identity=identity) as log:
         log.read()
         assert all(line.count(b'"_meta"') == 1 for line in log.lines)
-        assert plain(log.documents())[-1] == ("c", {"id": 2, "m": 8})
+        assert plain(log.documents)[-1] == ("c", {"id": 2, "m": 8})
 
 
 def test_an_excluded_column_that_is_dropped(binlog_database: Database) -> None:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.chunks.test_reader import keys_of
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks

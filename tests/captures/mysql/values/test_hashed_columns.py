@@ -14,7 +14,8 @@ from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.columns import Column
 from protocol.errors import SourceError
 from protocol.messages import Binding
-from tests.captures.mysql.captured_log import captured_log, plain
+from tests.captures.log_reader import plain
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, table_chunks
 from tests.conformance.mysql_literals import Case, cases_of
 from tests.servers.mariadb import Database

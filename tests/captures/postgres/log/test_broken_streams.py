@@ -12,7 +12,7 @@ from captures.postgres.config import parse_endpoint
 from captures.postgres.log import connection as replication
 from captures.postgres.server import session
 from protocol.errors import SourceError
-from tests.captures.postgres.log_reading import LogReader, capturing
+from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.tcp_proxy import TcpProxy, proxied
@@ -32,13 +32,13 @@ def _terminate(database: Database) -> None:
     )
 
 
-def _in_the_middle(reader: LogReader, rows: int) -> None:
+def _in_the_middle(reader: PostgresLog, rows: int) -> None:
     reader.until(lambda: len(reader.documents) >= rows)
     assert not reader.log.between_transactions
     assert len(reader.documents) < MANY
 
 
-def _all_came_once(reader: LogReader) -> bool:
+def _all_came_once(reader: PostgresLog) -> bool:
     (transaction,) = reader.transactions
     touched = transaction.touched[0]
     return reader.ids() == [("c", i) for i in range(1, MANY + 1)] and len(touched) == MANY
@@ -52,7 +52,7 @@ def test_a_walsender_that_is_terminated_in_a_transaction(any_database: Database)
         for rows in (1000, 9000, 30_000):
             _in_the_middle(reader, rows)
             _terminate(any_database)
-        reader.all_there_is()
+        reader.read()
         assert set(reader.failures) == {"TM-PG-020"}
         assert _all_came_once(reader)
 
@@ -67,16 +67,16 @@ def test_a_stream_that_breaks_again_before_it_is_where_it_was(database: Database
         _terminate(database)
         while not reader.failures:
             try:
-                reader.read()
+                reader.read_once()
                 came = len(reader.documents)
             except SourceError as error:
                 reader.failures.append(error.code)
         for _ in range(2):
             reader.source.reconnect()
             reader.log.reconnect()
-            reader.read()  # Some of what was returned before.
+            reader.read_once()  # Some of what was returned before.
             assert len(reader.documents) == came
-        reader.all_there_is()
+        reader.read()
         assert _all_came_once(reader)
 
 
@@ -89,7 +89,7 @@ def test_a_stream_that_cannot_be_begun_again_at_once(database: Database) -> None
                 reader.log.reconnect()
         prepare(database, "INSERT INTO users VALUES (1, 'one')")
         reader.reconnect(time.monotonic() + 20)
-        reader.all_there_is()
+        reader.read()
         assert reader.ids() == [("c", 1)]
 
 
@@ -106,7 +106,7 @@ def test_columns_that_changed_in_the_transaction_that_broke_off(database: Databa
             connection.commit()
         _in_the_middle(reader, 1000)
         _terminate(database)
-        reader.all_there_is()
+        reader.read()
         assert reader.failures
         ids = [number for _, number in reader.ids()]
         assert ids == [-1, -2, *range(1, MANY + 1), -3]
@@ -127,7 +127,7 @@ def test_what_was_acknowledged_stays_so(database: Database) -> None:
         reader.until(lambda: len(reader.documents) == 2)
         # Nothing was acknowledged, so nothing may be let go of, however far the new stream was begun.
         reader.log.request_progress()
-        reader.all_there_is()
+        reader.read()
         assert admin.execute(confirmed).fetchone() == before
 
 
@@ -147,7 +147,7 @@ def test_a_connection_that_is_reset(database: Database, proxy: TcpProxy) -> None
         prepare(database, INSERT)
         _in_the_middle(reader, 1000)
         proxy.reset()
-        reader.all_there_is()
+        reader.read()
         assert set(reader.failures) == {"TM-PG-020"}
         assert _all_came_once(reader)
 
@@ -171,14 +171,14 @@ def test_a_peer_that_falls_silent(
         proxy.flow()
         if not middle:
             prepare(database, INSERT)
-        reader.all_there_is()
+        reader.read()
         assert _all_came_once(reader)
 
 
-def _read_until_it_breaks(reader: LogReader, seconds: float = 20) -> None:
+def _read_until_it_breaks(reader: PostgresLog, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        reader.read()
+        reader.read_once()
 
 
 def test_a_question_to_a_peer_that_falls_silent(
@@ -201,9 +201,9 @@ def test_a_silent_server_that_answers_is_no_fault(database: Database, monkeypatc
     prepare(database, USERS)
     with capturing(database, "users") as reader:
         for _ in range(20):
-            reader.read()
+            reader.read_once()
         prepare(database, "INSERT INTO users VALUES (1, 'one')")
-        reader.all_there_is()
+        reader.read()
         assert reader.ids() == [("c", 1)]
         assert reader.failures == []
 
@@ -230,7 +230,7 @@ def test_a_server_that_restarts(stoppable: Postgres, mode: StopMode) -> None:
                 restarting = threads.submit(stoppable.server.restart, mode)
                 reader.until(restarting.done)
                 restarting.result()
-            reader.all_there_is()
+            reader.read()
             assert reader.failures
             assert _all_came_once(reader)
             # Questions to the server work again, too.

@@ -8,22 +8,17 @@ import pytest
 
 from captures.postgres.log import stream as log
 from captures.postgres.log.stream import PgoutputLog
-from tests.captures.postgres.log_reading import BATCH, LogReader, capturing
+from tests.captures.log_reader import plain
+from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 
-
-def documents(reader: LogReader) -> list[tuple[str, Any]]:
-    """Operation and columns of every document."""
-    return [
-        (document["_meta"]["op"], {name: value for name, value in document.items() if name != "_meta"})
-        for document in reader.documents
-    ]
+BATCH = 64 * 1024
 
 
-def columns(reader: LogReader) -> list[set[str]]:
+def columns(reader: PostgresLog) -> list[set[str]]:
     """The columns of every schema that was announced, in order."""
     return [set(schema["properties"]) - {"_meta"} for schema in reader.schemas]
 
@@ -45,7 +40,7 @@ def test_several_tables_truncated_at_once(any_database: Database) -> None:
             "TRUNCATE users, apart RESTART IDENTITY CASCADE",
             "INSERT INTO users DEFAULT VALUES",
         )
-        reader.all_there_is()
+        reader.read()
     tables = [(doc["_meta"]["op"], doc["_meta"]["source"]["table"], doc.get("id")) for doc in reader.documents]
     assert tables[:2] == [("c", "users", 1), ("c", "orders", 1)]
     assert sorted(tables[2:5]) == [("t", "apart", None), ("t", "orders", None), ("t", "users", None)]
@@ -69,9 +64,9 @@ def test_subtransactions(any_database: Database) -> None:
                 with connection.transaction():
                     connection.execute("INSERT INTO users VALUES (%s, 'kept')", [number])
             connection.commit()
-        reader.all_there_is()
+        reader.read()
     assert reader.ids() == [("c", 1), ("c", 2), *(("c", number) for number in range(100, 200))]
-    assert {row["name"] for _, row in documents(reader)} == {"kept"}
+    assert {row["name"] for _, row in plain(reader.documents)} == {"kept"}
     assert len(reader.transactions) == 1
     assert {doc["_meta"]["source"]["txid"] for doc in reader.documents} == {reader.transactions[0].txn}
 
@@ -86,7 +81,7 @@ def test_a_message_is_passed_over(database: Database) -> None:
             connection.execute("SELECT pg_logical_emit_message(false, 'other', 'not in one')")
             connection.execute("INSERT INTO users VALUES (2, 'b')")
             connection.commit()
-        reader.all_there_is()
+        reader.read()
     assert reader.ids() == [("c", 1), ("c", 2)]
 
 
@@ -100,7 +95,7 @@ def test_changes_that_came_from_elsewhere(database: Database) -> None:
                 connection.execute("SELECT pg_replication_origin_session_setup(%s)", [origin])
                 connection.execute("INSERT INTO users VALUES (1, 'applied')")
             prepare(database, "INSERT INTO users VALUES (2, 'written here')")
-            reader.all_there_is()
+            reader.read()
         assert reader.ids() == [("c", 1), ("c", 2)]
     finally:
         prepare(database, f"SELECT pg_replication_origin_drop('{origin}')")
@@ -112,7 +107,7 @@ def test_rows_that_are_copied_in(database: Database) -> None:
         with database.connect() as connection, connection.cursor().copy("COPY users FROM STDIN") as copy:
             for number in range(5000):
                 copy.write_row((number, None if number % 2 else "even"))
-        reader.all_there_is()
+        reader.read()
     assert reader.ids() == [("c", number) for number in range(5000)]
     places = [tuple(doc["_meta"]["source"]["loc"]) for doc in reader.documents]
     assert places == sorted(set(places)) and len(places[0]) == 4
@@ -126,7 +121,7 @@ def test_a_transaction_knows_of_which_tables_its_keys_are_recorded(database: Dat
         for number, tracked in enumerate([frozenset[int](), frozenset({0}), frozenset[int]()]):
             reader.log.track(tracked)
             prepare(database, f"INSERT INTO users VALUES ({number}, 'a')")
-            reader.all_there_is()
+            reader.read()
             transaction = reader.transactions[-1]
             assert (transaction.tracked, frozenset(transaction.touched)) == (tracked, tracked)
 
@@ -139,7 +134,7 @@ def test_a_transaction_that_is_larger_than_what_is_read_at_once(database: Databa
         prepare(database, "INSERT INTO users SELECT i, repeat('x', 300) FROM generate_series(1, 60000) i")
         sizes = []
         while not reader.transactions:
-            sizes.append(reader.read().size)
+            sizes.append(reader.read_once(BATCH).size)
         assert sum(sizes) > 20_000_000
         assert max(sizes) < BATCH + 2 * log.NEAR_END_BYTES
         assert reader.ids() == [("c", number) for number in range(1, 60001)]
@@ -168,7 +163,7 @@ def test_a_large_value_in_all_transitions(any_database: Database, identity: str)
     ]
     with capturing(any_database, "users") as reader:
         prepare(any_database, *(statement for statement, _ in steps))
-        reader.all_there_is()
+        reader.read()
     found = [doc for doc in reader.documents if doc["_meta"]["op"] in "cu"]
     assert len(found) == len(steps) - 1
     for (statement, bio), doc in zip(steps, found, strict=False):
@@ -199,7 +194,7 @@ def test_more_rows_without_their_large_value_than_can_be_remembered(
     )
     with capturing(database, "users") as reader:
         prepare(database, "UPDATE users SET id = -id")
-        reader.all_there_is()
+        reader.read()
         assert len(reader.documents) == 60
         assert reader.restarted == {0}
         assert reader.transactions[0].incomplete == []
@@ -220,8 +215,8 @@ def test_columns_that_are_altered_between_and_inside_transactions(any_database: 
             connection.execute("INSERT INTO users VALUES (6, 'twelve')")
             connection.commit()
         prepare(any_database, "UPDATE users SET age = 'late' WHERE id = 1")
-        reader.all_there_is()
-    assert documents(reader) == [
+        reader.read()
+    assert plain(reader.documents) == [
         ("c", {"id": 1, "name": "a"}),
         ("c", {"id": 2, "name": "b", "age": 8}),
         ("c", {"id": 3, "name": "c", "age": 9}),
@@ -256,7 +251,7 @@ def test_schemas_come_at_their_place_in_the_stream(database: Database, monkeypat
         connection.execute("ALTER TABLE users ADD COLUMN age int")
         connection.execute("INSERT INTO users VALUES (2, 'b', 3)")
         connection.commit()
-        reader.all_there_is()
+        reader.read()
     assert order == ["row", "schema", "row"]
 
 
@@ -272,8 +267,8 @@ def test_a_table_that_takes_the_place_of_another(database: Database) -> None:
             "INSERT INTO users VALUES (1, 'new@example.com')",
             "INSERT INTO users_before VALUES (2, 'no more ours')",
         )
-        reader.all_there_is()
-        assert documents(reader) == [("c", {"id": 1, "name": "old"}), ("c", {"id": 1, "mail": "new@example.com"})]
+        reader.read()
+        assert plain(reader.documents) == [("c", {"id": 1, "name": "old"}), ("c", {"id": 1, "mail": "new@example.com"})]
         assert reader.restarted == {0}
         assert columns(reader) == [{"id", "mail"}]
         assert reader.source.tables[0].identity != identity
@@ -284,7 +279,7 @@ def test_a_table_that_cannot_be_captured_takes_the_place_of_another(database: Da
     with capturing(database, "users") as reader:
         prepare(database, "DROP TABLE users", "CREATE TABLE users (_meta int PRIMARY KEY)")
         prepare(database, "INSERT INTO users VALUES (1)")
-        reader.all_there_is()
+        reader.read()
     assert (reader.set_aside[0].code, reader.passed, reader.documents) == ("TM-PG-017", {0}, [])
 
 
@@ -300,7 +295,7 @@ def test_another_primary_key(any_database: Database) -> None:
             "UPDATE users SET name = 'c' WHERE id = 2",
             "DELETE FROM users WHERE id = 1",
         )
-        reader.all_there_is()
+        reader.read()
         after = reader.source.tables[0]
     assert (before.key, after.key) == (("id",), ("name",))
     assert before.identity != after.identity
@@ -319,7 +314,7 @@ def test_a_wider_primary_key(database: Database) -> None:
             "ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (id, part)",
             "INSERT INTO users VALUES (1, 2)",
         )
-        reader.all_there_is()
+        reader.read()
         assert reader.source.tables[0].key == ("id", "part")
         assert reader.restarted == {0}
 
@@ -338,7 +333,7 @@ def test_rows_of_before_the_key_changed_when_the_log_is_read_after_it(database: 
         "DELETE FROM users WHERE name = 'a'",
     )
     with capturing(database, "users") as reader:
-        reader.all_there_is()
+        reader.read()
     assert reader.restarted == {0}
     assert [(doc["_meta"]["op"], doc["name"]) for doc in reader.documents] == [("c", "c"), ("d", "a")]
 
@@ -347,7 +342,7 @@ def test_a_replica_identity_that_does_not_have_the_key_any_more(database: Databa
     prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text NOT NULL UNIQUE)")
     with capturing(database, "users") as reader:
         prepare(database, "ALTER TABLE users DROP CONSTRAINT users_pkey", "INSERT INTO users VALUES (1, 'a')")
-        reader.all_there_is()
+        reader.read()
     assert reader.set_aside[0].code == "TM-PG-018" and "REPLICA IDENTITY FULL" in reader.set_aside[0].remedy
     assert (reader.passed, reader.documents) == ({0}, [])
 
@@ -360,5 +355,5 @@ def test_another_replica_identity_inside_a_transaction(database: Database) -> No
         connection.execute("UPDATE users SET id = 2")
         connection.execute("DELETE FROM users")
         connection.commit()
-        reader.all_there_is()
+        reader.read()
     assert reader.ids() == [("c", 1), ("d", 1), ("c", 2), ("d", 2)]

@@ -125,7 +125,7 @@ def test_what_is_not_acknowledged_is_to_blame(database: Database, warned: Callab
     prepare(database, USERS)
     with capturing(database, "users", max_retained_wal="4MB") as reader:
         _fill(database)
-        reader.all_there_is()
+        reader.read()
         reader.source.retained()
         assert "but not acknowledged as durable yet" in warned()[0]
 
@@ -141,11 +141,11 @@ def test_a_transaction_that_stays_open_is_to_blame_and_its_tables_are_named(
         writer.execute("INSERT INTO busy VALUES (1)")
         _fill(database)
         reader.acknowledging = True
-        reader.all_there_is()
         reader.read()
+        reader.read_once()
 
         def confirmed() -> bool:
-            reader.read()
+            reader.read_once()
             row = writer.execute(
                 "SELECT confirmed_flush_lsn > restart_lsn + 3000000 FROM pg_replication_slots WHERE slot_name = %s",
                 [database.name[-60:]],

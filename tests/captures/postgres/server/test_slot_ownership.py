@@ -13,8 +13,9 @@ from captures.postgres.config import EndpointConfig
 from captures.postgres.database import PostgresDatabase
 from captures.postgres.server.slot_names import default_name, with_names
 from captures.postgres.source import PostgresSource
+from protocol.environment import LOG_ID
 from protocol.errors import SourceError
-from protocol.messages import LOG_ID, Binding
+from protocol.messages import Binding
 from tests.captures.source_tables import USERS, prepare
 from tests.servers.postgres import Database
 

@@ -99,8 +99,8 @@ def test_virtual_columns(session: Connection) -> None:
     session.execute("CREATE TABLE public.t (id int PRIMARY KEY, v int GENERATED ALWAYS AS (id + 1) VIRTUAL)")
     found = table(session, "t")
     assert [(c.name, c.generated) for c in found.columns] == [("id", ""), ("v", "v")]
-    assert [c.name for c in captured_columns(found)] == ["id"]
-    schema = document_schema(found, captured_columns(found), found.key, truncates=False)
+    assert [c.name for c in captured_columns(found.columns)] == ["id"]
+    schema = document_schema(found, tuple(captured_columns(found.columns)), found.key, truncates=False)
     assert schema["description"] == "Generated columns are left out: v."
 
 

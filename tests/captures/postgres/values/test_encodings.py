@@ -8,7 +8,7 @@ from hashlib import sha256
 import psycopg
 import pytest
 
-from protocol.messages import RUNTIME
+from protocol.environment import RUNTIME
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows

@@ -1,0 +1,51 @@
+"""The options of an endpoint's configuration that every database has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, SecretStr
+
+from captures.contract.source import BackfillOptions
+from captures.server.backfill_config import BackfillConfig
+from captures.server.config_schema import Secret
+from captures.server.strict_config import Strict
+from captures.tables.bad_values import EndpointPolicy
+from captures.tables.truncation import TruncateOption, Truncation, truncation
+
+
+def _own_options_first(schema: dict[str, Any]) -> None:
+    """Forms show options in the schema's order: a database's own, such as its host, come before the common ones."""
+    options = schema["properties"]
+    schema["properties"] = dict(sorted(options.items(), key=lambda option: option[0] in Endpoint.model_fields))
+
+
+class Endpoint(Strict):
+    """Base of each database's configuration."""
+
+    model_config = ConfigDict(json_schema_extra=_own_options_first)
+
+    on_lost_position: Annotated[
+        Literal["fail", "backfill"],
+        Field(description="If the server no longer has the required log: stop, or read all tables again"),
+    ] = "fail"
+    on_bad_value: Annotated[
+        EndpointPolicy,
+        Field(description="What to do with a value that a document cannot represent, such as a year after 9999"),
+    ] = "stop"
+    backfill: BackfillConfig = BackfillConfig()
+    heartbeat_seconds: Annotated[float, Field(gt=0, description="Seconds between checkpoints of an idle capture")] = (
+        10.0
+    )
+    truncate: TruncateOption = "auto"
+    hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
+
+    @property
+    def truncation(self) -> Truncation:
+        """The output for a TRUNCATE with the present runtime."""
+        return truncation(self.truncate)
+
+    def backfill_options(self) -> BackfillOptions:
+        """The options for the engine."""
+        announced = self.truncation is Truncation.BACKFILL
+        return self.backfill.options(on_lost_position=self.on_lost_position, announced=announced)

@@ -1,0 +1,18 @@
+"""Environment variables by which a runtime tells a connector what the messages have no place for."""
+
+from __future__ import annotations
+
+RUNTIME = "TIDEMARK_RUNTIME"
+"""Set by our runtime, so that a connector knows that events unknown to Flow are supported."""
+
+LOG_ID = "TIDEMARK_LOG"
+"""The id of the change log that a capture goes into. Set by our runtime."""
+
+STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
+"""A connector ends once every backfill is done and the log is read to where the server was."""
+
+KNOWN_STATE = "TIDEMARK_STATE"
+"""Of ``validate``: the capture's position, as JSON of the small members of its state."""
+
+CHECK = "TIDEMARK_CHECK"
+"""``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""

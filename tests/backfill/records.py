@@ -1,0 +1,38 @@
+"""What the model's connector holds: its chunks in flight, and its last checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from backfill.fence import TransactionId
+from backfill.range_scan import ChunkPlan
+from tests.backfill.consumer import Consumer
+from tests.backfill.database import Row, Snapshot
+from tests.backfill.reader import Kept, Questions
+
+
+@dataclass(eq=False)
+class Chunk:
+    """A chunk in flight, and how far it has come."""
+
+    table: str
+    plan: ChunkPlan
+    questions: Questions | None = None
+    snapshot: Snapshot | None = None
+    fenced: bool = False
+    rows: list[tuple[int, Row]] | None = None
+    rereads: list[tuple[int, Row]] = field(default_factory=list)
+    places: list[int] | None = None
+    truncated_until: int = 0
+    split: bool = False
+
+
+class Checkpoint(NamedTuple):
+    """Attributes: ``counting``: what is kept of the snapshot in which the table without a key is read."""
+
+    position: int
+    hidden: list[TransactionId]
+    ranges: dict[str, str]
+    counting: Kept | None
+    consumer: Consumer

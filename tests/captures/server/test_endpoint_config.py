@@ -1,0 +1,27 @@
+"""Every database has the common options, behind its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from captures.mysql.config import EndpointConfig as MysqlConfig
+from captures.postgres.config import EndpointConfig as PostgresConfig
+from captures.server.endpoint_config import Endpoint
+
+
+@pytest.mark.parametrize("config", [MysqlConfig, PostgresConfig])
+def test_forms_show_first_where_the_server_is(config: type[Endpoint]) -> None:
+    names = list(config.model_json_schema()["properties"])
+    common = list(Endpoint.model_fields)
+    assert names[:2] == ["host", "port"]
+    assert names[-len(common) :] == common
+
+
+def test_options_for_the_engine_come_from_the_whole_configuration() -> None:
+    endpoint = Endpoint.model_validate(
+        {"on_lost_position": "backfill", "truncate": "backfill", "backfill": {"readers": 3, "max_rate": "5 rows"}}
+    )
+    options = endpoint.backfill_options()
+    assert (options.readers, options.max_rows_per_second) == (3, 5)
+    assert (options.on_lost_position, options.announced) == ("backfill", True)
+    assert not Endpoint(truncate="ignore").backfill_options().announced
