@@ -148,3 +148,53 @@ def test_what_was_before_is_not_known() -> None:
     assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ()
     definitions = Definitions((TEXT,), 100, captured=False)
     assert converted(definitions, Alteration(revalued=("a",)), 10, 100, TEXT) == ()
+
+
+def unexplained(definitions: Definitions, since: int, *columns: Column, key: str = "", named: bool = False) -> bool:
+    shown = [column.name for column in columns] if named else None
+    return definitions.unexplained(columns, since, key=tuple(key), of_values=shown, tinyint1_as_bool=False)
+
+
+def test_what_no_statement_explains() -> None:
+    definitions = Definitions((TEXT, OTHER), 0, captured=True)
+    assert definitions.settled((TEXT, OTHER)) and not definitions.settled((OTHER, TEXT))
+    assert unexplained(definitions, 5, OTHER, TEXT)
+    assert definitions.settled((OTHER, TEXT)), "it is known from then on"
+    assert unexplained(definitions, 5, OTHER, TEXT, replace(OTHER, name="c"))
+    # Names are told in any case, and what they explain is said once.
+    converted(definitions, Alteration(revalued=("A",), dropped=("c",)), 10, 10, OTHER, LONGER)
+    assert not unexplained(definitions, 10, OTHER, LONGER)
+    assert unexplained(definitions, 10, OTHER, TEXT)
+
+
+def test_a_statement_after_the_catalog_was_read_explains_what_comes_later() -> None:
+    definitions = Definitions((TEXT,), 0, captured=True)
+    converted(definitions, Alteration(added=("b",)), 20, 20, TEXT, OTHER)
+    assert not unexplained(definitions, 10, TEXT)
+    assert not unexplained(definitions, 20, TEXT, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "key"),
+    [
+        (INT, replace(INT, nullable=False), "a"),
+        (Column("a", "tinyint", length=4), Column("a", "tinyint"), ""),
+        (replace(TEXT, charset="utf8"), replace(TEXT, charset="utf8mb3"), ""),
+        (replace(DOUBLE, collation="x"), DOUBLE, ""),
+        (replace(ENUM, labels=("?",)), replace(ENUM, labels=("?",), description="why"), ""),
+    ],
+)
+def test_what_a_key_or_an_upgrade_explains(before: Column, now: Column, key: str) -> None:
+    for named in (False, True):
+        assert not unexplained(Definitions((before,), 0, captured=True), 5, now, key=key, named=named)
+
+
+def test_where_the_log_names_columns_only_values_count() -> None:
+    for now, counts in ((LONGER, False), (replace(TEXT, length=10), True), (replace(TEXT, name="b"), True)):
+        assert unexplained(Definitions((TEXT,), 0, captured=True), 5, now, named=True) == counts
+        assert unexplained(Definitions((TEXT,), 0, captured=True), 5, now)
+    # Another server may describe what it replicates in another way.
+    definitions = Definitions((TEXT,), 5, captured=True)
+    definitions.on_another_server(100)
+    assert not unexplained(definitions, 5, LONGER)
+    assert unexplained(definitions, 5, TEXT)
