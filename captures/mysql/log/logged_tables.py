@@ -55,7 +55,7 @@ class LoggedTables:
         return table
 
     def _unknown(self, key: bytes, body: bytes, batch: LogBatch) -> LoggedTable | None:
-        """A table that no event named since it was altered."""
+        """The first event of a table since it was altered."""
         if len(self._known) >= _REMEMBERED:
             self.forget()
         table = logged_table(body, self._tables, mariadb=self._mariadb)
@@ -123,7 +123,7 @@ class LoggedTables:
         return self._tables.still_prepared()
 
     def read_again(self, bound: BoundTable, batch: LogBatch) -> BoundTable | None:
-        """Takes the table as the catalog has it now; None where it cannot be captured so."""
+        """Reads the catalog again, and announces the schema. Returns None if the table had to be set aside."""
         fresh = self._tables.refresh(bound.binding)
         if isinstance(fresh, SourceError):
             # What rows say from here on cannot be told: those of a system-versioned table have its history among them.
@@ -139,7 +139,7 @@ class LoggedTables:
         return fresh
 
     def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
-        """Another table has the name now, or rows came and went without events."""
+        """Empties a table and reads it again: another one has its name now, or its rows changed without events."""
         self.gone.discard(bound.binding)
         self._unlogged.replaced(bound.binding)
         self.forget()
@@ -148,17 +148,17 @@ class LoggedTables:
             self.empty(bound.binding, batch)
 
     def empty(self, binding: int, batch: LogBatch) -> None:
-        """What there is of a table downstream counts no more."""
+        """The rows downstream are removed, and the table is read again."""
         batch.follow(binding, Consequence.EMPTIED)
         self._tables.left_columns(binding).clear()
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
-        """Nothing of a binding can be captured from here on."""
+        """Stops the capture of a binding, and says why."""
         self._tables.leave_out(binding)
         self.forget()
         batch.set_aside[binding] = error
 
     def forget(self) -> None:
-        """Table definitions are read again."""
+        """Table definitions are read again from the next events on."""
         self._known.clear()
         self._left_out.clear()

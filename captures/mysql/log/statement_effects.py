@@ -42,7 +42,7 @@ class StatementPlace:
 
 
 class StatementEffects:
-    """Follows the statements of the log.
+    """Applies the statements of the log to the captured tables.
 
     Args:
         tables: The captured tables.
@@ -60,7 +60,7 @@ class StatementEffects:
         self._gone_schemas: set[str] = set()
 
     def follow(self, query: Query, where: StatementPlace, batch: LogBatch) -> list[tuple[Name, int]]:
-        """Follows one of them.
+        """Applies a statement to the captured tables.
 
         Returns:
             Names and bindings of the captured tables that it emptied.
@@ -108,7 +108,10 @@ class StatementEffects:
         self._temporary.forget()
 
     def _unread(self, names: Sequence[Name], where: StatementPlace, batch: LogBatch) -> None:
-        """The log has a statement instead of rows: those of the tables that it names, or else of their databases."""
+        """Sets aside the captured tables that a statement without rows may have changed, or warns of them.
+
+        They are those that it names or, if it names none, all of the databases that it names.
+        """
         found = self._captured(names) or self._captured(
             (schema, table) for schema in {schema for schema, _ in names} for table in self._tables.in_schema(schema)
         )
@@ -160,7 +163,7 @@ class StatementEffects:
         return position <= bound.as_of or bound.binding in self._logged.gone or schema.lower() in self._gone_schemas
 
     def _altered(self, bound: BoundTable, change: Change, where: StatementPlace, batch: LogBatch) -> None:
-        """Columns or keys may be others, and values of which no event tells."""
+        """An ALTER TABLE: the key may be another, and columns may have values that no event has."""
         alteration, binding = change.alteration, bound.binding
         left = self._tables.left_columns(binding)
         reused = alteration.reused(left)
@@ -209,9 +212,9 @@ class StatementEffects:
             )
 
     def _renamed(self, renames: Iterable[Change], batch: LogBatch) -> None:
-        """Follows tables through the names that they have within one statement.
+        """Follows tables through all renames of one statement.
 
-        What takes a captured name is read as a whole, also where it was made as a copy: that it is one is in no log.
+        A table that takes a captured name is emptied and read again. It may be a copy, but the log does not say so.
         """
         before: dict[Name, Name] = {}
         for rename in renames:

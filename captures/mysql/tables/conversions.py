@@ -1,6 +1,7 @@
-"""Which columns have other values after an ALTER TABLE: their definitions before and after it tell.
+"""Which columns have other values after an ALTER TABLE, by their definitions before and after it.
 
-A statement that converts values writes no rows to the log: those that were captured before keep what they had.
+A statement that converts values writes no rows to the log. Rows that were captured before it would keep their old
+values. An ALTER TABLE that is not in the log is found by a definition that no statement of the log explains.
 """
 
 from __future__ import annotations
