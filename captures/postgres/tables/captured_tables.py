@@ -27,6 +27,7 @@ from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.comparison import (
+    away,
     changed_since,
     changes_of,
     noted_of,
@@ -339,7 +340,8 @@ class CapturedTables:
                 failure = why_unfit(self.session, self._config, binding, fresh)
                 if fresh is None or seen is None or failure is not None:
                     self._seen[index] = None  # It is looked at again: it may be on its way to become something else.
-                    self._found_away(binding, failure)
+                    if failure is not None:
+                        self._away[binding.index] = failure
                 elif seen != self._seen[index]:
                     self._seen[index] = seen  # Altered once more: the log has to be read to where that was.
                     self.found.add(index)
@@ -382,23 +384,14 @@ class CapturedTables:
                 failure = why_unfit(self.session, self._config, binding, table)
                 self._seen[binding.index] = seen if failure is None else None
                 if failure is not None:
-                    self._found_away(binding, failure)
+                    self._away[binding.index] = failure
                 else:
                     self.found.add(binding.index)
         # The log waits meanwhile, so a look at thousands of tables takes only a part of the time.
         took = time.monotonic() - now
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
-    def _found_away(self, binding: PostgresBinding, failure: SourceError | None) -> None:
-        if failure is not None:
-            self._away[binding.index] = failure
-
     def away(self) -> dict[int, SourceError]:
         """See ``captures.postgres.log.table_contract.Tables``."""
         found, self._away = self._away, {}
         return found
-
-
-def away(failure: SourceError) -> TableAway:
-    """A failure as an error that sets only its table aside."""
-    return TableAway(failure.code, failure.message, remedy=failure.remedy)

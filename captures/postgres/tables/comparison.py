@@ -6,6 +6,7 @@ import logging
 
 import psycopg
 
+from captures.contract.errors import TableAway
 from captures.contract.table_changes import Consequence
 from captures.postgres.config import EndpointConfig
 from captures.postgres.server.session import asking
@@ -103,6 +104,11 @@ def why_unfit(
     if record.entry is None:
         return lacking(session, config, [table], exists=record.publication is not None)
     return kinds_failure(config, record.publication)
+
+
+def away(failure: SourceError) -> TableAway:
+    """A failure as an error that sets only its table aside."""
+    return TableAway(failure.code, failure.message, remedy=failure.remedy)
 
 
 def tell(binding: PostgresBinding, changed: Difference) -> None:
