@@ -89,7 +89,7 @@ def is_connect(session: SparkSession) -> bool:
 
 
 def active_session() -> SparkSession | None:
-    """The session that this thread would go on with, if there is one."""
+    """The session that this thread would use; None without one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -261,7 +261,7 @@ POSTGRES = (
         "the base does not have to show what the log has left out",
         "captures/postgres/chunks/counted_scans.py",
         ("if not resumed and any(snapshot.hides(int(xid)) for xid in unseen):", "if False:"),
-        (_COUNTED,),
+        (_COMMITS,),
         of="the log gives rows without keys before there is a base",
     ),
     Mutant(

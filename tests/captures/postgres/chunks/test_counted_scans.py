@@ -125,6 +125,22 @@ def test_a_held_snapshot_is_opened_again(database: Database) -> None:
         assert emptied(capture) == 2
 
 
+def test_a_held_scan_in_which_rows_were_deleted_is_not_resumed(database: Database) -> None:
+    prepare(database, *EVENTS)
+    config = endpoint(database, backfill=SLOW)
+    with session(config, BOUND) as first:
+        first.until(lambda c: len(c.documents) >= 50)
+        prepare(database, "UPDATE events SET name = 'new' WHERE id = 40")
+        first.until(lambda c: emptied(c) == 1 and len(c.documents) >= 150)
+        prepare(database, "DELETE FROM events WHERE id = 41")
+        first.until(lambda c: any(doc["_meta"]["op"] == "d" for _, doc in c.documents))
+        first.process.kill()
+    with session(config, BOUND, first.state) as second:
+        second.documents[:0] = first.documents
+        until_equal(second, database)
+        assert emptied(second) == 2
+
+
 def change(database: Database) -> None:
     prepare(database, "UPDATE events SET name = 'new' WHERE id = 40", "DELETE FROM events WHERE id = 41")
 
