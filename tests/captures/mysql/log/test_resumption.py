@@ -104,7 +104,7 @@ def test_a_replica_goes_on_by_gtid(primary: Session, replica: Session) -> None:
     stored = end_position(primary)
     write(primary)
     wanted = primary.value("SELECT @@gtid_binlog_pos")
-    wait_until(lambda: replica.value("SELECT @@gtid_slave_pos") == wanted, 20, "the replica has caught up")
+    wait_until(lambda: replica.value("SELECT @@gtid_slave_pos") == wanted, 60, "the replica has caught up")
     assert go_on(replica, stored, of=primary) == LogPosition("", 0, stored.gtids)
 
 
