@@ -186,8 +186,9 @@ def test_transaction_ids_that_have_gone_round() -> None:
             config = endpoint(database, backfill=SLOW)
             with session(config, BOUND) as first:
                 first.until(lambda c: len(c.documents) >= 100)
-                add(database)
             with session(config, BOUND, first.state) as second:
                 second.documents[:0] = first.documents
+                second.until(lambda c: emptied(c) == 1 and len(c.documents) >= 300)
+                add(database)
                 until_equal(second, database)
                 assert emptied(second) == 1
