@@ -183,12 +183,16 @@ def test_transaction_ids_that_have_gone_round() -> None:
             reset = [str(server.binaries / "pg_resetwal"), "--epoch", "1", str(data)]
             subprocess.run(reset, check=True, capture_output=True, user=owner, cwd=data)
             server.server.start()
+            slower = {"chunk_rows": 50, "max_rate": "250 rows"}
+            with session(endpoint(database, backfill=slower, slot="whole"), BOUND) as capture:
+                capture.until(lambda c: len(c.documents) >= 100)
+                add(database)
+                until_equal(capture, database)
+                assert emptied(capture) == 0
             config = endpoint(database, backfill=SLOW)
             with session(config, BOUND) as first:
                 first.until(lambda c: len(c.documents) >= 100)
             with session(config, BOUND, first.state) as second:
                 second.documents[:0] = first.documents
-                second.until(lambda c: emptied(c) == 1 and len(c.documents) >= 300)
-                add(database)
                 until_equal(second, database)
                 assert emptied(second) == 1
