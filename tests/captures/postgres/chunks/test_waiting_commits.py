@@ -167,16 +167,22 @@ def test_a_table_without_a_key_waits_for_them(own_server: Postgres) -> None:
         bound = bindings("public.events", "public.marks")
         config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "1000 rows"})
         apply(config, bound)
-        with ThreadPoolExecutor(2) as threads, database.connect() as earlier, session(config, bound) as capture:
+        with ThreadPoolExecutor(50) as threads, database.connect() as earlier, session(config, bound) as capture:
             capture.until(lambda c: len(c.documents) >= 100)
             earlier.execute("BEGIN; SELECT pg_current_xact_id()")
             prepare(database, "UPDATE events SET id = 0 WHERE id = 900")  # The table is read again, in one snapshot.
             capture.until(lambda c: "waits for transactions" in str(c.logs))
             with admin_setting(admin, "synchronous_standby_names", "ghost"):
+
+                def commits_wait() -> bool:
+                    threads.submit(_commit, database, ["SELECT pg_logical_emit_message(true, 'test', '')"])
+                    return admin.execute(WAITING).fetchone() != (0,)
+
+                wait_until(commits_wait, 30, "the server has taken the setting")
                 for statement in ("INSERT INTO events VALUES (-1)", "INSERT INTO marks VALUES (1)"):
                     threads.submit(_commit, database, [statement])
-                    wait_until(lambda: admin.execute(WAITING).fetchone() != (0,), 30, "the commit waits")
                 capture.until(lambda c: any(index == 1 for index, _ in c.documents))
+                capture.until(lambda c: (admin.execute(WAITING).fetchone() or (0,)) >= (3,))
                 earlier.execute("ROLLBACK")
                 said = len(capture.logs)
                 capture.until(lambda c: len(c.logs) > said + 3)  # It says every second how far it is.
