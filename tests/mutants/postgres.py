@@ -11,6 +11,7 @@ _FENCES = f"{_POSTGRES}/chunks/test_fences.py"
 _COUNTED = f"{_POSTGRES}/chunks/test_counted_scans.py"
 _BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
 _COMMITS = f"{_POSTGRES}/chunks/test_waiting_commits.py"
+_BETWEEN = f"{_POSTGRES}/tables_that_change/test_names_in_between.py::test_a_name_between_two_looks"
 _LARGE = f"{_CAPTURES}/engine/test_capture.py::test_an_unchanged_large_value_is_read_again_until_it_is_whole"
 
 POSTGRES = (
@@ -283,6 +284,18 @@ POSTGRES = (
         ),
         (_COUNTED,),
         of="a scan without keys is resumed after rows were deleted",
+    ),
+    Mutant(
+        "labels that the log has shown are forgotten",
+        "captures/postgres/tables/shown_names.py",
+        ("            if binding.labels:", "            if False:"),
+        (_BETWEEN,),
+    ),
+    Mutant(
+        "columns that the log has shown are forgotten",
+        "captures/postgres/tables/shown_names.py",
+        ("        if relation is not None:", "        if False:"),
+        (_BETWEEN,),
     ),
     Mutant(
         "a chunk of an altered table is decoded as the table was",

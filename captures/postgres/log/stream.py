@@ -166,6 +166,7 @@ class PgoutputLog:
         if batch.lines:
             batch.size = sum(map(len, batch.lines))
             self._relations.count_bad(batch)
+        self._relations.note(batch)
         return batch
 
     def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:

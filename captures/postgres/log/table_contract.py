@@ -39,6 +39,9 @@ class Tables(Protocol):
         Relation message comes: a type may have been altered, or names swapped.
         """
 
+    def shown(self) -> bool:
+        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not."""
+
     def truncated(self, binding: int) -> None:
         """The log has a TRUNCATE of it."""
 

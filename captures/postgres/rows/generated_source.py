@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from captures.postgres.tables.columns import Column
 from captures.postgres.values import json_values
+from captures.postgres.values.enum_labels import EnumLabels
 from captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion
 from captures.tables.source_literals import literal, quoted
 from protocol.errors import SourceError
@@ -50,11 +51,11 @@ class Member:
 
     __slots__ = ("column", "conversion", "label", "place")
 
-    def __init__(self, place: int, column: Column, *, in_key: bool) -> None:
+    def __init__(self, place: int, column: Column, *, in_key: bool, labels: EnumLabels | None = None) -> None:
         self.place = place
         self.column = column
         self.label = f",{json_values.string(byte_text(column.name))}:"
-        self.conversion: Conversion = column_conversion(column, in_key=in_key)
+        self.conversion: Conversion = column_conversion(column, in_key=in_key, labels=labels)
 
     @property
     def members_line(self) -> str:

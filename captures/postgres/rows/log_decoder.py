@@ -17,6 +17,7 @@ from captures.postgres.rows.generated_source import (
     unusual,
 )
 from captures.postgres.tables.columns import Column
+from captures.postgres.values.enum_labels import EnumLabels
 from captures.tables.bad_values import BadCounts
 from captures.tables.captured_line import END, opening
 from captures.tables.source_literals import literal, quoted
@@ -71,6 +72,7 @@ def compile_log_decoder(
     *,
     table: str = "",
     quoted_table: str = "",
+    labels: EnumLabels | None = None,
 ) -> LogDecoder:
     """Generates the decoder of a relation's row messages.
 
@@ -80,6 +82,7 @@ def compile_log_decoder(
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
         quoted_table: The table's name in SQL.
+        labels: Collects labels of enums.
 
     Raises:
         SourceError: ``TM-PG-030`` columns and relation differ in type, ``TM-PG-032`` updates and deletes would not
@@ -95,7 +98,9 @@ def compile_log_decoder(
     if identity and (lacking := [names[p] for p in positions if p not in identity]):
         raise SourceError("TM-PG-032", f"{where}the replica identity lacks the key column {', '.join(lacking)}")
     members = [
-        Member(place, column, in_key=column.name in key) for place, column in enumerate(columns) if column is not None
+        Member(place, column, in_key=column.name in key, labels=labels)
+        for place, column in enumerate(columns)
+        if column is not None
     ]
     count = len(columns)
     lines = members_function(members, count)

@@ -30,6 +30,7 @@ from captures.postgres.tables.comparison import (
     away,
     changed_since,
     changes_of,
+    noted_earlier,
     noted_of,
     oldest_running,
     present,
@@ -39,6 +40,7 @@ from captures.postgres.tables.comparison import (
 from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from captures.postgres.tables.opening import opened_bindings, undecodable
 from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
+from captures.postgres.tables.shown_names import ShownNames
 from captures.postgres.tables.table_record import read_digests
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
@@ -91,6 +93,7 @@ class CapturedTables:
         self._names = {binding.table.path: binding for binding in self.bindings}
         self.opened = OpenedTables(binding.opened() for binding in self.bindings)
         self.found = AlteredTables()
+        self._names_shown = ShownNames(self.found)
         self.scans = CountedScans(partial(connect, config), end_of_log)
 
     def _digests(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -113,22 +116,15 @@ class CapturedTables:
         Consequences wait until the log has been read to its present end: older changes in the log must not be applied
         after the rows that are read again.
         """
-        earlier: JsonObject = identity.get("tables") or {}
-        entries: JsonObject = identity.get("published") or {}  # All that earlier versions kept.
         for binding in self.bindings:
-            before = earlier.get(binding.state_key)
             if binding.index in self._left_out:
-                binding.noted = before or {}  # It is compared once it is back.
+                # It is compared once it is back.
+                binding.noted = (identity.get("tables") or {}).get(binding.state_key) or {}
                 continue
-            if before is None:
-                entry = entries.get(binding.state_key)
-                if entry is None or str(binding.noted.get("entry", "")).split()[1:2] == [entry]:
-                    continue
-                before = {**binding.noted, "entry": entry}
-            # Another table, or one with another key, is emptied by the engine when it begins.
-            before = {**before, "key": binding.noted["key"]}
-            if before["oid"] == binding.noted["oid"] and changed_since(binding, before):
+            before = noted_earlier(binding, identity)
+            if before is not None and changed_since(binding, before):
                 binding.noted = before
+                self._names_shown.note(binding)
                 self.found.add(binding.index)
 
     def published_anew(self) -> None:
@@ -252,6 +248,7 @@ class CapturedTables:
                 return AlteredTable(binding.index, None, Consequence.EMPTIED)
         # Values that changed without events in the log are found in the catalogs: see ``altered``.
         binding.table = as_logged(self.session, self._config, binding, relation)
+        self._names_shown.note(binding, relation)
         for failure in document_failures(binding.resource, binding.table):
             raise away(failure)
         emitted = {column.name: column for column in binding.columns}
@@ -262,6 +259,7 @@ class CapturedTables:
             binding.key,
             table=binding.name,
             quoted_table=table_identifier(binding.table).as_string(self.session),
+            labels=self._names_shown.labels(binding),
         )
         schema = binding.document_schema
         return BoundRelation(
@@ -315,6 +313,10 @@ class CapturedTables:
     def counted(self, binding: int) -> CountedRows[Base] | None:
         """See ``captures.postgres.log.table_contract.Tables``."""
         return self.scans.rows(binding)
+
+    def shown(self) -> bool:
+        """See ``captures.postgres.log.table_contract.Tables``."""
+        return self._names_shown.noted(self.bindings)
 
     def truncated(self, binding: int) -> None:
         """See ``captures.postgres.log.table_contract.Tables``."""

@@ -42,12 +42,29 @@ def present(session: psycopg.Connection, config: EndpointConfig, binding: Postgr
 
 def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
     """The ``fingerprint`` of the binding's table."""
-    return fingerprint(_record(binding.table), binding.resource, binding.key, since)
+    return fingerprint(recorded(binding.table), binding.resource, binding.key, since)
+
+
+def noted_earlier(binding: PostgresBinding, identity: JsonObject) -> JsonObject | None:
+    """The ``fingerprint`` of the binding's table in an earlier session's state; None if it had none.
+
+    Another table with its name has none, and its key is left out: the engine empties both when it begins.
+    """
+    before: JsonObject | None = (identity.get("tables") or {}).get(binding.state_key)
+    if before is None:
+        # All that earlier versions kept.
+        entry = (identity.get("published") or {}).get(binding.state_key)
+        if entry is None or str(binding.noted.get("entry", "")).split()[1:2] == [entry]:
+            return None
+        before = {**binding.noted, "entry": entry}
+    return {**before, "key": binding.noted["key"]} if before["oid"] == binding.noted["oid"] else None
 
 
 def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
     """Whether anything of the binding's table differs from a fingerprint."""
-    changed = difference(before, _record(binding.table), binding.resource, binding.key)
+    if before["columns"] != binding.noted["columns"] or "shown" in before:
+        return True  # Columns may have been renamed, and renamed back.
+    changed = difference(before, recorded(binding.table), binding.resource, binding.key)
     return bool(changed.found or changed.written_anew or changed.joined)
 
 
@@ -63,7 +80,7 @@ def changes_of(
         SourceError: The server cannot be asked.
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
-    changed = difference(binding.noted, _record(table), binding.resource, key)
+    changed = difference(binding.noted, recorded(table), binding.resource, key)
     with asking(f"checking whether partitions of {binding.name} had rows"):
         had_rows = {store: had_rows_before_it_joined(session, store, table.oid) for store in changed.joined}
     if None in had_rows.values():
@@ -100,7 +117,7 @@ def why_unfit(
     assert table is not None
     for _, failure in publication_failures(session, config, [table]):
         return failure
-    record = _record(table)
+    record = recorded(table)
     if record.entry is None:
         return lacking(session, config, [table], exists=record.publication is not None)
     return kinds_failure(config, record.publication)
@@ -132,6 +149,7 @@ def tell(binding: PostgresBinding, changed: Difference) -> None:
     )
 
 
-def _record(table: Table) -> TableRecord:
+def recorded(table: Table) -> TableRecord:
+    """The record of a table that is followed."""
     assert table.record is not None
     return table.record

@@ -9,7 +9,10 @@
      "since": "745",                       every transaction below it had ended
      "readable": true,
      "partitions": {"16424": "740"},       see TableRecord.partitions
+     "attributes": 3,                      see TableRecord.attributes
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
+
+``captures.postgres.tables.shown_changes`` adds what the log has shown since then.
 """
 
 from __future__ import annotations
@@ -20,11 +23,16 @@ from typing import Any, NamedTuple
 from captures.contract.table_changes import Consequence, TableChange
 from captures.postgres.config import ResourceConfig
 from captures.postgres.tables import table_changes as changes
-from captures.postgres.tables.table_record import ColumnRecord, Store, TableRecord, TypePart, digest
+from captures.postgres.tables.shown_changes import (
+    added_otherwise,
+    columns_are_gone,
+    labels_are_gone,
+    only_added,
+    same_type,
+    token,
+)
+from captures.postgres.tables.table_record import ColumnRecord, Store, TableRecord
 from protocol.messages import JsonObject
-
-_TEXTS = frozenset((25, 1043))
-"""text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
 
 
 class Found(NamedTuple):
@@ -68,6 +76,7 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
         "files": record.files,
         "since": since,
         "readable": record.readable and not record.hidden,
+        "attributes": record.attributes,
         "columns": {str(column.number): _kept(column, resource) for column in record.columns},
     }
     if record.partitions is not None:
@@ -96,7 +105,7 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
     joined, of_partitions = _of_partitions(before.get("partitions"), record)
     found += of_partitions
     written_anew = [store for store in record.written_anew(before["files"]) if store not in joined]
-    of_columns = _of_columns(before["columns"], record, resource, written_anew=bool(written_anew))
+    of_columns = _of_columns(before, record, resource, written_anew=bool(written_anew))
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
@@ -119,21 +128,26 @@ def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[
     return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
-def _of_columns(
-    before: dict[str, list[Any]], record: TableRecord, resource: ResourceConfig, *, written_anew: bool
-) -> list[Found]:
+def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig, *, written_anew: bool) -> list[Found]:
     """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
+    before: dict[str, list[Any]] = noted["columns"]
+    gone, otherwise = columns_are_gone(noted, record.columns), added_otherwise(noted, record)
     names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
     for column in record.columns:
         if _mark(column, resource) in ("excluded", "generated"):
             continue
         known = before.get(str(column.number))
         if known is None:
-            change = _added(column, again=column.name in names, written_anew=written_anew)
-            by_change.setdefault(change, []).append(column.name)
-            continue
-        for change in _altered(known, column, resource, written_anew=written_anew):
+            found = [_added(column, again=column.name in names, written_anew=written_anew)]
+            if otherwise:
+                found.append(changes.COLUMN_RENAMED)
+        else:
+            found = list(_altered(known, column, resource, written_anew=written_anew))
+            if gone and not found and known[4] != column.written:
+                found.append(changes.COLUMN_RENAMED)  # And renamed back.
+        found += _of_types(noted, known, column)
+        for change in found:
             by_change.setdefault(change, []).append(column.name)
     numbers = {str(column.number) for column in record.columns}
     for number, known in before.items():
@@ -152,36 +166,38 @@ def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableCha
 def _altered(
     known: list[Any], column: ColumnRecord, resource: ResourceConfig, *, written_anew: bool
 ) -> Iterable[TableChange]:
-    name, type_oid, typmod, mark, written, types = known
+    name, type_oid, typmod, mark, written, _ = known
     if mark == "generated":
         yield changes.EXPRESSION_DROPPED
     elif mark != _mark(column, resource):
         yield changes.INCLUDED
     if name != column.name:
         yield changes.COLUMN_RENAMED
-    another = type_oid != column.type and not ({type_oid, column.type} <= _TEXTS and not written_anew)
+    another = type_oid != column.type and (written_anew or not same_type(type_oid, column.type))
     if another or (typmod != column.typmod and written_anew):
         yield changes.COLUMN_TYPE
     elif written_anew and written != column.written:
         yield changes.COLUMN_WRITTEN
-    if type_oid == column.type:
-        yield from _of_types(dict(types), column.types)
 
 
-def _of_types(before: dict[int, str], types: Sequence[TypePart]) -> Iterable[TableChange]:
-    for part in types:
-        known = before.get(part.oid)
-        if known is None or known == _token(part.parts):
+def _of_types(noted: JsonObject, known: list[Any] | None, column: ColumnRecord) -> Iterable[TableChange]:
+    """The changes of types. ``known`` is None for a column that the fingerprint does not have."""
+    before = dict(known[5]) if known is not None and known[1] == column.type else {}
+    for part in column.types:
+        if part.kind == "e" and labels_are_gone(noted, part):
+            yield changes.LABELS_RENAMED
+            continue
+        was = before.get(part.oid)
+        if was is None or was == token(part.parts):
             continue
         if part.kind != "e":
             yield changes.ATTRIBUTES
-            continue
-        count = int(known.partition(" ")[0])
-        yield changes.LABELS_ADDED if known == _token(part.parts[:count]) else changes.LABELS_RENAMED
+        else:
+            yield changes.LABELS_ADDED if only_added(was, part.parts) else changes.LABELS_RENAMED
 
 
 def _kept(column: ColumnRecord, resource: ResourceConfig) -> list[Any]:
-    types = [[part.oid, _token(part.parts)] for part in column.types if part.parts]
+    types = [[part.oid, token(part.parts)] for part in column.types if part.parts]
     return [column.name, column.type, column.typmod, _mark(column, resource), column.written, types]
 
 
@@ -192,7 +208,3 @@ def _mark(column: ColumnRecord, resource: ResourceConfig) -> str:
     if column.name in resource.exclude:
         return "excluded"
     return "hashed" if column.name in resource.hash else ""
-
-
-def _token(parts: Sequence[str]) -> str:
-    return f"{len(parts)} {digest(tuple(parts))}"

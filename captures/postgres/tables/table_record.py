@@ -60,7 +60,7 @@ TYPE_PARTS = """CROSS JOIN LATERAL (
 _RECORDS = (
     """
 WITH RECURSIVE wanted AS (
-    SELECT c.oid, n.nspname, c.relname, c.relkind, c.relnamespace, c.reltype
+    SELECT c.oid, n.nspname, c.relname, c.relkind, c.relnamespace, c.reltype, c.relnatts
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
 ), parts AS (
@@ -133,7 +133,7 @@ WITH RECURSIVE wanted AS (
                (SELECT {published} WHERE p.oid IS NOT NULL),
                pg_catalog.has_table_privilege(w.oid, 'SELECT')
                    AND pg_catalog.has_schema_privilege(w.relnamespace, 'USAGE'),
-               pg_catalog.row_security_active(w.oid)
+               pg_catalog.row_security_active(w.oid), w.relnatts
            )::text AS record
     FROM wanted w
     JOIN stores s ON s.root = w.oid
@@ -245,6 +245,7 @@ class TableRecord:
         publication: None if it does not exist.
         readable: The user may read the table.
         hidden: Row security hides rows from the user.
+        attributes: pg_class.relnatts: the columns that the table has or had.
     """
 
     oid: int
@@ -256,11 +257,12 @@ class TableRecord:
     publication: Published | None
     readable: bool
     hidden: bool
+    attributes: int
 
     @classmethod
     def of(cls, found: Sequence[Any]) -> Self:
         """The record from a row of the query."""
-        oid, stores, columns, indexes, entry, in_part, publication, readable, hidden = found
+        oid, stores, columns, indexes, entry, in_part, publication, readable, hidden, attributes = found
         return cls(
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
@@ -274,6 +276,7 @@ class TableRecord:
             None if publication is None else Published(*publication),
             readable,
             hidden,
+            attributes,
         )
 
     @property

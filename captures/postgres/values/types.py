@@ -13,6 +13,7 @@ from typing import Literal
 from captures.postgres.tables.columns import Column, ColumnType
 from captures.postgres.values import datetimes, json_values
 from captures.postgres.values.encodings import MARK
+from captures.postgres.values.enum_labels import EnumLabels
 from captures.postgres.values.json_values import Convert
 from captures.tables.bad_values import UNDECODABLE, BadValue
 from captures.tables.hashes import hashed
@@ -120,18 +121,38 @@ ANY: dict[int, Conversion] = {
 TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
 
 
-def column_conversion(column: Column, *, in_key: bool = False) -> Conversion:
-    """How texts of a column become JSON."""
+def column_conversion(column: Column, *, in_key: bool = False, labels: EnumLabels | None = None) -> Conversion:
+    """How texts of a column become JSON.
+
+    Args:
+        labels: Sees the labels of all enum values, except those in the bounds of ranges.
+    """
     if column.salt:
-        return Conversion(hashed(column.salt))
+        return _hashed(column, labels)
     as_text = column.on_bad_value == "text"
     if not (in_key and is_array(column.type)):
-        found = conversion(column.type, as_text=as_text)
+        found = conversion(column.type, as_text=as_text, labels=labels)
     elif as_text:  # Without their lower bounds two keys would become one.
         found = _STRING
     else:
-        found = Conversion(json_values.with_first_bounds(conversion(column.type).convert))
+        found = Conversion(json_values.with_first_bounds(conversion(column.type, labels=labels).convert))
     return _of_characters(found) if column.transcoded and not _is_ascii(column.type) else found
+
+
+def _hashed(column: Column, labels: EnumLabels | None) -> Conversion:
+    of_text = hashed(column.salt)
+    base = column.type
+    while base.base is not None:
+        base = base.base
+    if labels is None or base.kind != "enum":
+        return Conversion(of_text)
+    see = labels.conversion(base.oid)
+
+    def convert(text: str) -> str:
+        see(text)
+        return of_text(text)
+
+    return Conversion(convert)
 
 
 def _of_characters(of: Conversion) -> Conversion:
@@ -176,15 +197,24 @@ def clampable(column: Column) -> bool:
     return base.oid in TEMPORAL and not column.salt
 
 
-def conversion(column_type: ColumnType, *, as_text: bool = False) -> Conversion:
-    """How texts of a type become JSON; with ``as_text`` every value of it is right."""
+def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLabels | None = None) -> Conversion:
+    """How texts of a type become JSON.
+
+    Args:
+        as_text: Every value of it is right.
+        labels: As in ``column_conversion``.
+    """
     if column_type.base is not None:
-        return conversion(column_type.base, as_text=as_text)
+        return conversion(column_type.base, as_text=as_text, labels=labels)
+    if column_type.kind == "enum" and labels is not None:
+        return Conversion(labels.conversion(column_type.oid))
     if column_type.kind == "array" and column_type.element is not None:
         element = column_type.element
         dimensions = None if as_text else column_type.dimensions
         return Conversion(
-            json_values.array(conversion(element, as_text=as_text).convert, element.delimiter, dimensions)
+            json_values.array(
+                conversion(element, as_text=as_text, labels=labels).convert, element.delimiter, dimensions
+            )
         )
     if column_type.kind == "range" and column_type.element is not None:
         bound = column_type.element
@@ -197,7 +227,10 @@ def conversion(column_type: ColumnType, *, as_text: bool = False) -> Conversion:
         return Conversion(
             json_values.composite(
                 [
-                    (json_values.string(byte_text(f.name)), conversion(f.type, as_text=as_text).convert)
+                    (
+                        json_values.string(byte_text(f.name)),
+                        conversion(f.type, as_text=as_text, labels=labels).convert,
+                    )
                     for f in column_type.fields
                 ]
             )

@@ -187,6 +187,26 @@ CHANGES = (
         adds=True,
     ),
     TableChange(
+        "a label is added, used and renamed",
+        (
+            "CREATE TYPE {new}_type AS ENUM ('a', 'b')",
+            "ALTER TABLE {t} ADD COLUMN {new} {new}_type",
+            "ALTER TYPE {new}_type ADD VALUE 'y'",
+            "UPDATE {t} SET {new} = 'y' WHERE id % 2 = 0",
+            "ALTER TYPE {new}_type RENAME VALUE 'y' TO 'z'",
+        ),
+        adds=True,
+    ),
+    TableChange(
+        "a column is added, used and renamed",
+        (
+            "ALTER TABLE {t} ADD COLUMN {new}_ int",
+            "UPDATE {t} SET {new}_ = id WHERE id % 2 = 0",
+            "ALTER TABLE {t} RENAME COLUMN {new}_ TO {new}",
+        ),
+        adds=True,
+    ),
+    TableChange(
         "the attributes of a column's type are renamed",
         (
             "CREATE TYPE {new}_type AS (one int, two int)",

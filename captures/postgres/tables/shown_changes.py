@@ -1,0 +1,129 @@
+"""What the log has shown of a table that its fingerprint does not have: names that may be gone at the next look.
+
+A column that is added, used and renamed between two looks at the catalogs looks like one that was only added, and so
+does a label of an enum. Rows of the log with the name in between are wrong then. So the fingerprint keeps these names
+until the table is compared, also when the capture is stopped or killed in between::
+
+    "shown": {"labels": [[16410, "low"]],                  by type
+              "columns": [[["price", 23], ["note", 25]]]}  of each Relation message, by name and type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from captures.postgres.tables.table_record import ColumnRecord, TableRecord, TypePart, digest
+from protocol.messages import JsonObject
+
+_TEXTS = frozenset((25, 1043))
+"""text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
+
+Pair = list[Any]
+"""A column's name and the oid of its type."""
+
+
+def with_labels(noted: JsonObject, labels: Iterable[tuple[int, str]]) -> JsonObject:
+    """The fingerprint with labels that rows have, by type."""
+    return _with(noted, "labels", [list(label) for label in sorted(labels)])
+
+
+def with_columns(noted: JsonObject, columns: Iterable[tuple[str, int]]) -> JsonObject:
+    """The fingerprint with a Relation message, by the names and types of its columns."""
+    known = {(column[0], column[1]) for column in noted["columns"].values()}
+    others = [list(column) for column in columns if column not in known]
+    return _with(noted, "columns", [others]) if others else noted
+
+
+def with_record(noted: JsonObject, record: TableRecord) -> JsonObject:
+    """The fingerprint with the columns and labels that only a later record has: chunks may read rows with these."""
+    known = known_labels(noted, record)
+    later = {(part.oid, label) for part in _enums(record.columns) for label in labels_of(part) - known[part.oid]}
+    columns = [(column.name, column.type) for column in record.columns if not column.generated]
+    return with_columns(with_labels(noted, later), columns)
+
+
+def known_labels(noted: JsonObject, record: TableRecord) -> dict[int, frozenset[str]]:
+    """The labels that the fingerprint stands for, by the oid of the enum, of all enums of a record."""
+    tokens = {oid: token for column in noted["columns"].values() for oid, token in column[5]}
+    return {part.oid: _known(tokens.get(part.oid), part) for part in _enums(record.columns)}
+
+
+def labels_are_gone(noted: JsonObject, part: TypePart) -> bool:
+    """Whether rows have labels that the enum no longer has: they were renamed."""
+    now = labels_of(part)
+    return any(oid == part.oid and label not in now for oid, label in noted.get("shown", {}).get("labels", ()))
+
+
+def columns_are_gone(noted: JsonObject, columns: Sequence[ColumnRecord]) -> bool:
+    """Whether the log had a column that the table no longer has: it was renamed, dropped, or got a type."""
+    now = [[column.name, column.type] for column in columns]
+    return any(not _has(now, pair) for pairs in _shown(noted) for pair in pairs)
+
+
+def added_otherwise(noted: JsonObject, record: TableRecord) -> bool:
+    """Whether the log had other new columns than those that the table has, perhaps under the same names."""
+    shown = _shown(noted)
+    added = [column for column in record.columns if str(column.number) not in noted["columns"]]
+    if not shown or not added:
+        return False
+    first = noted.get("attributes", added[0].number - 1) + 1
+    if [column.number for column in added] != list(range(first, first + len(added))):
+        return True
+    now = [[column.name, column.type] for column in added if not column.generated]
+    return any(not all(map(_same, pairs, now)) or len(pairs) > len(now) for pairs in shown)
+
+
+def token(parts: Sequence[str]) -> str:
+    """What a fingerprint keeps of the labels of an enum, or of the attributes of a composite type."""
+    return f"{len(parts)} {digest(tuple(parts))}"
+
+
+def only_added(known: str, parts: Sequence[str]) -> bool:
+    """Whether the labels begin with those that a token stands for."""
+    return known == token(parts[: int(known.partition(" ")[0])])
+
+
+def same_type(one: int, other: int) -> bool:
+    """Whether values of one type are the same as values of the other, if the rows were not rewritten."""
+    return one == other or {one, other} <= _TEXTS
+
+
+def labels_of(part: TypePart) -> frozenset[str]:
+    """The labels of an enum."""
+    return _labels(part.parts)
+
+
+def _labels(parts: Collection[str]) -> frozenset[str]:
+    return frozenset(label.rpartition(" ")[0] for label in parts)  # The transaction that wrote it follows.
+
+
+def _known(known: str | None, part: TypePart) -> frozenset[str]:
+    if known is None or not only_added(known, part.parts):
+        return frozenset()
+    return _labels(part.parts[: int(known.partition(" ")[0])])
+
+
+def _enums(columns: Iterable[ColumnRecord]) -> Iterable[TypePart]:
+    return (part for column in columns for part in column.types if part.kind == "e")
+
+
+def _shown(noted: JsonObject) -> list[list[Pair]]:
+    columns: list[list[Pair]] = noted.get("shown", {}).get("columns", [])
+    return columns
+
+
+def _same(one: Pair, other: Pair) -> bool:
+    return bool(one[0] == other[0]) and same_type(one[1], other[1])
+
+
+def _has(pairs: Iterable[Pair], wanted: Pair) -> bool:
+    return any(_same(pair, wanted) for pair in pairs)
+
+
+def _with(noted: JsonObject, name: str, found: list[Any]) -> JsonObject:
+    shown = noted.get("shown", {})
+    known = shown.get(name, [])
+    if not (new := [each for each in found if each not in known]):
+        return noted
+    return {**noted, "shown": {**shown, name: [*known, *new]}}
