@@ -288,7 +288,7 @@ POSTGRES = (
     Mutant(
         "labels that the log has shown are forgotten",
         "captures/postgres/tables/shown_names.py",
-        ("            if binding.labels:", "            if False:"),
+        ("        for index, labels in self._labels.items():", "        for index, labels in ():"),
         (_BETWEEN,),
     ),
     Mutant(

@@ -74,7 +74,6 @@ class PostgresBinding(TableBinding):
     Attributes:
         noted: The ``captures.postgres.tables.table_fingerprint`` as of which all captured rows are right; empty at
             first.
-        labels: Labels of enums that rows of the log had and ``noted`` does not have, with the oid of their type.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
 
     Raises:
@@ -91,7 +90,6 @@ class PostgresBinding(TableBinding):
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
     noted: JsonObject = field(default_factory=dict)
-    labels: set[tuple[int, str]] = field(default_factory=set)
     unfit: SourceError | None = None
 
     @property

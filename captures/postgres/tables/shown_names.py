@@ -5,7 +5,7 @@ See ``captures.postgres.tables.shown_changes``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from captures.postgres.log.pgoutput import Relation
 from captures.postgres.log.schema_drift import AlteredTables
@@ -26,6 +26,7 @@ class ShownNames:
     def __init__(self, found: AlteredTables) -> None:
         self._found = found
         self._changed = False
+        self._labels: dict[int, list[tuple[int, str]]] = {}  # By binding, those that came since they were noted.
 
     def note(self, binding: PostgresBinding, relation: Relation | None = None) -> None:
         """Notes what the bound table, or a relation of it, has and its fingerprint lacks."""
@@ -36,14 +37,17 @@ class ShownNames:
 
     def labels(self, binding: PostgresBinding) -> EnumLabels:
         """Collects the labels that the rows of a new decoder have and the fingerprint lacks."""
-        return EnumLabels(known_labels(binding.noted, recorded(binding.table)), binding.labels)
 
-    def noted(self, bindings: Iterable[PostgresBinding]) -> bool:
+        def show(oid: int, label: str) -> None:
+            self._labels.setdefault(binding.index, []).append((oid, label))
+
+        return EnumLabels(known_labels(binding.noted, recorded(binding.table)), show)
+
+    def noted(self, bindings: Sequence[PostgresBinding]) -> bool:
         """Notes the labels that were collected. Returns whether fingerprints changed since this was called last."""
-        for binding in bindings:
-            if binding.labels:
-                self._keep(binding, with_labels(binding.noted, binding.labels))
-                binding.labels.clear()
+        for index, labels in self._labels.items():
+            self._keep(bindings[index], with_labels(bindings[index].noted, labels))
+        self._labels.clear()
         changed, self._changed = self._changed, False
         return changed
 
