@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from random import Random
 
@@ -109,14 +109,15 @@ class Alterations:
         return self.columns.pop(self._random.randrange(len(self.columns)))
 
 
-def sessions_of(engine: Engine, stack: ExitStack, *tables: str) -> Sessions:
+def sessions_of(engine: Engine, stack: ExitStack, *tables: str, passing: Sequence[str] = ()) -> Sessions:
+    """Sessions with these tables. ``passing``: codes of further errors that pass."""
     bound = engine.bindings(*tables)
 
     def begin(state: Json | None) -> AbstractContextManager[Session]:
         return engine.capture(bound, state, backfill={"chunk_rows": 20})
 
     # One that is opened while a table has its other name, for a moment, cannot know that it comes back.
-    return Sessions(stack, begin, [engine.code(Code.NO_TABLE)])
+    return Sessions(stack, begin, [engine.code(Code.NO_TABLE), *passing])
 
 
 def until_equal(sessions: Sessions, engine: Engine) -> None:

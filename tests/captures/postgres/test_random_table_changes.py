@@ -162,7 +162,8 @@ def test_tables_that_are_changed_in_every_way_at_random(database: Database) -> N
     stop = threading.Event()
     writer = threading.Thread(target=write, args=(database, Random(SEED), stop))
     with ExitStack() as stack:
-        sessions = sessions_of(engine, stack, *TABLES)
+        # A session that is opened while the publication lacks a kind of change, for a moment, can capture nothing.
+        sessions = sessions_of(engine, stack, *TABLES, passing=["TM-PG-011"])
         writer.start()
         try:
             end = monotonic() + SECONDS
