@@ -287,13 +287,13 @@ POSTGRES = (
     ),
     Mutant(
         "labels that the log has shown are forgotten",
-        "captures/postgres/tables/shown_names.py",
+        "captures/postgres/tables/record/shown_names.py",
         ("        for index, labels in self._labels.items():", "        for index, labels in ():"),
         (_BETWEEN,),
     ),
     Mutant(
         "columns that the log has shown are forgotten",
-        "captures/postgres/tables/shown_names.py",
+        "captures/postgres/tables/record/shown_names.py",
         ("        if relation is not None:", "        if False:"),
         (_BETWEEN,),
     ),

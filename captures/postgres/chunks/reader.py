@@ -19,7 +19,7 @@ from captures.postgres.chunks.scan_target import ScanTarget
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.server.reader_endpoint import ReaderEndpoint
 from captures.postgres.server.session import asking
-from captures.postgres.tables.table_record import read_records
+from captures.postgres.tables.record.table_record import read_records
 from captures.postgres.values.encodings import transcoder
 from captures.tables.bad_values import UNDECODABLE, BadValues
 

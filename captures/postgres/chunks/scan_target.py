@@ -10,7 +10,7 @@ from psycopg import sql
 from backfill.keys import Key, key_texts
 from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.tables.columns import Column, ColumnType, Table
-from captures.postgres.tables.table_record import FIRST_NORMAL_OID, TableRecord
+from captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, TableRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from captures.postgres.server.setup import (
 from captures.postgres.tables.captured_tables import CapturedTables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
-from captures.postgres.tables.table_record import read_publication
+from captures.postgres.tables.record.table_record import read_publication
 from protocol.errors import SourceError
 
 PUBLISH_SECONDS = 2.0

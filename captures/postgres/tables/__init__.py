@@ -1,1 +1,1 @@
-"""What a PostgreSQL table is, how it is bound, and what follows when it changes."""
+"""What a PostgreSQL table is, and how it is bound. ``record`` has what follows when it changes."""

@@ -18,8 +18,8 @@ from captures.postgres.config import ResourceConfig
 from captures.postgres.tables.catalog import read_tables
 from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.document_schema import document_schema
-from captures.postgres.tables.replica_identities import full_identities
-from captures.postgres.tables.table_record import TableRecord, read_records
+from captures.postgres.tables.record.replica_identities import full_identities
+from captures.postgres.tables.record.table_record import TableRecord, read_records
 from captures.tables.bad_values import Policy
 from captures.tables.captured_line import chunk_head, without_columns
 from captures.tables.table_binding import TableBinding, check_bound_once
@@ -72,8 +72,8 @@ class PostgresBinding(TableBinding):
     """One binding of the open capture.
 
     Attributes:
-        noted: The ``captures.postgres.tables.table_fingerprint`` as of which all captured rows are right; empty at
-            first.
+        noted: The fingerprint (``captures.postgres.tables.record.table_fingerprint``) as of which all captured rows are
+            right; empty at first.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
 
     Raises:

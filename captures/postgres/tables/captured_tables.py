@@ -23,10 +23,13 @@ from captures.postgres.log.table_contract import AlteredTable, BoundRelation, Le
 from captures.postgres.rows.log_decoder import compile_log_decoder
 from captures.postgres.server.session import asking, connect
 from captures.postgres.server.setup import table_identifier, unpublished
-from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.comparison import (
+from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
+from captures.postgres.tables.opening import opened_bindings, undecodable
+from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
+from captures.postgres.tables.record import table_changes
+from captures.postgres.tables.record.comparison import (
     away,
     changed_since,
     changes_of,
@@ -37,11 +40,8 @@ from captures.postgres.tables.comparison import (
     tell,
     why_unfit,
 )
-from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
-from captures.postgres.tables.opening import opened_bindings, undecodable
-from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
-from captures.postgres.tables.shown_names import ShownNames
-from captures.postgres.tables.table_record import read_digests
+from captures.postgres.tables.record.shown_names import ShownNames
+from captures.postgres.tables.record.table_record import read_digests
 from captures.tables.captured_line import origin_members
 from captures.tables.opened_tables import OpenedTables
 from protocol.errors import SourceError

@@ -14,7 +14,7 @@ import psycopg
 
 from captures.postgres.server.stored_texts import rows_of_tables, stored_rows
 from captures.postgres.tables.columns import Attribute, Column, ColumnType, Kind, Table
-from captures.postgres.tables.table_record import TYPE_PARTS
+from captures.postgres.tables.record.table_record import TYPE_PARTS
 from captures.postgres.values.encodings import is_transcoded
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from captures.postgres.tables.table_record import TableRecord
+from captures.postgres.tables.record.table_record import TableRecord
 from captures.tables.bad_values import Policy
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]

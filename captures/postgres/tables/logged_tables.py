@@ -12,7 +12,7 @@ from captures.postgres.server.session import asking
 from captures.postgres.tables.bindings import PostgresBinding
 from captures.postgres.tables.catalog import read_types
 from captures.postgres.tables.columns import Column, Table
-from captures.postgres.tables.comparison import present
+from captures.postgres.tables.record.comparison import present
 from captures.postgres.values.encodings import is_transcoded
 
 

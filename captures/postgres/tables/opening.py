@@ -10,9 +10,9 @@ from captures.postgres.config import EndpointConfig, ResourceConfig
 from captures.postgres.server.session import asking
 from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.comparison import noted_of, oldest_running
 from captures.postgres.tables.prerequisites import log_failures
-from captures.postgres.tables.table_record import read_digests
+from captures.postgres.tables.record.comparison import noted_of, oldest_running
+from captures.postgres.tables.record.table_record import read_digests
 from captures.tables.table_binding import check_any_fit
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError

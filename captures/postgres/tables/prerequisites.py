@@ -21,8 +21,8 @@ from captures.postgres.server.setup import (
     unpublished,
 )
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.replica_identities import identified_by_all, identity_failures, identity_index
-from captures.postgres.tables.table_record import Published, read_publication
+from captures.postgres.tables.record.replica_identities import identified_by_all, identity_failures, identity_index
+from captures.postgres.tables.record.table_record import Published, read_publication
 from captures.postgres.tables.unsupported_tables import (
     no_table,
     uncaptured_partitions,

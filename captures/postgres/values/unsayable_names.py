@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from captures.postgres.tables.columns import Column, ColumnType, Table
-from captures.postgres.tables.table_record import Store
+from captures.postgres.tables.record.table_record import Store
 from captures.postgres.values.encodings import Unsayable
 from protocol.errors import SourceError
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from captures.contract.table_changes import Consequence, TableChange
-from captures.postgres.tables.table_changes import CHANGES, INCLUDED, PUT_BACK
+from captures.postgres.tables.record.table_changes import CHANGES, INCLUDED, PUT_BACK
 from tests.captures.changes_page import markdown
 from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change import test_values

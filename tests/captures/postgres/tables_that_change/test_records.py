@@ -11,8 +11,8 @@ from captures.postgres.config import ResourceConfig, parse_endpoint, parse_resou
 from captures.postgres.server.session import connect
 from captures.postgres.tables.bindings import bound_tables
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
-from captures.postgres.tables.table_record import read_digests
+from captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from captures.postgres.tables.record.table_record import read_digests
 from tests.servers.postgres import Database
 
 PATH = ("public", "t")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from captures.postgres.tables.table_record import ColumnRecord, TableRecord, TypePart, digest
+from captures.postgres.tables.record.table_record import ColumnRecord, TableRecord, TypePart, digest
 from protocol.messages import JsonObject
 
 _TEXTS = frozenset((25, 1043))

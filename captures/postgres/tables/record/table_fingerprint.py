@@ -12,7 +12,7 @@
      "attributes": 3,                      see TableRecord.attributes
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
 
-``captures.postgres.tables.shown_changes`` adds what the log has shown since then.
+``captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from captures.contract.table_changes import Consequence, TableChange
 from captures.postgres.config import ResourceConfig
-from captures.postgres.tables import table_changes as changes
-from captures.postgres.tables.shown_changes import (
+from captures.postgres.tables.record import table_changes as changes
+from captures.postgres.tables.record.shown_changes import (
     added_otherwise,
     columns_are_gone,
     labels_are_gone,
@@ -31,7 +31,7 @@ from captures.postgres.tables.shown_changes import (
     same_type,
     token,
 )
-from captures.postgres.tables.table_record import ColumnRecord, Store, TableRecord
+from captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
 from protocol.messages import JsonObject
 
 

@@ -11,13 +11,13 @@ from captures.contract.table_changes import Consequence
 from captures.postgres.config import EndpointConfig
 from captures.postgres.server.session import asking
 from captures.postgres.server.setup import lacking
-from captures.postgres.tables import table_changes
 from captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from captures.postgres.tables.columns import Table
 from captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
-from captures.postgres.tables.rewrites import had_rows_before_it_joined, holds_older_rows
-from captures.postgres.tables.table_fingerprint import Difference, difference, fingerprint
-from captures.postgres.tables.table_record import TableRecord
+from captures.postgres.tables.record import table_changes
+from captures.postgres.tables.record.rewrites import had_rows_before_it_joined, holds_older_rows
+from captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from captures.postgres.tables.record.table_record import TableRecord
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from captures.postgres.server.stored_texts import stored_rows
 from captures.postgres.tables.columns import Table
-from captures.postgres.tables.table_record import Store
+from captures.postgres.tables.record.table_record import Store
 from captures.postgres.values.encodings import Unsayable
 from protocol.errors import SourceError
 
