@@ -25,7 +25,7 @@ PLAIN = ("users", "notes")
 
 _TOUCH = "UPDATE {t} SET n = n + 1"
 _SOME = "UPDATE {t} SET n = n + 1 WHERE id % 20 = 0"
-_FILL = "INSERT INTO {t} (id, n) SELECT i, 0 FROM generate_series(-40, -1) i WHERE i % 2 = 0"
+_FILL = "INSERT INTO {t} (id, n) SELECT i, 0 FROM generate_series(-40, -1) i WHERE i % 2 = 0 ON CONFLICT DO NOTHING"
 _PUBLISH = "ALTER PUBLICATION tidemark ADD TABLE {t}"
 _WITHDRAW = "ALTER PUBLICATION tidemark DROP TABLE {t}"
 
