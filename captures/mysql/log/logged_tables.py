@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from captures.contract.log import LogBatch
 from captures.contract.table_changes import Consequence
-from captures.mysql.log.table_contract import Tables
 from captures.mysql.rows.table_map import read_table_name
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.logged_table import LoggedTable, logged_table
 from captures.mysql.tables.unlogged_alterations import UnloggedAlterations
 from protocol.codec import encode
@@ -28,11 +26,12 @@ class LoggedTables:
         mariadb: The server is MariaDB.
 
     Attributes:
+        tables: As the argument.
         gone: The bindings whose tables were dropped or renamed, and whose names no other table has taken since.
     """
 
-    def __init__(self, tables: Tables, *, names_columns: bool, mariadb: bool) -> None:
-        self._tables = tables
+    def __init__(self, tables: CapturedTables, *, names_columns: bool, mariadb: bool) -> None:
+        self.tables = tables
         self._unlogged = UnloggedAlterations(tables)
         self._mariadb = mariadb
         self._names_columns = names_columns
@@ -58,12 +57,12 @@ class LoggedTables:
         """The first event of a table since it was altered."""
         if len(self._known) >= _REMEMBERED:
             self.forget()
-        table = logged_table(body, self._tables, mariadb=self._mariadb)
+        table = logged_table(body, self.tables, mariadb=self._mariadb)
         if table is not None and table.unfit is not None:
             self.set_aside(table.binding, table.unfit, batch)
             table = None
         self._known[key] = table
-        if table is None and (left_out := self._tables.left_out(*read_table_name(body))) is not None:
+        if table is None and (left_out := self.tables.left_out(*read_table_name(body))) is not None:
             self._left_out[key] = left_out
         if table is not None:
             self._named[table.binding] = table.named
@@ -82,7 +81,7 @@ class LoggedTables:
         """Reads tables again that are not as the log says, now that all of it was read up to ``position``: it does not
         have what a session with ``sql_log_bin = 0`` did.
         """
-        for bound in self._tables.doubted():
+        for bound in self.tables.doubted():
             self.forget()
             self.read_again(bound, batch)
             self._unlogged.suspect(bound.binding)
@@ -105,32 +104,20 @@ class LoggedTables:
             position: In the log, where what it does counts.
             xid: Of the prepared transaction that it commits, empty for none.
         """
-        left_out = self._tables.leaves_out(table.binding, gtid, position, xid)
+        left_out = self.tables.snapshots.leaves_out(table.binding, gtid, position, xid)
         if left_out is None:
             batch.restarted.add(table.binding)
         return left_out is not False
 
-    def end_of_log(self) -> int:
-        """Where the server's log ends now. Raises SourceError."""
-        return self._tables.end_of_log()
-
-    def without_prepared(self) -> set[int]:
-        """See ``captures.mysql.log.table_contract.Tables``."""
-        return self._tables.without_prepared()
-
-    def still_prepared(self) -> Collection[str]:
-        """See ``captures.mysql.log.table_contract.Tables``."""
-        return self._tables.still_prepared()
-
     def read_again(self, bound: BoundTable, batch: LogBatch) -> BoundTable | None:
         """Reads the catalog again, and announces the schema. Returns None if the table had to be set aside."""
-        fresh = self._tables.refresh(bound.binding)
+        fresh = self.tables.refresh(bound.binding)
         if isinstance(fresh, SourceError):
             # What rows say from here on cannot be told: those of a system-versioned table have its history among them.
             self.set_aside(bound.binding, fresh, batch)
             return None
         # Not only with the next row: until then chunks would find a table that is not as they know it.
-        fresh, schema = self._tables.adopt(bound.binding, fresh.table.columns)
+        fresh, schema = self.tables.adopt(bound.binding, fresh.table.columns)
         batch.changed.add(bound.binding)
         if fresh.identity != bound.identity:
             self.empty(bound.binding, batch)
@@ -150,11 +137,11 @@ class LoggedTables:
     def empty(self, binding: int, batch: LogBatch) -> None:
         """The rows downstream are removed, and the table is read again."""
         batch.follow(binding, Consequence.EMPTIED)
-        self._tables.left_columns(binding).clear()
+        self.tables.left_columns(binding).clear()
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Stops the capture of a binding, and says why."""
-        self._tables.leave_out(binding)
+        self.tables.leave_out(binding)
         self.forget()
         batch.set_aside[binding] = error
 

@@ -11,12 +11,12 @@ from captures.contract.table_changes import Consequence
 from captures.mysql.config import OnStatement
 from captures.mysql.log.events import Query, client_collation
 from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.log.table_contract import Tables
 from captures.mysql.statements.actions import Action, Change
 from captures.mysql.statements.changes import changes
 from captures.mysql.statements.temporary import SessionId, TemporaryTables
 from captures.mysql.statements.tokens import Name
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.captured_tables import CapturedTables
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,9 @@ class StatementEffects:
         on_statement: What is done where the log has a statement instead of rows.
     """
 
-    def __init__(self, tables: Tables, logged: LoggedTables, *, mariadb: bool, on_statement: OnStatement) -> None:
+    def __init__(
+        self, tables: CapturedTables, logged: LoggedTables, *, mariadb: bool, on_statement: OnStatement
+    ) -> None:
         self._tables = tables
         self._logged = logged
         self._on_statement = on_statement
@@ -152,7 +154,7 @@ class StatementEffects:
         if number is None:
             return query.text
         try:
-            recode = self._tables.recode(self._tables.charset_of(number)) or str
+            recode = self._tables.charsets.recode(self._tables.charsets.of_collation(number)) or str
             return recode(query.text.decode("latin-1")).encode("latin-1")
         except (ValueError, LookupError):
             return query.text  # Bytes that are no text, perhaps in a string: the names are as good as they were.

@@ -17,7 +17,6 @@ from captures.mysql.log.mapped_rows import TableMaps
 from captures.mysql.log.open_transaction import OpenTransaction
 from captures.mysql.log.position import LogPosition
 from captures.mysql.log.statement_effects import StatementEffects, StatementPlace
-from captures.mysql.log.table_contract import Tables
 from captures.mysql.log.transaction_control import Control, ControlStatement, control
 from captures.mysql.log.transaction_payload import payload_events
 from captures.mysql.log.xa.pending import Committing
@@ -26,6 +25,7 @@ from captures.mysql.log.xa.transactions import XaTransactions
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_events import ROW_EVENTS
 from captures.mysql.server.session import Session
+from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.logged_table import LoggedTable
 from captures.tables.captured_line import origin_members
 from captures.tables.truncation import Truncation
@@ -57,7 +57,7 @@ class BinlogLog:
         open_session: Callable[[], Session],
         server_id: int,
         start: LogPosition,
-        tables: Tables,
+        tables: CapturedTables,
         *,
         truncation: Truncation,
         mariadb: bool,
@@ -247,7 +247,7 @@ class BinlogLog:
         elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
             if kind == events.HEARTBEAT_V2:
                 self._place.sent_up_to(*events.read_heartbeat_v2(body))
-            self._place.silent(self._tables.end_of_log())
+            self._place.silent(self._tables.tables.end_of_log())
         elif kind == events.INCIDENT:
             raise LostPosition("TM-MY-048", f"the log says at {self._place} that events were lost")
         elif kind == events.EXECUTE_LOAD_QUERY:

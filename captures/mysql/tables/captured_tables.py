@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from captures.contract.source import Regained
 from captures.mysql.chunks.fence import end_of_log
@@ -21,7 +21,7 @@ from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from captures.mysql.tables.table_fingerprint import NotedTables
-from captures.mysql.values.charsets import Charsets, Recode
+from captures.mysql.values.charsets import Charsets
 from captures.scheduling.reader_process import ReaderProcess
 from captures.tables.opened_tables import OpenedTables
 from captures.tables.table_binding import check_any_fit
@@ -29,21 +29,14 @@ from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import Binding, JsonObject
 
-
-class FollowedLog(Protocol):
-    """What is asked of the log."""
-
-    position: int
-
-    def leave_out(self, binding: int) -> None:
-        """Passes over the rows of a binding from here on."""
-
-    def take_up(self, binding: int) -> None:
-        """The end of ``leave_out``, between transactions."""
+if TYPE_CHECKING:
+    from captures.mysql.log.stream import BinlogLog
 
 
 class CapturedTables:
-    """See ``captures.mysql.log.table_contract.Tables``.
+    """Knows the captured tables, for the engine and for the log's thread.
+
+    Names are compared as the server compares them (``lower_case_table_names``).
 
     Args:
         session: The connection for questions as it is now.
@@ -53,6 +46,7 @@ class CapturedTables:
         opened: What the engine is told of them.
         noted: What the state keeps of them.
         snapshots: The scans of those without a key.
+        charsets: The server's character sets.
 
     Raises:
         SourceError: None of the bound tables can be captured.
@@ -80,11 +74,11 @@ class CapturedTables:
                 resumed = self._bindings[bound.binding] = bound.resumed(read_layout(text))
                 if resumed.table.columns != bound.table.columns:
                     self._differing.add(bound.binding)
-        self._charsets = Charsets(session)
+        self.charsets = Charsets(session)
         self._doubted: set[int] = set()
         self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
-        self._log: FollowedLog | None = None
+        self._log: BinlogLog | None = None
         self.noted = NotedTables(self._bindings)
         self.snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self.target))
         self.opened = OpenedTables(bound.opened() for bound in self._bindings)
@@ -127,7 +121,7 @@ class CapturedTables:
         """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
         return self._bindings[binding].scan_target()
 
-    def follow(self, log: FollowedLog) -> None:
+    def follow(self, log: BinlogLog) -> None:
         """It is this log that shows them."""
         self._log = log
 
@@ -171,6 +165,7 @@ class CapturedTables:
     # Tables that are set aside.
 
     def leave_out(self, binding: int) -> None:
+        """Captures nothing more of this binding: it is ``left_out`` from here on."""
         self._left_out.add(binding)
         if self._log is not None:
             self._log.leave_out(binding)
@@ -207,21 +202,25 @@ class CapturedTables:
             self._log.take_up(binding)
         return Regained(self.opened[binding], same=True)
 
-    # Tables, as the log shows them.
+    # Tables, as the log shows them. Each method may raise SourceError when it asks the server.
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
+        """The captured table of this name, without asking the server; None when no binding captures it."""
         binding = self._by_name.get(self._folded(schema, table))
         return None if binding is None or binding in self._left_out else self._bindings[binding]
 
     def left_out(self, schema: str, table: str) -> int | None:
+        """The binding of this name that is left out; None where there is none, or it is captured."""
         binding = self._by_name.get(self._folded(schema, table))
         return binding if binding in self._left_out else None
 
     def in_schema(self, schema: str) -> list[str]:
+        """The names of all tables of a schema that are bound."""
         wanted = self._folded(schema, "")[0]
         return [table for name, table in self._by_name if name == wanted]
 
     def refresh(self, binding: int) -> BoundTable | SourceError:
+        """Reads the catalog again. An error when the table cannot be captured."""
         bound = self._bindings[binding]
         with asking(f"reading the columns of {bound.name}"):
             as_of = end_of_log(self._session)
@@ -247,9 +246,11 @@ class CapturedTables:
         return bound
 
     def left_columns(self, binding: int) -> set[str]:
+        """Names that columns had before, which rows downstream may still have. Kept with the state: to be changed."""
         return self.noted.left[binding]
 
     def columns_now(self, binding: int) -> tuple[Column, ...] | None:
+        """The columns as the catalog has them; None where the table is gone, or left out."""
         bound = self._bindings[binding]
         if binding in self._left_out:
             return None
@@ -258,6 +259,7 @@ class CapturedTables:
         return None if table is None else table.columns
 
     def doubted(self) -> list[BoundTable]:
+        """Those in which chunks found other columns since this was asked last."""
         found = []
         if self._log is not None and self._log.position >= self._as_of:
             self._doubted |= self._differing  # No statement of the log has made them what they are.
@@ -268,15 +270,25 @@ class CapturedTables:
         return found
 
     def end_of_log(self) -> int:
+        """Where the server's log ends now."""
         with asking("asking for the end of the log"):
             return end_of_log(self._session)
 
     def without_prepared(self) -> set[int]:
+        """The bindings that may lack the rows of an XA transaction that was prepared before the capture began.
+
+        None do where the user may see such transactions: tables are not read before they are over.
+        """
         with asking("looking for prepared transactions"):
             seen = may_see_prepared(self._session)
         return set() if seen else {bound.binding for bound in self._bindings if bound.scan.reads}
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
+        """The log's rows have these columns from here on.
+
+        Returns:
+            The table with them, and the document schema when it is not the one that was announced last.
+        """
         bound = self._bindings[binding] = self._bindings[binding].shown(columns)
         announced = bound.announced
         self.opened.put(bound.opened())
@@ -285,14 +297,6 @@ class CapturedTables:
         return bound, bound.announced if bound.announced != announced else None
 
     def still_prepared(self) -> frozenset[str]:
+        """The xids of XA transactions that are prepared, or whose commit is not over."""
         with asking("looking for prepared transactions"):
             return prepared_xids(self._session)
-
-    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
-        return self.snapshots.leaves_out(binding, gtid, position, xid)
-
-    def recode(self, charset: str) -> Recode | None:
-        return self._charsets.recode(charset)
-
-    def charset_of(self, collation: int) -> str:
-        return self._charsets.of_collation(collation)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from backfill.keys import Key, TouchedKeys
 from captures.contract.errors import UnfitValues
-from captures.mysql.log.table_contract import Tables
 from captures.mysql.rows import table_map
 from captures.mysql.rows.log_decoder import RowDecoder
 from captures.mysql.rows.row_images import DecodedTable
 from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.catalog import HASH_COLUMN
 from captures.mysql.tables.columns import Column
 from captures.mysql.values.charsets import RecodeOf
@@ -59,7 +59,7 @@ _EXCLUDE = "Leave the column out with `exclude: [{}]`."
 _BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 
 
-def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable | None:
+def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> LoggedTable | None:
     """The captured table that a TABLE_MAP event names; None when no binding captures it.
 
     Columns come from the event where it names them, otherwise from what is known of the table, and the catalog is read
@@ -70,7 +70,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         bound = tables.bound(*name)
         if bound is None:
             return None
-        logged = read_table_map(body, tables.charset_of, mariadb=mariadb)
+        logged = read_table_map(body, tables.charsets.of_collation, mariadb=mariadb)
     except (ValueError, LookupError):
         raise SourceError("TM-MY-044", "a malformed TABLE_MAP event") from None
     identity, before = bound.identity, bound.table.columns
@@ -91,7 +91,7 @@ def logged_table(body: bytes, tables: Tables, *, mariadb: bool) -> LoggedTable |
         places,
         tuple(known[place] for place in places),
         bound.tinyint1_as_bool,
-        tables.recode,
+        tables.charsets.recode,
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
     as_of = bound.as_of if not logged.named or any(column.log_says_less for column in known) else 0
@@ -120,17 +120,19 @@ class _Unfit(Exception):
         self.why = why
 
 
-def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[BoundTable, tuple[Column, ...] | None]:
+def _columns(
+    logged: TableMap, bound: BoundTable, tables: CapturedTables
+) -> tuple[BoundTable, tuple[Column, ...] | None]:
     """The table, and its columns in the order of the log's rows; None when they cannot be told.
 
     Raises SourceError when the server cannot be asked, _Unfit.
     """
-    columns = match_columns(logged, bound.table.columns, tables.recode)
+    columns = match_columns(logged, bound.table.columns, tables.charsets.recode)
     if columns is None or any(column is None for column in columns):
         fresh = tables.refresh(bound.binding)
         if isinstance(fresh, SourceError):
             raise _Unfit(fresh)
-        bound, columns = fresh, match_columns(logged, fresh.table.columns, tables.recode)
+        bound, columns = fresh, match_columns(logged, fresh.table.columns, tables.charsets.recode)
     if columns is None:
         return bound, None
     known = (
@@ -140,18 +142,18 @@ def _columns(logged: TableMap, bound: BoundTable, tables: Tables) -> tuple[Bound
     return bound, tuple(known)
 
 
-def _of_own_type(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column | None:
+def _of_own_type(logged: LoggedColumn, bound: BoundTable, tables: CapturedTables) -> Column | None:
     """A column of which a statement said that it is of one of MariaDB's own types, while the catalog may be ahead."""
     own = bound.definitions.own.get(logged.name or "")
-    return _as_logged(logged, own, tables.recode) if own is not None and fits(logged, own) else None
+    return _as_logged(logged, own, tables.charsets.recode) if own is not None and fits(logged, own) else None
 
 
-def _gone(logged: LoggedColumn, bound: BoundTable, tables: Tables) -> Column:
+def _gone(logged: LoggedColumn, bound: BoundTable, tables: CapturedTables) -> Column:
     """A column that the table does not have any more."""
     before = bound.past.get(logged.name or "")
     if before is not None and fits(logged, before):
-        return _as_logged(logged, before, tables.recode)
-    return described(logged, tables.recode)
+        return _as_logged(logged, before, tables.charsets.recode)
+    return described(logged, tables.charsets.recode)
 
 
 def _in_documents(column: Column, bound: BoundTable) -> Column | None:
@@ -164,7 +166,9 @@ def _in_documents(column: Column, bound: BoundTable) -> Column | None:
     )
 
 
-def _check_texts(columns: Sequence[Column], bound: BoundTable, tables: Tables, table: str, *, named: bool) -> None:
+def _check_texts(
+    columns: Sequence[Column], bound: BoundTable, tables: CapturedTables, table: str, *, named: bool
+) -> None:
     """Whether the texts of columns can be told. Raises SourceError when the server cannot be asked, _Unfit.
 
     Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
@@ -173,7 +177,7 @@ def _check_texts(columns: Sequence[Column], bound: BoundTable, tables: Tables, t
         if column.name not in bound.emitted or column.charset is None:
             continue
         try:
-            tables.recode(column.charset)
+            tables.charsets.recode(column.charset)
         except LookupError:
             reason = (
                 f"column {column.name} of {table} has the character set {column.charset} in the log, which the server "

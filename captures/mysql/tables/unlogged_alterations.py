@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from captures.mysql.log.table_contract import Tables
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.columns import Column
 
 _LOOKS = 10
@@ -23,7 +23,7 @@ class UnloggedAlterations:
         tables: The captured tables.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: CapturedTables) -> None:
         self._tables = tables
         self._numbers: dict[int, bytes] = {}
         self._suspects: set[int] = set()

@@ -71,7 +71,7 @@ class XaTransactions:
         prepared = self._read_to.prepared.get(xid)
         if prepared is None:
             # Prepared before the capture, which waits for those that it can see before it reads tables.
-            batch.restarted |= self._tables.without_prepared()
+            batch.restarted |= self._tables.tables.without_prepared()
             return None
         return self._count(transaction, xid, prepared, place, batch)
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 import pytest
 
 from captures.contract.errors import LostPosition
 from captures.contract.log import LogBatch, Transaction
+from captures.mysql.chunks.snapshot_scans import SnapshotScans
 from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.log import events
 from captures.mysql.log.gtid import MysqlGtids
@@ -22,8 +23,9 @@ from captures.mysql.log.position import LogPosition
 from captures.mysql.log.stream import BinlogLog
 from captures.mysql.server.session import connect
 from captures.mysql.tables.bindings import BoundTable
+from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.columns import Column, Table
-from captures.mysql.values.charsets import Recode, built_in
+from captures.mysql.values.charsets import Charsets
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
@@ -46,8 +48,23 @@ BOUND = BoundTable(
 )
 
 
-class OneTable:
+class KnownCharsets(Charsets):
+    """Those that the tests use, without a server that knows the others."""
+
+    def of_collation(self, number: int) -> str:
+        return {8: "latin1", 63: "binary", 255: "utf8mb4"}[number]
+
+
+def unasked() -> NoReturn:
+    raise AssertionError("these tests ask no server")
+
+
+class OneTable(CapturedTables):
     """``shop.t``, as binding 0."""
+
+    def __init__(self) -> None:
+        self.charsets = KnownCharsets(unasked)
+        self.snapshots = SnapshotScans(unasked)
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         return BOUND if (schema, table) == ("shop", "t") else None
@@ -86,17 +103,8 @@ class OneTable:
     def without_prepared(self) -> set[int]:
         return set()
 
-    def still_prepared(self) -> set[str]:
-        return set()
-
-    def leaves_out(self, binding: int, gtid: str, position: int, xid: str) -> bool | None:
-        return False
-
-    def recode(self, charset: str) -> Recode | None:
-        return built_in(charset)
-
-    def charset_of(self, collation: int) -> str:
-        return {8: "latin1", 63: "binary", 255: "utf8mb4"}[collation]
+    def still_prepared(self) -> frozenset[str]:
+        return frozenset()
 
 
 def rows(*ids: int, text: bytes = b"x") -> bytes:
