@@ -1,7 +1,7 @@
 """The consequences of a change of a captured table, in words that all databases share.
 
-Each kind of database has one list of ``TableChange`` (what may change, and its consequence). Its page in ``docs/``
-shows the list, and every row has a test.
+The page of each kind of database in ``docs/`` has a list of ``TableChange`` (what may change, and its consequence).
+Every row of it has a test.
 """
 
 from __future__ import annotations

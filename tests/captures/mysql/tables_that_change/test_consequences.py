@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from captures.contract.table_changes import Consequence, TableChange
-from captures.mysql.tables.table_changes import CHANGES
 from tests.captures.changes_page import markdown
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.tables_that_change.consequences import CHANGES
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 

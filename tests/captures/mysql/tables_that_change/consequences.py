@@ -1,4 +1,4 @@
-"""What may change of a captured table on MySQL and MariaDB, and what follows: docs/mysql.md shows this list."""
+"""The list of docs/mysql.md: what may change of a captured table on MySQL and MariaDB, and what follows."""
 
 from __future__ import annotations
 
