@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 from protocol.errors import ConnectorError
 
@@ -60,35 +63,28 @@ class Command:
 
     def connector(self) -> int | None:
         """The process id of the connector it runs just now."""
-        for pid, command in descendants(self.pid).items():
-            if CONNECTOR in command:
-                return pid
-        return None
+        return next((pid for pid, command in descendants(self.pid).items() if CONNECTOR in command), None)
 
     def stop(self) -> None:
         """Asks it to end, and makes sure that nothing of it is left."""
         if not self.running:
             return
-        started = descendants(self.pid)
+        started = _below(self.pid)
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            started |= descendants(self.pid)
+            started += _below(self.pid)
             self._process.kill()
             self._process.wait()
-        left = commands()
-        for pid, command in started.items():
-            if left.get(pid, (0, ""))[1] == command:
-                _kill(pid)
+        _end(started)
 
     def kill(self) -> None:
         """Kills it and all it started, with SIGKILL."""
-        started = descendants(self.pid)
+        started = _below(self.pid)
         self._process.kill()
         self._process.wait()
-        for pid in started:
-            _kill(pid)
+        _end(started)
 
     def wait(self) -> int:
         """Waits for its end, and returns its exit status (minus the signal's number where one killed it)."""
@@ -114,39 +110,24 @@ class Command:
         )
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it ended by itself
+def _end(processes: Iterable[psutil.Process]) -> None:
+    """Kills those that are still there: psutil tells them from others that got their ids."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
-def descendants(root: int) -> dict[int, str]:
-    """The processes below ``root``, children before grandchildren, with their command lines."""
-    everything = commands()
-    found: dict[int, str] = {}
-    parents = {root}
-    while parents:
-        children = {pid: command for pid, (parent, command) in everything.items() if parent in parents}
-        found |= children
-        parents = set(children)
+def _below(root: int) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        found = psutil.Process(root).children(recursive=True)
     return found
 
 
-def commands() -> dict[int, tuple[int, str]]:
-    """Every process's parent and command line, by process id; from /proc, or from ps where there is none."""
-    if not Path("/proc/self/stat").exists():
-        listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True)
-        rows = (line.split(maxsplit=2) for line in listing.stdout.splitlines())
-        return {int(row[0]): (int(row[1]), row[2]) for row in rows if len(row) == 3}
+def descendants(root: int) -> dict[int, str]:
+    """The processes below ``root``, with their command lines."""
     found = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                # proc(5): the parent is the second field after the parenthesised name, which may hold anything.
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended while we looked
-            found[int(folder.name)] = (parent, command)
+    for process in _below(root):
+        with suppress(psutil.NoSuchProcess):  # It ended meanwhile.
+            found[process.pid] = " ".join(process.cmdline())
     return found

@@ -6,10 +6,11 @@ import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.servers.deadline import wait_until
-from tidemark_demo.processes import TIDEMARK, commands, descendants
+from tidemark_demo.processes import TIDEMARK, descendants
 from tidemark_demo.servers.postgres_server import embedded_installations
 
 pytestmark = [
@@ -48,10 +49,9 @@ def test_interrupted_it_leaves_no_process(tmp_path: Path, number: signal.Signals
             90,
             "the capture runs",
         )
-        started = descendants(process.pid)
-        assert any("bin/postgres" in command for command in started.values())
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert any("bin/postgres" in command for command in descendants(process.pid).values())
         process.send_signal(number)
         assert process.wait(60) == 130, output.read_text()
     assert "Traceback" not in output.read_text()
-    left = commands()
-    assert not [command for pid, command in started.items() if left.get(pid, (0, ""))[1] == command]
+    assert not [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
