@@ -8,12 +8,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from socket import AF_INET, AF_INET6, inet_ntop
 
-from captures.mysql.values.calendar_days import check_day
-
-_CACHED = 100_000
-"""Texts that a cache holds before it is emptied."""
+from captures.mysql.values.calendar_days import Remembered, check_day
 
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes for so many decimal digits."""
@@ -22,84 +20,56 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 CheckDay = Callable[[int, int, int], None]
 """Raises for a year, month and day that are not wanted."""
 
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
-class _Dates(dict[bytes, str]):
+
+def _any_day(year: int, month: int, day: int) -> None:
+    """Wants all of them."""
+
+
+def _date(check: CheckDay, data: bytes) -> str:
     """``2024-01-15`` by the three bytes of a DATE: little endian, 5 bits of day, 4 of month, 15 of year."""
-
-    def __init__(self, check: CheckDay | None = None) -> None:
-        self._check = check
-
-    def __missing__(self, data: bytes) -> str:
-        if len(self) >= _CACHED:
-            self.clear()
-        packed = int.from_bytes(data, "little")
-        year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
-        if self._check is not None:
-            self._check(year, month, day)
-        text = self[data] = f"{year:04d}-{month:02d}-{day:02d}"
-        return text
+    packed = int.from_bytes(data, "little")
+    year, month, day = packed >> 9, packed >> 5 & 15, packed & 31
+    check(year, month, day)
+    return f"{year:04d}-{month:02d}-{day:02d}"
 
 
-class _Days(dict[bytes, tuple[str, dict[int, str]]]):
+def _half_day(check: CheckDay, data: bytes) -> tuple[str, dict[int, str]]:
     """``2024-01-15`` and the clock of its half by the first three bytes of a DATETIME, big endian: a bit that is set,
     17 bits of ``year * 13 + month``, 5 of day and the highest of hour.
     """
-
-    def __init__(self, check: CheckDay | None = None) -> None:
-        self._check = check
-
-    def __missing__(self, data: bytes) -> tuple[str, dict[int, str]]:
-        if len(self) >= _CACHED:
-            self.clear()
-        packed = int.from_bytes(data, "big") - (1 << 23)
-        year, month = divmod(packed >> 6, 13)
-        day = packed >> 1 & 31
-        if self._check is not None:
-            self._check(year, month, day)
-        half = self[data] = f"{year:04d}-{month:02d}-{day:02d}", _CLOCKS[packed & 1]
-        return half
+    packed = int.from_bytes(data, "big") - (1 << 23)
+    year, month = divmod(packed >> 6, 13)
+    day = packed >> 1 & 31
+    check(year, month, day)
+    return f"{year:04d}-{month:02d}-{day:02d}", _CLOCKS[packed & 1]
 
 
-class _Clocks(dict[int, str]):
+def _clock(first_hour: int, packed: int) -> str:
     """``14:30:00`` by the last two bytes of a DATETIME: the lower 4 bits of hour, 6 of minute, 6 of second."""
-
-    def __init__(self, first_hour: int) -> None:
-        self._first_hour = first_hour
-
-    def __missing__(self, packed: int) -> str:
-        text = self[packed] = f"{self._first_hour + (packed >> 12):02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
-        return text
+    return f"{first_hour + (packed >> 12):02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
 
 
-class _EpochDays(dict[int, str]):
+def _epoch_day(check: CheckDay, days: int) -> str:
     """``2024-01-15`` by days since 1970; the zero date by ``NEVER``."""
-
-    def __init__(self, check: CheckDay | None = None) -> None:
-        self._check = check
-
-    def __missing__(self, days: int) -> str:
-        if days < 0 and self._check is not None:
-            self._check(0, 0, 0)
-        text = self[days] = date.fromordinal(_EPOCH_ORDINAL + days).isoformat() if days >= 0 else "0000-00-00"
-        return text
+    if days >= 0:
+        return date.fromordinal(_EPOCH_ORDINAL + days).isoformat()
+    check(0, 0, 0)
+    return "0000-00-00"
 
 
-class _DaySeconds(dict[int, str]):
+def _day_second(seconds: int) -> str:
     """``14:30:00`` by seconds since midnight."""
-
-    def __missing__(self, seconds: int) -> str:
-        minutes, second = divmod(seconds, 60)
-        hour, minute = divmod(minutes, 60)
-        text = self[seconds] = f"{hour:02d}:{minute:02d}:{second:02d}"
-        return text
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_CLOCKS = _Clocks(0), _Clocks(16)
+_CLOCKS = Remembered(partial(_clock, 0)), Remembered(partial(_clock, 16))
 
-DATES, ANY_DATES = _Dates(check_day), _Dates()
-DAYS, ANY_DAYS = _Days(check_day), _Days()
-EPOCH_DAYS, ANY_EPOCH_DAYS, DAY_SECONDS = _EpochDays(check_day), _EpochDays(), _DaySeconds()
+DATES, ANY_DATES = (Remembered(partial(_date, check)) for check in (check_day, _any_day))
+DAYS, ANY_DAYS = (Remembered(partial(_half_day, check)) for check in (check_day, _any_day))
+EPOCH_DAYS, ANY_EPOCH_DAYS = (Remembered(partial(_epoch_day, check)) for check in (check_day, _any_day))
+DAY_SECONDS = Remembered(_day_second)
 """Most moments of a log are of a day that others were, and each second of a day comes again and again.
 
 The first of each kind raise BadDay for what is no day of the years 1 to 9999.

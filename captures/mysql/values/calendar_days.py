@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from calendar import monthrange
+from collections.abc import Callable
+from typing import TypeVar
 
 from captures.tables.bad_values import BadValue
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 _REMEMBERED = 100_000
-"""Days that are remembered before all are forgotten."""
+"""Results that are remembered before all are forgotten."""
 
 _MIDNIGHT = "00:00:00.000000"
 _END_OF_DAY = "23:59:59.999999"
@@ -48,17 +53,26 @@ def check_day(year: int, month: int, day: int) -> None:
     )
 
 
-class Calendar(dict[str, str]):
-    """Days by themselves, ``2024-01-15``: most of a table are ones that others were. Raises BadDay, ValueError."""
+class Remembered(dict[K, V]):
+    """What a function made of its arguments: most days of a table or a log are ones that others were."""
 
-    def __missing__(self, text: str) -> str:
-        if len(text) != 10:
-            raise ValueError("not the text of a day")
-        check_day(int(text[:4]), int(text[5:7]), int(text[8:]))
+    def __init__(self, make: Callable[[K], V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, argument: K) -> V:
         if len(self) >= _REMEMBERED:
             self.clear()
-        self[text] = text
-        return text
+        made = self[argument] = self._make(argument)
+        return made
 
 
-CALENDAR = Calendar()
+def _checked(text: str) -> str:
+    if len(text) != 10:
+        raise ValueError("not the text of a day")
+    check_day(int(text[:4]), int(text[5:7]), int(text[8:]))
+    return text
+
+
+CALENDAR = Remembered(_checked)
+"""Days by themselves, ``2024-01-15``. Raises BadDay, ValueError."""
