@@ -15,7 +15,7 @@ from captures.contract.source import OpenedTable
 from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import ResourceConfig
 from captures.mysql.server.session import Session
-from captures.mysql.tables.catalog import Path, read_tables
+from captures.mysql.tables.catalog import folded, read_tables
 from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.document_schema import document_schema
@@ -33,11 +33,6 @@ def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
     """The columns that documents can have: generated and invisible ones too, which the log carries."""
     # A column that had the name of what we add, and has it no more, is still in older rows of the log.
     return (column for column in columns if not column.hidden and column.name != "_meta")
-
-
-def folded(path: Path, *, folds: bool) -> Path:
-    """A table's schema and name as this server compares them."""
-    return (path[0].lower(), path[1].lower()) if folds else path
 
 
 def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:

@@ -16,7 +16,8 @@ from captures.mysql.config import EndpointConfig, ResourceConfig
 from captures.mysql.server.prerequisites import definition_failures
 from captures.mysql.server.session import Session, asking
 from captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
-from captures.mysql.tables.bindings import BoundTable, absent, bound_tables, folded
+from captures.mysql.tables.bindings import BoundTable, absent, bound_tables
+from captures.mysql.tables.catalog import folded
 from captures.mysql.tables.columns import Column, Table
 from captures.mysql.tables.conversions import Definitions
 from captures.mysql.tables.layouts import LayoutParts, layout, read_layout

@@ -53,6 +53,11 @@ HASH_COLUMN = "DB_ROW_HASH_"
 Path = tuple[str, str]
 
 
+def folded(path: Path, *, folds: bool) -> Path:
+    """A table's schema and name as this server compares them."""
+    return (path[0].lower(), path[1].lower()) if folds else path
+
+
 def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[Table]:
     """The tables that can be captured, with their columns, by schema and name.
 
@@ -131,15 +136,11 @@ def _ask(session: Session, query: str, path: Path | None) -> Iterator[tuple[Any,
         marks = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
         yield from session.rows(query.format(where=f"{schema} NOT IN ({marks})"), *SYSTEM_SCHEMAS)
         return
-    wanted = _folded(session, path)
+    wanted = folded(path, folds=session.folds_names)
     for row in session.rows(query.format(where=f"{schema} = %s AND t.table_name = %s"), *path):
         # information_schema compares without regard to case, also where the server's names have one.
-        if _folded(session, (row[0], row[1])) == wanted:
+        if folded((row[0], row[1]), folds=session.folds_names) == wanted:
             yield row
-
-
-def _folded(session: Session, path: Path) -> Path:
-    return (path[0].lower(), path[1].lower()) if session.folds_names else path
 
 
 def _columns(session: Session, path: Path | None) -> dict[Path, tuple[Column, ...]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from captures.mysql.statements.actions import Alteration
 from captures.mysql.tables.columns import Column
+from captures.mysql.values.charsets import UNICODE
 from captures.mysql.values.types import form
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
@@ -18,9 +19,6 @@ _SIZED_TEXTS = ("char", "varchar")
 _TEXTS = (*_SIZED_TEXTS, "tinytext", "text", "mediumtext", "longtext")
 _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TINY = ("tinytext", "tinyblob")
-
-_UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
-"""Character sets that have every character."""
 
 _BASIC_PLANE = frozenset(("utf8", "utf8mb3", "ucs2"))
 """Those that have every character of all others."""
@@ -252,9 +250,9 @@ def _holds_characters(before: Column, now: Column, *, strict: bool) -> bool:
 
 def _has_characters_of(charset: str | None, other: str | None) -> bool:
     """Whether a character set has every character of another one."""
-    if charset == other or charset in _UNICODE:
+    if charset == other or charset in UNICODE:
         return True
-    return (charset in _BASIC_PLANE and other not in _UNICODE) or other == "ascii"
+    return (charset in _BASIC_PLANE and other not in UNICODE) or other == "ascii"
 
 
 def _keeps_labels(before: Column, now: Column) -> bool:

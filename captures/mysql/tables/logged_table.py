@@ -15,7 +15,8 @@ from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.catalog import HASH_COLUMN
 from captures.mysql.tables.columns import Column
-from captures.mysql.values.charsets import RecodeOf
+from captures.mysql.values.charsets import UNICODE, RecodeOf
+from captures.mysql.values.types import Form, form
 from captures.tables.captured_line import origin_members
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
@@ -56,7 +57,6 @@ class LoggedTable:
 
 
 _EXCLUDE = "Leave the column out with `exclude: [{}]`."
-_BEYOND_BASIC_PLANE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 
 
 def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> LoggedTable | None:
@@ -184,7 +184,7 @@ def _check_texts(
                 "does not have"
             )
             raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(column.name))) from None
-        if not named and column.charset in _BEYOND_BASIC_PLANE and any("?" in label for label in column.labels):
+        if not named and column.charset in UNICODE and any("?" in label for label in column.labels):
             reason = f"column {column.name} of {table} may have labels that the catalog cannot show"
             raise _Unfit(UnfitValues("TM-MY-032", reason))
 
@@ -244,15 +244,12 @@ def _same_charset(one: str, other: str) -> bool:
     return one == other or {one, other} <= {"utf8", "utf8mb3"}
 
 
-_INTEGERS = {
+_PLAIN = {
     table_map.TINY: "tinyint",
     table_map.SHORT: "smallint",
     table_map.INT24: "mediumint",
     table_map.LONG: "int",
     table_map.LONGLONG: "bigint",
-}
-_PLAIN = {
-    **_INTEGERS,
     table_map.FLOAT: "float",
     table_map.DOUBLE: "double",
     table_map.YEAR: "year",
@@ -276,19 +273,6 @@ _BLOBS = {
     3: ("mediumblob", "mediumtext"),
     4: ("longblob", "longtext"),
 }
-_GEOMETRIES = frozenset(
-    (
-        "geometry",
-        "point",
-        "linestring",
-        "polygon",
-        "multipoint",
-        "multilinestring",
-        "multipolygon",
-        "geometrycollection",
-        "geomcollection",
-    )
-)
 
 
 def fits(logged: LoggedColumn, column: Column) -> bool:
@@ -308,7 +292,7 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
         case table_map.SET:
             return name == "set"
         case table_map.GEOMETRY:
-            return name in _GEOMETRIES
+            return form(column) is Form.GEOMETRY
         case table_map.STRING:
             if name in _FIXED:
                 return logged.size == _FIXED[name]
@@ -318,7 +302,8 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
             return name in ("varchar", "varbinary") or (name == "vector" and not logged.size % _VECTOR_ITEM)
         case table_map.BLOB | table_map.BLOB_COMPRESSED:
             # MariaDB's vectors are blobs of two bytes of length in some versions.
-            return name in _BLOBS.get(logged.size, ()) or name in _GEOMETRIES or name in ("json", "vector")
+            known = name in _BLOBS.get(logged.size, ()) or name in ("json", "vector")
+            return known or form(column) is Form.GEOMETRY
         case _:
             return False
 
