@@ -245,7 +245,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         with asking("asking for the log's files"):
             files = log_files(self._session)
         # Binary logs are kept by time, whoever needs them: there is no limit.
-        size = sum(file.size for file in files if position(file.name, 0) >= position(at.file, 0)) - at.offset
+        size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
         return RetainedLog(size)
 
     def replica_lag(self) -> float | None:

@@ -193,7 +193,9 @@ class BinlogConnection:
         while True:
             data, at = self._buffer, self._at
             last = len(data)
-            text = self._text(data, at)
+            if self._buffer_text is None:
+                self._buffer_text = data.decode("latin-1")
+            text = self._buffer_text
             while at + _FRAME_BYTES + HEADER <= last:
                 word, status, timestamp, kind, server_id, size, log_position, flags = _EVENT(data, at)
                 length = word & _WHOLE
@@ -202,7 +204,8 @@ class BinlogConnection:
                     break
                 start, at = at + _FRAME_BYTES, end
                 if kind == FORMAT_DESCRIPTION:
-                    self._describe(data, end)
+                    # It has room for a checksum in any case, and says before it whether its file has them.
+                    self.checksums = data[end - CHECKSUM - 1] == _CRC32
                 if self.checksums and crc32(data[start:end]) != _UNDAMAGED:
                     raise DamagedEvent()
                 if self.checksums or kind == FORMAT_DESCRIPTION:
@@ -210,7 +213,7 @@ class BinlogConnection:
                 yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             self._at = at
             del data, text  # A large event is nowhere but with whom it is given to.
-            if self._is_divided():
+            if self._buffer[self._at : self._at + 3] == _WHOLE_BYTES:
                 yield from self._divided()
                 continue
             self._check_packet()
@@ -222,20 +225,6 @@ class BinlogConnection:
         has arrived. What is not taken of it is passed over. Raises SourceError as ``events``.
         """
         return iter((memoryview(data)[start:end],)) if self._arriving is None else self._arriving
-
-    def _text(self, data: bytes, at: int) -> str:
-        """``data`` as Latin-1."""
-        if self._buffer_text is None:
-            self._buffer_text = data.decode("latin-1")
-        return self._buffer_text
-
-    def _describe(self, data: bytes, end: int) -> None:
-        """A format description has room for a checksum in any case, and says before it whether its file has them."""
-        self.checksums = data[end - CHECKSUM - 1] == _CRC32
-
-    def _is_divided(self) -> bool:
-        """Whether the next packet is the first of several."""
-        return self._buffer[self._at : self._at + 3] == _WHOLE_BYTES
 
     def _check_packet(self) -> None:
         """Raises where the next packet is no event, and notes how much of it is missing where it is one."""

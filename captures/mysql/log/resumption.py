@@ -7,7 +7,7 @@ something on every server of the same history: so a capture moves to another ser
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pymysql
 
@@ -15,7 +15,7 @@ from captures.contract.errors import LostPosition
 from captures.mysql.chunks.fence import has_gtids, log_file_and_offset
 from captures.mysql.config import EndpointConfig
 from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.log.position import LogPosition
+from captures.mysql.log.position import LogPosition, position
 from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session
 from protocol.errors import SourceError
@@ -24,14 +24,6 @@ from protocol.messages import JsonObject
 _TRIES = 50
 _FIRST_EVENT = 4
 """Where a file's first event begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A file of the binary log, as the server lists them."""
-
-    name: str
-    size: int
 
 
 def server_identity(session: Session) -> JsonObject:
@@ -44,9 +36,9 @@ def server_identity(session: Session) -> JsonObject:
     }
 
 
-def log_files(session: Session) -> list[LogFile]:
-    """The files that the server still has, oldest first. Raises pymysql.Error."""
-    return [LogFile(str(row[0]), int(row[1])) for row in session.rows("SHOW BINARY LOGS")]
+def log_files(session: Session) -> dict[str, int]:
+    """The sizes of the files that the server still has, oldest first. Raises pymysql.Error."""
+    return {str(row[0]): int(row[1]) for row in session.rows("SHOW BINARY LOGS")}
 
 
 def end_position(session: Session) -> LogPosition:
@@ -103,9 +95,9 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
     GTIDs alone would not tell: after RESET MASTER the same ones are given out again.
     """
     files = log_files(session)
-    size = {file.name: file.size for file in files}.get(stored.file)
+    size = files.get(stored.file)
     if size is None:
-        if files and stored.order > LogPosition(files[-1].name, files[-1].size).order:
+        if files and stored.order > max(map(position, files, files.values())):
             raise LostPosition("TM-MY-016", f"the binary log of {config.where} was reset: it has no {stored.file} yet")
         if not by_gtids:
             raise LostPosition(
@@ -150,8 +142,8 @@ def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPo
 
 def _check_mariadb_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
     """That the server has what was read, and all that comes after it. Raises LostPosition."""
-    files = log_files(session)
-    oldest = _last_numbers((_gtids_at(session, files[0].name, _FIRST_EVENT) or "") if files else "")
+    first = next(iter(log_files(session)), None)
+    oldest = _last_numbers("" if first is None else _gtids_at(session, first, _FIRST_EVENT) or "")
     _check_mariadb_has_read(session, config, stored, oldest)
     read = {domain: number for (domain, _), number in _last_numbers(stored.gtids).items()}
     for (domain, _), number in oldest.items():
