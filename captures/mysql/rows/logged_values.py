@@ -6,8 +6,6 @@ the JSON that the conversion would make of that text.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from captures.mysql.rows import table_map
 from captures.mysql.rows.logged_hashes import hash_value, labels_of
 from captures.mysql.rows.table_map import LoggedColumn
@@ -222,15 +220,47 @@ class _Describer:
         self._any = "ANY_" if self._as_text or column.salt else ""
 
     def describe(self) -> None:
-        kind = self._logged.type
-        if kind in _INTEGERS:
-            self._integer()
-        elif kind in _TEXTS or kind in _BLOBS:
-            self._bytes()
-        elif kind in (table_map.ENUM, table_map.SET):
-            self._labels()
-        else:
-            getattr(self, self._METHODS[kind])()
+        """Raises LookupError for a type that is not known."""
+        reader, v, place, scale = self._reader, self._v, self._place, self._logged.scale
+        match self._logged.type:
+            case kind if kind in _INTEGERS:
+                self._integer()
+            case kind if kind in _TEXTS or kind in _BLOBS:
+                self._bytes()
+            case table_map.ENUM | table_map.SET:
+                self._labels()
+            case table_map.YEAR:
+                # What was declared YEAR(2) is shown without its century.
+                self._prepare(f"{v} = " + (f"{v} % 100" if self._column.length == 2 else f"{v} and {v} + 1900"))
+                self._number()
+            case table_map.BIT:
+                self._prepare(f"{v} = int.from_bytes({v}, 'big')")
+                self._number()
+            case table_map.FLOAT | table_map.DOUBLE as kind:
+                reader.costly = True
+                reader.json = f"{{{'single_of' if kind == table_map.FLOAT else 'double_of'}({v})}}"
+            case table_map.NEWDECIMAL:
+                read_decimal(reader, place, self._logged.size, scale)
+            case table_map.DATE | table_map.NEWDATE:
+                self._quoted(f"{{{self._any}DATES[{v}]}}")
+            case table_map.DATETIME2:
+                read_datetime(reader, place, scale, days=f"{self._any}DAYS")
+            case table_map.DATETIME:
+                self._moment(f"hires_datetime_text({v}, {scale})" if scale else f"old_datetime_text({v})", utc=False)
+            case table_map.TIMESTAMP if scale:
+                self._moment(f"hires_timestamp_text({v}, {scale})", utc=True)
+            case table_map.TIMESTAMP | table_map.TIMESTAMP2 as kind:
+                big = kind == table_map.TIMESTAMP2
+                read_timestamp(reader, place, scale, big=big, days=f"{self._any}EPOCH_DAYS")
+            case table_map.TIME2:
+                reader.costly = True
+                self._prepare(f"t{place} = time_text({v}, {scale})")
+                self._quoted(f"{{t{place}}}")
+            case table_map.TIME:
+                self._prepare(f"{v} = " + (f"hires_time_text({v}, {scale})" if scale else f"old_time_text({v})"))
+                self._quoted(f"{{{v}}}")
+            case kind:
+                raise LookupError(f"type {kind}")
 
     def _prepare(self, line: str) -> None:
         self._reader.prepare.append(line)
@@ -256,58 +286,6 @@ class _Describer:
         v = self._v
         self._reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
 
-    def _year(self) -> None:
-        # What was declared YEAR(2) is shown without its century.
-        year = f"{self._v} % 100" if self._column.length == 2 else f"{self._v} and {self._v} + 1900"
-        self._prepare(f"{self._v} = {year}")
-        self._number()
-
-    def _bit(self) -> None:
-        self._prepare(f"{self._v} = int.from_bytes({self._v}, 'big')")
-        self._number()
-
-    def _float(self) -> None:
-        self._reader.costly = True
-        self._reader.json = f"{{single_of({self._v})}}"
-
-    def _double(self) -> None:
-        self._reader.costly = True
-        self._reader.json = f"{{double_of({self._v})}}"
-
-    def _decimal(self) -> None:
-        read_decimal(self._reader, self._place, self._logged.size, self._logged.scale)
-
-    def _date(self) -> None:
-        self._quoted(f"{{{self._any}DATES[{self._v}]}}")
-
-    def _datetime(self) -> None:
-        read_datetime(self._reader, self._place, self._logged.scale, days=f"{self._any}DAYS")
-
-    def _timestamp(self) -> None:
-        if self._logged.type == table_map.TIMESTAMP and self._logged.scale:
-            self._moment(f"hires_timestamp_text({self._v}, {self._logged.scale})", utc=True)
-            return
-        big = self._logged.type == table_map.TIMESTAMP2
-        days = f"{self._any}EPOCH_DAYS"
-        read_timestamp(self._reader, self._place, self._logged.scale, big=big, days=days)
-
-    def _time(self) -> None:
-        self._reader.costly = True
-        self._prepare(f"t{self._place} = time_text({self._v}, {self._logged.scale})")
-        self._quoted(f"{{t{self._place}}}")
-
-    def _old_datetime(self) -> None:
-        scale = self._logged.scale
-        self._moment(
-            f"hires_datetime_text({self._v}, {scale})" if scale else f"old_datetime_text({self._v})", utc=False
-        )
-
-    def _old_time(self) -> None:
-        scale = self._logged.scale
-        text = f"hires_time_text({self._v}, {scale})" if scale else f"old_time_text({self._v})"
-        self._prepare(f"{self._v} = {text}")
-        self._quoted(f"{{{self._v}}}")
-
     def _moment(self, text: str, *, utc: bool) -> None:
         """A day and a clock, from the source of their text."""
         self._prepare(f"{self._v} = {text}")
@@ -315,22 +293,6 @@ class _Describer:
         day = day if self._any else f"CALENDAR[{day}]"
         self._quoted(moment(f"{{{day}}}", f"{{{self._v}[11:]}}", utc=utc))
         self._reader.key = f"{{{self._v}}}"
-
-    _METHODS: ClassVar[dict[int, str]] = {
-        table_map.YEAR: "_year",
-        table_map.BIT: "_bit",
-        table_map.FLOAT: "_float",
-        table_map.DOUBLE: "_double",
-        table_map.NEWDECIMAL: "_decimal",
-        table_map.DATE: "_date",
-        table_map.NEWDATE: "_date",
-        table_map.DATETIME2: "_datetime",
-        table_map.TIMESTAMP2: "_timestamp",
-        table_map.TIMESTAMP: "_timestamp",
-        table_map.TIME2: "_time",
-        table_map.DATETIME: "_old_datetime",
-        table_map.TIME: "_old_time",
-    }
 
     def _labels(self) -> None:
         v, labels = self._v, labels_of(self._column)
