@@ -9,9 +9,7 @@ front. ``tests/captures/mysql/rows/generated_decoders.txt`` shows one.
 
 from __future__ import annotations
 
-import linecache
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +21,7 @@ from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, unfit_for
 from captures.tables.captured_line import END
-from captures.tables.source_literals import literal, quoted
+from captures.tables.source_literals import generated, literal, quoted
 from protocol.errors import SourceError
 
 ChunkDecoder = Callable[[Sequence[bytes], int], tuple[list[bytes], list[bytes]]]
@@ -183,11 +181,7 @@ def compile_chunk_decoder(
         '        keys.append(key.encode("latin-1"))',
         "    return check(rows, tails, first), keys",
     ]
-    source = "\n".join(lines) + "\n"
-    filename = f"<chunk decoder {zlib.crc32(source.encode()):08x}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - built from forms and places, see above
-    decode: ChunkDecoder = namespace["decode"]
+    decode: ChunkDecoder = generated("chunk decoder", lines, namespace)["decode"]
     return decode
 
 

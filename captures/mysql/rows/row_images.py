@@ -11,10 +11,8 @@ UTF-8 already needs no copy but the last. ``tests/captures/mysql/rows/generated_
 
 from __future__ import annotations
 
-import linecache
 import re
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +28,7 @@ from captures.mysql.rows.value_reader import ValueReader
 from captures.mysql.tables.columns import Column
 from captures.mysql.values.charsets import RecodeOf, built_in
 from captures.mysql.values.json_values import string
-from captures.tables.source_literals import literal
+from captures.tables.source_literals import generated, literal
 
 MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError, msgspec.DecodeError)
 """What reading raises when bytes are not as they must be. They may hold values: never chain them."""
@@ -118,13 +116,8 @@ class Generated:
         self.add(f"{indent}at += {n}", place)
 
     def compile(self, name: str, about: About) -> Callable[..., Any]:
-        """The function; tracebacks show its source."""
-        source = "\n".join(self._lines) + "\n"
-        filename = f"<{name} {zlib.crc32(source.encode()):08x}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        functions: dict[str, Any] = {**NAMES, **self.names}
-        exec(compile(source, filename, "exec"), functions)  # noqa: S102 - built from types and places, see above
-        function: Callable[..., Any] = functions[name]
+        """The function."""
+        function: Callable[..., Any] = generated(name, self._lines, {**NAMES, **self.names})[name]
         about[function.__code__] = self._about
         return function
 

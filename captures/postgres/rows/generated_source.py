@@ -10,9 +10,7 @@ member of an object, with a comma in front.
 
 from __future__ import annotations
 
-import linecache
 import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -20,7 +18,7 @@ from captures.postgres.tables.columns import Column
 from captures.postgres.values import json_values
 from captures.postgres.values.enum_labels import EnumLabels
 from captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion
-from captures.tables.source_literals import literal, quoted
+from captures.tables.source_literals import generated, literal, quoted
 from protocol.errors import SourceError
 
 
@@ -160,19 +158,15 @@ def join_key(row: Sequence[Value], positions: Sequence[int]) -> bytes:
 def generate(
     what: str, lines: Sequence[str], members: Sequence[Member], namespace: dict[str, object]
 ) -> dict[str, Any]:
-    """Compiles generated functions; tracebacks show their source."""
-    source = "\n".join(lines) + "\n"
-    filename = f"<{what} {zlib.crc32(source.encode()):08x}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    functions: dict[str, Any] = {
+    """Compiles generated functions."""
+    names = {
         **INLINE_NAMES,
         **{f"convert{m.place}": m.conversion.convert for m in members},
         "UNCHANGED": UNCHANGED,
         "MISFITS": MISFITS,
         **namespace,
     }
-    exec(compile(source, filename, "exec"), functions)  # noqa: S102 - built from types and places, see above
-    return functions
+    return generated(what, lines, names)
 
 
 class Misfit(SourceError):
