@@ -24,10 +24,10 @@ def list_commits(log: LogArgument, json: JsonOption = False) -> None:
             "tables\n"
         )
     for commit in open_log(log).commits():
-        if json:
-            say_json(_row(commit))
-            continue
         row = _row(commit)
+        if json:
+            say_json(row)
+            continue
         tables = ", ".join(dict.fromkeys(segment.collection.replace("/", ".") for segment in commit.segments))
         say(
             f"{commit.number:>8}  {commit.time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z     {commit.epoch:>5}  "

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from protocol.capture_file import CaptureFile, read_capture_file
 from protocol.changelog import ChangeLog
-from runtime.commands.arguments import JsonOption
+from runtime.commands.arguments import JsonOption, LogArgument
 from runtime.commands.printing import print_table, say, say_json
 from runtime.progress.live import duration, size
 from runtime.progress.liveness import Liveness, liveness, time_of
@@ -21,10 +18,7 @@ HALTED = ("set_aside", "failed")
 """States of tables that a person must look at."""
 
 
-def status(
-    path: Annotated[Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")],
-    json: JsonOption = False,
-) -> None:
+def status(path: LogArgument, json: JsonOption = False) -> None:
     """Show the state of the capture, and what its change log holds.
 
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the

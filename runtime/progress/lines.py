@@ -34,6 +34,7 @@ MOST_TABLES = 20
 _FLEETING = frozenset(
     {"tables", "events_per_second", "position", "commit", "commits", "retained_bytes", "lag_seconds", "away_seconds"}
 )
+"""Figures that always change: they alone are no news."""
 
 
 class LineDisplay:
@@ -47,7 +48,6 @@ class LineDisplay:
         self._shown_at = -EVERY_SECONDS
         self._dirty = False
         self._shown: dict[str, Any] = {}
-        self._shown_tables: dict[str, Any] = {}
 
     def log(self, line: LogLine) -> None:
         with self._lock:
@@ -79,28 +79,18 @@ class LineDisplay:
 
     def _progress(self, *, now: bool) -> None:
         self._dirty = True
-        if now or time.monotonic() >= self._shown_at + EVERY_SECONDS:
-            news = self._news()
-            if not news and not now and time.monotonic() < self._shown_at + QUIET_SECONDS:
-                return
-            fields, tables = self._figures.as_fields(), self._changed_tables()
-            most = sorted(tables, key=lambda name: (-tables[name]["events"], name))[:MOST_TABLES]
-            fields |= {"tables": {name: tables[name] for name in most}, "tables_left_out": len(tables) - len(most)}
-            if self._least <= severity("info"):
-                self._write("info", self._figures.doing, PROGRESS, fields)
-            self._shown_at = time.monotonic()
-            self._shown, self._shown_tables = fields, self._figures.as_fields()["tables"]
-            self._dirty = False
-
-    def _changed_tables(self) -> dict[str, Any]:
-        tables: dict[str, Any] = self._figures.as_fields()["tables"]
-        return {name: one for name, one in tables.items() if one != self._shown_tables.get(name)}
-
-    def _news(self) -> bool:
-        """Whether something happened since the last line, except for figures that always change."""
-        fields = self._figures.as_fields()
-        lasting = any(fields[name] != self._shown.get(name) for name in fields if name not in _FLEETING)
-        return lasting or bool(self._changed_tables())
+        if not now and time.monotonic() < self._shown_at + EVERY_SECONDS:
+            return
+        fields, before = self._figures.as_fields(), self._shown
+        tables = {name: one for name, one in fields["tables"].items() if one != before.get("tables", {}).get(name)}
+        news = tables or any(fields[name] != before.get(name) for name in fields.keys() - _FLEETING)
+        if not news and not now and time.monotonic() < self._shown_at + QUIET_SECONDS:
+            return
+        most = sorted(tables, key=lambda name: (-tables[name]["events"], name))[:MOST_TABLES]
+        shown = {"tables": {name: tables[name] for name in most}, "tables_left_out": len(tables) - len(most)}
+        if self._least <= severity("info"):
+            self._write("info", self._figures.doing, PROGRESS, {**fields, **shown})
+        self._shown_at, self._shown, self._dirty = time.monotonic(), fields, False
 
     def _write(self, level: str, message: str, event_type: str, fields: dict[str, Any]) -> None:
         line: dict[str, Any] = {
