@@ -105,6 +105,14 @@ def cast(column: pa.ChunkedArray[Any], type_: pa.DataType) -> pa.ChunkedArray[An
     return result
 
 
+def as_type(raw: Raw | bytes, type_: Any) -> Any:
+    """A JSON value of some type; None if it is of another type."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except MISFITS:
+        return None
+
+
 def json_texts(raws: Sequence[Raw] | Sequence[bytes]) -> pa.StringArray:
     """JSON values as their exact text; an absent one and ``null`` as null."""
     lengths = list(map(len, raws))

@@ -26,6 +26,7 @@ from runtime.changelog.columns import (
     MISFITS,
     Gather,
     arrow_type,
+    as_type,
     cast,
     codec,
     json_texts,
@@ -278,10 +279,10 @@ class RowDecoder(DocumentDecoder):
         """The first document that cannot be decoded, as an error that names the column."""
         row = _first_misfit(lambda index: self._rows.decode(documents[index]), documents)
         offset = offsets[row]
-        members = _try(documents[row], dict[str, Raw])
+        members = as_type(documents[row], dict[str, Raw])
         if members is None:
             return self._not_json(documents[row], offset)
-        if marked := _try(members.get("_meta", ABSENT), _Marked):
+        if marked := as_type(members.get("_meta", ABSENT), _Marked):
             return self._bad_values(list(marked.bad), offset)
         for name, raw in members.items():
             column = self._codecs.get(name)
@@ -300,14 +301,16 @@ class WholeDocumentDecoder(DocumentDecoder):
 
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
         raws = [envelope.meta for envelope in self._envelopes(documents, offsets)]
-        if any(marked := [_try(raw, _Marked) for raw in raws] if b'"bad"' in b"".join(raws) else ()):
+        if any(marked := [as_type(raw, _Marked) for raw in raws] if b'"bad"' in b"".join(raws) else ()):
             row = next(row for row, mark in enumerate(marked) if mark)
             raise self._bad_values(list(marked[row].bad), offsets[row])
         metas = None
         if all(map(len, raws)):
             metas = _try_lines(raws, _METAS)
         if metas is None:
-            metas = [_try(raw, Meta) or self._foreign(raw, offset) for raw, offset in zip(raws, offsets, strict=True)]
+            metas = [
+                as_type(raw, Meta) or self._foreign(raw, offset) for raw, offset in zip(raws, offsets, strict=True)
+            ]
         return [self._column(DOCUMENT_COLUMN, documents, json_texts, offsets)], metas
 
     def _envelopes(self, documents: Sequence[bytes], offsets: array[int]) -> list[Envelope]:
@@ -318,20 +321,20 @@ class WholeDocumentDecoder(DocumentDecoder):
         return envelopes
 
     def _foreign(self, raw: Raw, offset: int) -> Meta:
-        meta = _try(raw, dict[str, Raw]) or {}
+        meta = as_type(raw, dict[str, Raw]) or {}
         op = meta.get("op", ABSENT)
         # An unknown operation might be a deletion: do not guess.
-        if _try(op, str) is not None and not _fits(op, Op):
+        if as_type(op, str) is not None and not _fits(op, Op):
             raise self._misfit("_op", offset)
-        source = _try(meta.get("source", ABSENT), dict[str, Raw]) or {}
+        source = as_type(meta.get("source", ABSENT), dict[str, Raw]) or {}
         return Meta(
-            op=_try(op, Op) or "c",
+            op=as_type(op, Op) or "c",
             source=Source(
-                ts_ms=_try(source.get("ts_ms", ABSENT), int),
-                snapshot=_try(source.get("snapshot", ABSENT), bool),
+                ts_ms=as_type(source.get("ts_ms", ABSENT), int),
+                snapshot=as_type(source.get("snapshot", ABSENT), bool),
                 loc=source.get("loc", ABSENT),
                 cursor=source.get("cursor", ABSENT),
-                txid=_try(source.get("txid", ABSENT), str | int),
+                txid=as_type(source.get("txid", ABSENT), str | int),
             ),
             before=meta.get("before", ABSENT),
         )
@@ -346,7 +349,7 @@ def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str
     """The members of documents for which the schema has no column, in their order."""
     found: dict[str, None] = {}
     for document in documents:
-        found |= dict.fromkeys(_try(document, dict[str, Raw]) or ())
+        found |= dict.fromkeys(as_type(document, dict[str, Raw]) or ())
     known = {"_meta", *(column.name for column in schema.columns)}
     return [] if is_untyped(schema) else [name for name in found if name not in known]
 
@@ -386,11 +389,3 @@ def _try_lines(lines: Sequence[bytes] | Sequence[Raw], decoder: Decoder[T]) -> l
     except MISFITS:
         return None
     return values if len(values) == len(lines) else None
-
-
-def _try(raw: Raw | bytes, type_: Any) -> Any:
-    """A value of some type; None if it is of another type."""
-    try:
-        return msgspec.json.decode(raw, type=type_)
-    except MISFITS:
-        return None

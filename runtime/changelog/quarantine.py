@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from protocol.changelog.models import TableSchema
 from protocol.errors import ChangeLogError, TidemarkError
-from runtime.changelog.columns import MISFITS
+from runtime.changelog.columns import as_type
 
 QUARANTINE_BYTES = 256 * 1024 * 1024
 """Bytes of documents that one commit may keep apart. They are held in memory until the commit."""
@@ -84,19 +84,19 @@ class Quarantine:
 
     def _document(self, misfit: Misfit) -> bytes:
         members = _members(misfit.document)
-        meta = _try(members.get("_meta", b"null"), dict[str, Raw]) or {}
+        meta = as_type(members.get("_meta", b"null"), dict[str, Raw]) or {}
         # A document that no parser accepts as a whole counts as no JSON.
-        is_json = isinstance(_try(misfit.document, Any), dict)
+        is_json = isinstance(as_type(misfit.document, Any), dict)
         key = {
             name: orjson.Fragment(bytes(members[name]))
             for name in self._keys[misfit.collection]
-            if _try(members.get(name, b""), Any) is not None
+            if as_type(members.get(name, b""), Any) is not None
         }
         whole: dict[str, Any] = {
             # Here each event is a new row, whatever its operation on its own row.
             "_meta": {"op": "c", "source": _source(meta)},
             "collection": misfit.collection,
-            "op": _try(meta.get("op", b"null"), str | None),
+            "op": as_type(meta.get("op", b"null"), str | None),
             "key": key or None,
             "reason": misfit.reason.message,
             "bad": orjson.Fragment(bytes(meta["bad"])) if is_json and "bad" in meta else None,
@@ -116,7 +116,7 @@ class _Source(msgspec.Struct):
 
 
 def _source(meta: dict[str, Raw]) -> dict[str, Any]:
-    source = _try(meta.get("source", b"null"), _Source)
+    source = as_type(meta.get("source", b"null"), _Source)
     if source is None:
         return {}
     places = {name: bytes(raw) for name, raw in (("loc", source.loc), ("cursor", source.cursor))}
@@ -126,7 +126,7 @@ def _source(meta: dict[str, Raw]) -> dict[str, Any]:
 
 def _members(document: bytes) -> dict[str, Raw]:
     """The members of a document; without those whose text is invalid."""
-    members = _try(document, dict[str, Raw])
+    members = as_type(document, dict[str, Raw])
     if members is None:
         try:
             found = json.loads(document.decode("utf-8", "replace"))
@@ -134,10 +134,3 @@ def _members(document: bytes) -> dict[str, Raw]:
             return {}
         members = {name: Raw(json.dumps(value).encode()) for name, value in found.items()}
     return dict(members)
-
-
-def _try(raw: bytes | Raw, type_: Any) -> Any:
-    try:
-        return msgspec.json.decode(raw, type=type_)
-    except MISFITS:
-        return None
