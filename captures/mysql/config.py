@@ -1,4 +1,4 @@
-"""What an operator configures: the endpoint, and each table."""
+"""The configuration: the endpoint, and each table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SslMode = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDEN
 
 
 OnStatement = Literal["set_aside", "warn"]
-"""What is done where the log has a statement instead of the rows that it changed."""
+"""The policy for a statement that the log has instead of row events."""
 
 
 class EndpointConfig(Endpoint):
@@ -110,21 +110,21 @@ def parse_resource(config: JsonObject) -> ResourceConfig:
 
 
 def replica_id(config: EndpointConfig, resources: Sequence[ResourceConfig]) -> int:
-    """The server_id by which we register as a replica: the configured one, else one that stays the same.
+    """The server_id by which we register as a replica: the configured one, or else a stable one.
 
-    A second replica with the same id makes the server drop the first. So the derived one comes from the server, the
-    user and the tables: two captures that differ in any of them differ in it.
+    The server drops a replica when another one registers with the same id. So the id is derived from the server, the
+    user and the tables: captures that differ in one of these have different ids.
     """
     if config.server_id is not None:
         return config.server_id
     tables = sorted("\0".join(resource.path) for resource in resources)
     digest = hashlib.sha256("\1".join([config.host, str(config.port), config.user, *tables]).encode()).digest()
-    # Away from the small numbers that people choose.
+    # People choose small numbers: this is none.
     return int.from_bytes(digest[:4], "big") | 0x40000000
 
 
 def replica_id_of(config: JsonObject, capture: str) -> int:
-    """The server_id of a capture that has a name: two captures of the same tables must not have the same."""
+    """The server_id of a capture with a name: two captures of the same tables must have different ones."""
     place = [str(config.get(name, "")) for name in ("host", "port", "user")]
     digest = hashlib.sha256("\1".join(["capture", *place, capture]).encode()).digest()
     return int.from_bytes(digest[:4], "big") | 0x40000000

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB as a connector: what it is, which tables there are, what must hold, what must be made."""
+"""MySQL and MariaDB as a connector: discovery, prerequisites, and the source of a capture."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
-    # A column of a type that is not known has no schema; validating the table asks to exclude it.
+    # A column of an unknown type has no schema. ``validate`` says that it must be excluded.
     captured = captured_as(captured_columns(table.columns), policies=Policies(endpoint.on_bad_value), key=table.key)
     columns = [column for column in captured if form(column) is not None]
     return discovered(
@@ -112,6 +112,6 @@ def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:
         key=table.key,
         fallback=FALLBACK_KEY,
         key_is_fallback=table.key_is_fallback,
-        # Without a key there is no scan by key: such a table is found, and left out until someone chooses how.
+        # A table without a key has no scan by key: it is disabled until its entry chooses another scan.
         disable=not table.key,
     )

@@ -39,7 +39,7 @@ OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
 
 class _ChunkReader(ReaderProcess):
-    """Rows without keys come by another process, which holds their snapshot open."""
+    """Another process reads rows without keys: it holds their snapshot open."""
 
     def __init__(
         self, open_reader: Callable[[], SelectChunkReader], table: Callable[[int], ScanTarget], snapshots: SnapshotScans
@@ -131,7 +131,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             logger.info("created table %s", self._config.watermark_table)
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
-        self.captured.snapshots.close()  # Where they stand says nothing of another log.
+        self.captured.snapshots.close()  # Their positions mean nothing in another log.
         self.captured.noted.start_over()
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
@@ -177,7 +177,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         return fence
 
     def barrier(self) -> Barrier:
-        """What is in the log and perhaps not visible, and the transactions that are prepared: their rows are in it."""
+        """What is in the log and perhaps not visible, and the prepared transactions, whose rows are in the log."""
         with asking("taking a barrier"):
             return " ".join([*self._fences.logged(), *prepared_transactions(self._session)])
 
@@ -205,12 +205,12 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             with asking(f"looking for the smallest and greatest key of {target.name}"):
                 return split(self._session, target, cursor, until, parts)
         except (TableAway, TableAltered):
-            return []  # The next chunk tells.
+            return []  # The next chunk reports it.
 
     def chunk_head(self, binding: int, position: int) -> bytes:
         bound = self.captured[binding]
         if bound.scan is ScanMethod.SNAPSHOT:
-            # Its rows are numbered over all chunks, and stand where the snapshot does.
+            # Its rows are numbered over all chunks, and have the position of the snapshot.
             return bound.chunk_head(self._document_cursor(self.captured.snapshots.place(binding, position)))
         return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 
@@ -222,7 +222,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     def begin_snapshot(self, binding: int, unseen: Collection[TransactionId]) -> Begun:
         assert self._log is not None
-        # Which transactions a snapshot shows, it says by GTIDs or positions: it needs no list.
+        # GTIDs or positions say which transactions the snapshot shows: it needs no list.
         return self.captured.snapshots.begin(binding, self._log.log_position, self._log.committing)
 
     def kept_snapshot(self, binding: int) -> str | None:
@@ -235,7 +235,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         """``cursor`` up to the number of a row."""
         return f"{self._base}.{position >> OFFSET_BITS:06d}:{position & OFFSET_MASK}:"
 
-    # What is kept for us.
+    # What the server retains.
 
     def retained(self) -> RetainedLog:
         log = self._log
@@ -244,12 +244,12 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         at = log.log_position
         with asking("asking for the log's files"):
             files = log_files(self._session)
-        # Binary logs are kept by time, whoever needs them: there is no limit.
+        # The server keeps binary logs by time, so there is no limit of size.
         size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
         return RetainedLog(size)
 
     def replica_lag(self) -> float | None:
-        """How far this server is behind its primary: a primary does not know it of its replicas."""
+        """How far this server is behind its primary. A primary does not know the lag of its replicas."""
         modern = not self._session.mariadb and self._session.version >= (8, 0, 22)
         with asking("asking for the replication lag"):
             lags = []

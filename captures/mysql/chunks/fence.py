@@ -1,6 +1,6 @@
-"""What a snapshot sees of the log, and where the log ends: by GTIDs, by positions, or by a row of our own.
+"""What a snapshot shows of the log, and where the log ends: by GTIDs, by positions, or by a row of our own.
 
-See docs/backfill.md for why each of these is right. A transaction's id, as the log gives it and fences know it:
+docs/backfill.md proves each of these. A transaction's id, as the log gives it and fences know it:
 
 - MySQL with GTIDs: its GTID;
 - MySQL without: the position after its commit, an integer;
@@ -28,8 +28,8 @@ _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 def transaction_id(gtid: str, server: str, end: int, xid: str = "") -> str:
     """The id of a transaction of MariaDB.
 
-    The position says exactly whether a snapshot sees it, and means something on one server only; on another one, after
-    a failover, its GTID has to do.
+    The position says exactly whether a snapshot shows it, but is valid on one server only. On another one, after a
+    failover, its GTID must suffice.
 
     Args:
         gtid: ``domain-server-number``.
@@ -42,7 +42,7 @@ def transaction_id(gtid: str, server: str, end: int, xid: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class GtidFence:
-    """MySQL: GTIDs get into ``gtid_executed`` after InnoDB has committed, so what was in it before is visible."""
+    """MySQL: InnoDB commits before a GTID gets into ``gtid_executed``, so what was in it before is visible."""
 
     executed: MysqlGtids
     high: int
@@ -53,7 +53,7 @@ class GtidFence:
 
 @dataclass(frozen=True, slots=True)
 class PositionFence:
-    """Everything up to a position is visible, but for prepared transactions that were being committed.
+    """Everything up to a position is visible, except prepared transactions that were being committed.
 
     Attributes:
         visible: That position.
@@ -90,7 +90,7 @@ class PositionFence:
 
 @dataclass(frozen=True, slots=True)
 class NothingCertain:
-    """Tables without transactions: rows are visible one by one, and get into the log later."""
+    """Tables without transactions: each row is visible at once, and gets into the log later."""
 
     high: int
 
@@ -105,17 +105,17 @@ class FenceTaker(Protocol):
     """Opens snapshots on a session."""
 
     def open(self) -> ServerFence:
-        """Begins a transaction with a snapshot; what it sees. Raises pymysql.Error."""
+        """Begins a transaction with a snapshot, and returns what it shows. Raises pymysql.Error."""
 
     def logged(self) -> list[str]:
-        """Ids that fences hide as long as something is hidden that is in the log now. Raises pymysql.Error."""
+        """Ids that fences hide while they hide anything that is in the log now. Raises pymysql.Error."""
 
 
 class MariadbFences:
     """The server says at which commit the snapshot was taken (``binlog_snapshot_file`` and ``_position``), exactly.
 
-    But for XA COMMIT: it is in the log, and the snapshot's position is past it, before its engines commit, which takes
-    them a second where there is a full-text index. XA RECOVER lists its xid until they have.
+    XA COMMIT is an exception. It is in the log, and the snapshot's position is past it, before the engines commit,
+    which takes a second with a full-text index. XA RECOVER lists its xid until they have.
     """
 
     def __init__(self, session: Session) -> None:
@@ -153,17 +153,17 @@ class MysqlGtidFences:
         return GtidFence(executed, end_of_log(self._session))
 
     def logged(self) -> list[str]:
-        return []  # A log is read from what is visible on: see captures.mysql.log.resumption.
+        return []  # A log is read from a visible position on: see captures.mysql.log.resumption.
 
 
 class WatermarkFences:
     """A row is written between reading the log's end and opening the snapshot.
 
-    MySQL commits in the engines in the order of the binlog (``binlog_order_commits``), so once ours is over, everything
-    that the log had before it is visible.
+    MySQL's engines commit in the order of the binlog (``binlog_order_commits``). So after our commit, everything that
+    the log had before it is visible.
 
     Args:
-        table: Schema and name of the table that is ours.
+        table: Schema and name of our table.
     """
 
     def __init__(self, session: Session, table: tuple[str, str]) -> None:
@@ -183,7 +183,7 @@ class WatermarkFences:
 
 
 class UncertainSnapshots:
-    """Snapshots for a plan, which looks at no log: nothing is written for them, nor known of what they see."""
+    """Snapshots for a plan, which reads no log: nothing is written for them, and what they show is unknown."""
 
     def __init__(self, session: Session) -> None:
         session.rows("SET SESSION TRANSACTION READ ONLY")
@@ -198,7 +198,7 @@ class UncertainSnapshots:
 
 
 def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:
-    """How snapshots are opened on this server; with ``only_reads`` for a plan, for which nothing is written.
+    """Chooses how snapshots are opened on this server; ``only_reads``: for a plan, which writes nothing.
 
     Raises:
         SourceError: ``TM-MY-011`` MySQL without GTIDs, and no watermark table in the configuration.
@@ -225,7 +225,7 @@ def has_gtids(session: Session) -> bool:
 
 
 def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
-    """Makes the watermark table where it is needed and there is none; whether it did. Raises pymysql.Error."""
+    """Creates the watermark table if it is needed and missing; returns whether it did. Raises pymysql.Error."""
     path = config.watermark_path
     if path is None or session.mariadb or has_gtids(session):
         return False
@@ -236,7 +236,7 @@ def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
 
 
 def create_watermark_table(table: tuple[str, str]) -> str:
-    """The statement that makes the watermark table where there is none."""
+    """The statement that creates the watermark table if it is missing."""
     name = ".".join(map(quoted_name, table))
     return f"CREATE TABLE IF NOT EXISTS {name} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
 

@@ -1,7 +1,7 @@
-"""Texts between two texts of a key column, to look for a place at which a range may be cut.
+"""Texts between two texts of a key column: candidates for a bound that splits a range.
 
-What is made here decides only how even the parts are. In which order texts come, and whether there is a row beside one,
-is the server's to say (``captures.mysql.chunks.split_points``).
+They only decide how even the parts are. The server decides the order of texts, and whether there are rows on either
+side (``captures.mysql.chunks.split_points``).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from captures.mysql.tables.columns import Column
 from captures.mysql.values.types import KeyForm, key_form, key_text, text_of_key
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-"""Most collations order these so, and capital letters among or before the small ones."""
+"""Most collations have this order, with capital letters among or before the small ones."""
 
 _PLACES = 6
-"""Characters, or bytes, behind the beginning that both texts share, of which one is made between."""
+"""The characters or bytes, after the common beginning, that are interpolated."""
 
 _LAST_CHARACTER = 0x10FFFF
 
 _OF_SEVERAL_BYTES = frozenset(("big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"))
-"""Character sets of which not every string of bytes is a text."""
+"""Character sets in which not every string of bytes is a text."""
 
 
 def between(column: Column, low: str, high: str) -> Iterator[str]:
-    """Texts of a key about half way from ``low`` to ``high``, the likeliest first; none where nothing is known.
+    """Texts of a key about half way from ``low`` to ``high``, the likeliest first; none if there is no rule.
 
     Args:
         low: A key's text, as ``captures.mysql.values.types.key_form`` has it, that the server orders first.
@@ -49,7 +49,7 @@ def _between(column: Column, low: str, high: str) -> Iterator[str]:
         case KeyForm.HEX:
             yield _bytes(bytes.fromhex(low), bytes.fromhex(high)).hex()
         case KeyForm.CODED:
-            # What bytes stand for is not known here; but that every byte, or every one of ASCII, is a text.
+            # The meaning of bytes is unknown here, but every byte, or every ASCII byte, is a text.
             code = "ascii" if column.charset in _OF_SEVERAL_BYTES else "latin-1"
             for text in _texts(*(bytes.fromhex(coded).decode(code) for coded in (low, high))):
                 yield text.encode(code).hex()
@@ -75,7 +75,7 @@ def _plain(data_type: str, low: str, high: str) -> Iterator[str]:
             address = ipaddress.IPv4Address if data_type == "inet4" else ipaddress.IPv6Address
             yield str(address((int(address(low)) + int(address(high))) // 2))
         case "uuid":
-            # By their versions MariaDB orders some by their last group first, and others as they are written.
+            # MariaDB orders some versions of UUIDs by their last group first, and others as written.
             for order in (_LAST_GROUP_FIRST, _AS_WRITTEN):
                 numbers = [int("".join(text.split("-")[place] for place in order), 16) for text in (low, high)]
                 yield _uuid(sum(numbers) // 2, order)
@@ -115,14 +115,14 @@ def _bytes(low: bytes, high: bytes) -> bytes:
 
 
 def _fits(text: str, charset: str | None) -> bool:
-    """Whether the column could hold the text: in comparing with another one the server would not use the index."""
+    """Whether the column could hold the text: for other texts the server would not use the index."""
     if charset == "latin1":
         return text.encode("cp1252", "ignore").decode("cp1252") == text
     return charset not in ("utf8", "utf8mb3", "ucs2") or max(map(ord, text), default=0) <= 0xFFFF
 
 
 def _texts(low: str, high: str) -> Iterator[str]:
-    """By the digits and letters that come next, without regard to case; then by the number of the next character."""
+    """By the next digits and letters, ignoring case; then by the code point of the next character."""
     folded_low, folded_high = low.lower(), high.lower()
     if len(folded_low) == len(low) and len(folded_high) == len(high):
         shared = _shared(folded_low, folded_high)
@@ -138,7 +138,7 @@ def _texts(low: str, high: str) -> Iterator[str]:
 
 
 def _fraction(text: str) -> int:
-    """The next characters as a number whose digits they are; what is none counts as the least or the greatest."""
+    """The next characters as digits of a number; other characters count as the least or the greatest digit."""
     number = 0
     for place in range(_PLACES):
         character = text[place : place + 1]
@@ -158,5 +158,5 @@ def _written(number: int) -> str:
 
 
 def _shared(low: bytes | str, high: bytes | str) -> int:
-    """How many bytes or characters at the beginning both have."""
+    """The length of the common beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))

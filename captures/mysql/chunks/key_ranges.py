@@ -1,4 +1,4 @@
-"""Conditions on a table's key, as SQL that the server's optimizer turns into a range of the key's index.
+"""Conditions on a table's key, in SQL that the optimizer turns into a range of the key's index.
 
 The server compares, by the column's own collation: a key's texts are the ones that it printed, and are given back as
 literals of the column's type. Row comparisons ``(a, b) > (x, y)`` would scan the whole index, so they are written out.
@@ -25,7 +25,7 @@ _HEX = re.compile(r"([0-9a-f]{2})*")
 class KeyRange:
     """Writes conditions on the key columns of a table.
 
-    All methods raise SourceError ``TM-MY-024`` when a key has texts that are not of the columns' types.
+    All methods raise SourceError ``TM-MY-024`` if texts of a key do not fit the columns' types.
 
     Args:
         table: ``schema.table``, for errors.
@@ -50,7 +50,7 @@ class KeyRange:
         return self._beyond(key, "<", last="<=")
 
     def equal(self, key: Key) -> str:
-        """The row with this key, or one whose key the server's collation takes for the same."""
+        """The row with this key, or with one that is equal by the server's collation."""
         return " AND ".join(self._compared(column, "=", text) for column, text in self._parts(key))
 
     def _beyond(self, key: Key, operator: str, *, last: str) -> str:
@@ -76,7 +76,7 @@ class KeyRange:
         return f"{quoted_name(column.name)} {operator} {self._literal(column, text)}"
 
     def _enum(self, column: Column, operator: str, text: str) -> str:
-        """By labels: the optimizer finds no range in a comparison with an index, and compares labels as texts."""
+        """By labels: the optimizer finds no range for the numbers of labels, and compares labels as texts."""
         index = int(self._checked(column, text, re.compile(r"\d+")))
         if index > len(column.labels):
             raise self._wrong(column)
@@ -88,7 +88,7 @@ class KeyRange:
         }[operator]
         name = quoted_name(column.name)
         labels = [_text(column.labels[place - 1]) for place in wanted if place]
-        # Index 0 is what a server that is not strict stores for a wrong label.
+        # A server that is not strict stores index 0 for an invalid label.
         terms = [f"{name} = 0"] if 0 in wanted else []
         if labels:
             terms.append(f"{name} IN ({', '.join(labels)})")
@@ -122,7 +122,7 @@ class KeyRange:
                 raise self._wrong(column)
 
     def _checked(self, column: Column, text: str, form: re.Pattern[str]) -> str:
-        # Texts come from the state and from operators: nothing else may get into a statement.
+        # Texts come from the state and from operators: only valid ones may get into a statement.
         if form.fullmatch(text) is None:
             raise self._wrong(column)
         return text
@@ -134,5 +134,5 @@ class KeyRange:
 
 
 def _text(text: str) -> str:
-    """A literal that no setting of the server reads in another way."""
+    """A literal that does not depend on the server's settings."""
     return f"_utf8mb4 X'{text.encode().hex()}'"

@@ -24,17 +24,17 @@ from captures.tables.chunk_rows import ChunkRows
 from protocol.errors import SourceError
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""A chunk that grows over this is ended early: memory must not follow the width of rows."""
+"""A chunk ends early above this size: memory must not depend on the width of rows."""
 
 STATEMENT_SECONDS = 30
-"""No statement of a chunk runs longer. What was read by then is a chunk."""
+"""The longest time of a chunk's statement. What was read by then is a chunk."""
 
 _BROKEN_OFF = {1317, 1969, 3024}
-"""Errors that end a query which took too long, by its limit or because somebody killed it."""
+"""Errors of a query that exceeded its limit of time, or was killed."""
 
 
 class _DecodedRows(ChunkRows):
-    """Rows that come a block at a time. Arguments as there."""
+    """Rows that come a block at a time. Arguments as ``ChunkRows``."""
 
     def __init__(self, decode: ChunkDecoder, first: int = 0) -> None:
         super().__init__(first)
@@ -88,7 +88,7 @@ class SelectChunkReader:
         return chunk
 
     def _look_again(self, target: ScanTarget) -> None:
-        """Raises TableAltered where a column is gone: MySQL's catalog is as old as the snapshot, the table is not."""
+        """Raises TableAltered if a column is gone: within the snapshot MySQL's catalog is older than the table."""
         with asking(f"checking {target.name}"):
             self._session.rows("ROLLBACK")
             check_shape(self._session, target)
@@ -97,7 +97,7 @@ class SelectChunkReader:
         """See ``captures.contract.chunk.ChunkReader``."""
         self._cancelled = True
         thread = self._session.connection.thread_id()
-        # Where it does not arrive the read ends by its own limit.
+        # If this fails, the read ends by its own limit.
         with contextlib.suppress(SourceError, pymysql.Error), contextlib.closing(connect(self._config)) as other:
             other.rows(f"KILL QUERY {thread}")
 
@@ -128,7 +128,8 @@ class SelectChunkReader:
         conditional = bool(target.where or where)
         bound = None
         if conditional:
-            # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
+            # Rows that meet the condition may be rare: the rows that are examined limit the chunk, not those that are
+            # found.
             bound = self._bound(target, cursor, until, limit)
             query = target.scan(cursor, until if bound is None else bound, where, None)
         else:
@@ -150,7 +151,7 @@ class SelectChunkReader:
         return found.rows().keys[0] if len(found) else None
 
     def _decoded(self, target: ScanTarget, first: int = 0) -> _DecodedRows:
-        """Takes rows, which are numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
+        """A receiver of rows, numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
         return _DecodedRows(self._decoder(target)[1], first)
 
     def _decoder(self, target: ScanTarget) -> tuple[ScanTarget, ChunkDecoder, ChunkDecoder]:
@@ -169,15 +170,15 @@ class SelectChunkReader:
         return known
 
     def _limit(self, request: ChunkRequest) -> int:
-        """As many rows as probably fit, so that wide ones seldom cost the connection."""
+        """The rows that probably fit, so that wide ones seldom cost the connection."""
         width = self._row_bytes.get(request.binding)
         return request.limit if width is None else max(1, min(request.limit, int(CHUNK_BYTES / width)))
 
     def _select(self, query: str, found: _DecodedRows, *, whole: bool = False) -> bool:
-        """Takes the rows of ``query``; False when it ended early, by us for its size or by the server for its time.
+        """Takes the rows of ``query``. Returns False if it ended early: we end it by size, and the server by time.
 
         Args:
-            whole: All rows are needed, however many: raises instead.
+            whole: All rows are needed: raises instead of ending early.
         """
         try:
             for block in stream(self._session.connection, query):
@@ -193,7 +194,7 @@ class SelectChunkReader:
 
 
 def check_shape(session: Session, target: ScanTarget) -> None:
-    """The table stays as it is now; the decoder is for what the log, or the catalog, showed last.
+    """Checks that the table has the columns of the decoder, which the log or the catalog showed last.
 
     Raises:
         TableAltered: ``TM-MY-030`` the table has other columns.

@@ -1,7 +1,7 @@
 """Streams the rows of a query as raw packets (MySQL internals, "Text Resultset").
 
-PyMySQL reads packet by packet, with two reads and several objects for each row. Here blocks are read as they come, and
-cut into payloads.
+PyMySQL reads packet by packet, with two reads and several objects for each row. Here blocks are read as they arrive,
+and split into payloads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from captures.mysql.server.wire import incoming, send_command
 READ_BYTES = 256 * 1024
 _HEADER = 4
 _LONGEST = 0xFFFFFF
-"""Bytes of a packet that goes on in the next one."""
+"""Bytes of a packet that continues in the next one."""
 
 _EOF = 0xFE
 _ERROR = 0xFF
@@ -30,7 +30,7 @@ _EOF_BYTES = 9
 def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
     """Sends a query that has a result set, and yields its rows' payloads in blocks as they arrive.
 
-    Whoever does not take all of it must close the connection.
+    A caller that does not take all of it must close the connection.
 
     Raises:
         pymysql.Error: The server refuses or breaks off the query; what was yielded before are rows of it.
@@ -48,7 +48,7 @@ def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
                     yield rows
                 raise_mysql_exception(payload)
             if columns == 0:
-                columns = payload[0]  # its length-encoded number does not matter: an EOF packet ends the columns
+                columns = payload[0]  # The number itself does not matter: an EOF packet ends the columns.
                 continue
             if payload[0] == _EOF and len(payload) < _EOF_BYTES:
                 head -= 1
@@ -64,7 +64,7 @@ def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
 
 
 def _packets(connection: Connection[Any]) -> Iterator[list[bytes]]:
-    """Payloads of all packets, in blocks; those that were cut at 16 MB are whole again. Ends never."""
+    """Payloads of all packets, in blocks; those that were split at 16 MB are joined. Never ends."""
     file = incoming(connection)
     data = b""
     parts: list[bytes] = []

@@ -1,8 +1,8 @@
 """Decodes rows of the text protocol (MySQL internals, "Text Resultset Row"): every value a length and its text.
 
 The decoder is generated, one per table version, so that nothing is decided per value. The source is built from the
-columns' places and forms, and the texts that a document needs, each character of which is escaped that could mean
-anything (see ``captures.tables.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
+columns' places and forms, and the texts that a document needs, in which all but plain characters are escaped (see
+``captures.tables.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
 ``captures.mysql.values.json_values``), and ``m3`` its JSON with its name, as a member of an object, with a comma in
 front. ``tests/captures/mysql/rows/generated_decoders.txt`` shows one.
 """
@@ -33,7 +33,7 @@ A key is the texts of the key columns joined by NUL, the same as the log's. Rais
 """
 
 MISFITS = (ValueError, LookupError, struct.error)
-"""What conversions raise when a text is not as it must be. They may hold values: never chain them."""
+"""The errors of conversions for an invalid text. They may hold values: never chain them."""
 
 _NUMBER = '{number:07}"}}'
 """The inside of an f-string: the number of a row, and the end of ``source``."""
@@ -60,7 +60,7 @@ _INLINE_TEXT: dict[Form, str] = {
 }
 
 _SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
-"""Texts of these have fewer than 251 bytes, so that their length is one byte."""
+"""Texts of these forms have fewer than 251 bytes, so their length takes one byte."""
 
 _KEYS: dict[KeyForm, str] = {
     KeyForm.PLAIN: "{v%d}",
@@ -72,7 +72,7 @@ _KEYS: dict[KeyForm, str] = {
 
 
 _EXTRA = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))"}
-"""Keys that are not made of the text that the document has: selected besides."""
+"""Keys that are not made of the document's text: they are selected in addition."""
 
 
 def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
@@ -92,7 +92,7 @@ def _expression(column: Column) -> str:
     if column.data_type == "bit":
         return f"CAST({name} AS UNSIGNED)"
     if column.data_type == "float" or (column.data_type == "double" and column.scale is not None):
-        # The server would print six digits of a float, or as many as were declared.
+        # Otherwise the server prints six digits of a float, or as many as were declared.
         return f"{name} * 1e0"
     if column.zerofill or column.data_type == "year":
         return f"{name} + 0"
@@ -119,8 +119,8 @@ def compile_chunk_decoder(
         columns: What documents have, in order. At least one: a tail needs a first member.
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
-        repairs: What is done with bad values; None where none can be: each of them is an error.
-        keys_only: Tails are of no interest: rows may be of any size.
+        repairs: Applies the policies to bad values; None: each bad value is an error.
+        keys_only: Tails are not used, so rows may have any size.
 
     Raises:
         SourceError: ``TM-MY-031`` a column of a type that is not known.
@@ -249,7 +249,7 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
 
 
 class RepairedRows:
-    """Rows of chunks with values that have no place in a document: what becomes of these.
+    """Rows of chunks with values that a document cannot represent: applies the policies to them.
 
     Args:
         columns: As of ``compile_chunk_decoder``; ``key``, ``table`` and ``tinyint1_as_bool`` likewise.
@@ -300,11 +300,11 @@ class RepairedRows:
 
     @staticmethod
     def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
-        """What replaces ``check`` if they are not needed."""
+        """Takes the place of ``check`` if tails are not used."""
         return tails
 
     def check(self, rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
-        """The tails, none of them too large for a line. Raises BadValues where a policy lets a value not through."""
+        """The tails, none of them too large for a line. Raises BadValues if a policy does not accept a value."""
         for place, tail in enumerate(tails):
             if len(tail) > ROW_LIMIT:
                 tails[place] = self.row(rows[place], first + place, ROW_LIMIT)[0].encode("latin-1")
@@ -323,7 +323,7 @@ class RepairedRows:
         return "null" if settled is None else self._conversions[place](settled)
 
     def _shrink(self, members: list[str], limit: int) -> None:
-        """Leaves out the largest values until there are no more than so many bytes, by their policies."""
+        """Leaves out the largest values, by their policies, until at most ``limit`` bytes are left."""
         left = sum(map(len, members))
         for place in sorted(range(len(members)), key=lambda each: len(members[each]), reverse=True):
             if left <= limit:

@@ -1,4 +1,4 @@
-"""What chunks of one table select, as SQL. Plain data: a reader's process gets it with each chunk."""
+"""What chunks of one table select, as SQL. Plain data, which a reader's process gets with each chunk."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class ScanTarget:
         return query if limit is None else f"{query} LIMIT {limit}"
 
     def everything(self) -> str:
-        """The query for all rows that are wanted, in whatever order the server has them."""
+        """The query for all rows that meet the condition, in the server's order."""
         condition = f" WHERE ({self.where})" if self.where else ""
         return f"SELECT {', '.join(self._selected)} FROM {self._name}{condition}"
 
     def bound(self, cursor: Key | None, until: Key | None, rows: int) -> str:
-        """The key that so many rows from ``cursor`` on do not go beyond; no row when there are fewer."""
+        """The key of the last of so many rows after ``cursor``; no row if there are fewer."""
         return f"{self._in_order(selected(self.key, self.key_names), cursor, until, [])} LIMIT {rows - 1}, 1"
 
     def end(self, cursor: Key | None, until: Key | None, *, last: bool) -> str:
@@ -60,13 +60,13 @@ class ScanTarget:
         return f"{self._backwards(query) if last else query} LIMIT 1"
 
     def estimate(self, cursor: Key | None, until: Key | None) -> str:
-        """The plan for the keys of a range: what it says of their number comes from looking at the index."""
-        # Of an index that is forced MySQL does not look how many there are.
+        """The plan for the keys of a range: the optimizer looks at the index for its estimate of their number."""
+        # For a forced index MySQL does not estimate the number.
         query = self._in_order(selected(self.key, self.key_names), cursor, until, [], hint="USE")
         return f"EXPLAIN FORMAT=TRADITIONAL {query}"
 
     def last_before(self, cursor: Key | None, until: Key | None, guess: Key) -> str:
-        """The last key of a range that is not after ``guess``, which may lie anywhere and need not be a row's."""
+        """The last key of a range that is not after ``guess``, which need not be in the range, or a row's."""
         query = self._in_order(selected(self.key, self.key_names), cursor, until, [self._keys.not_after(guess)])
         return f"{self._backwards(query)} LIMIT 1"
 
@@ -90,8 +90,8 @@ class ScanTarget:
         conditions = [
             *([self._keys.after(cursor)] if cursor is not None else []),
             *([self._keys.not_after(until)] if until is not None else []),
-            # The operator's own SQL, as the configuration promises. It stands last: what the server says of a mistake
-            # quotes what follows it, and that must not be a key.
+            # The operator's own SQL, as the configuration promises. It comes last: the server's message about a mistake
+            # quotes the text after it, which must not be a key.
             *(f"({where})" for where in wheres if where),
         ]
         # Otherwise the optimizer may choose another index, and sort the rest of the table for every chunk.

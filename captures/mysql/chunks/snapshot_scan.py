@@ -1,7 +1,7 @@
-"""Reads a table without a key: all of its rows in one snapshot, by one query whose rows are taken a chunk at a time.
+"""Reads a table without a key: all rows in one snapshot, by one query, a chunk at a time.
 
-Nothing tells such rows apart, so no query could go on where another one broke off. The transaction is open for as long
-as the whole scan takes.
+Nothing identifies such rows, so no query can resume where another one ended. The transaction stays open during the
+whole scan.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from captures.tables.bad_values import BadCounts, Repairs
 from captures.tables.chunk_rows import ChunkRows
 
 WRITE_SECONDS = 31_536_000
-"""How long the server waits for us to take rows (``net_write_timeout``): chunks may be held back. Its longest."""
+"""How long the server waits for us to take rows (``net_write_timeout``), since chunks may be held back: its maximum."""
 
 
 class SnapshotScan:
     """One scan at a time, over a connection of its own. See ``captures.scheduling.reader_process.TableReader``.
 
-    A request that scans nothing opens the snapshot, and its chunk has the fence of it. The others take what comes next;
-    their cursor is how many rows were taken before. One that does not go on where the last one ended, because what that
-    took was of no use, or because the snapshot is gone, gets a chunk that is ``rewritten``: the scan begins again.
+    A request that scans nothing opens the snapshot, and its chunk has the snapshot's fence. Others take the next rows;
+    their cursor is the number of rows before. If a request does not continue where the last one ended, because that
+    chunk was not used or the snapshot is gone, it gets a chunk that is ``rewritten``: the scan begins again.
     """
 
     def __init__(self, config: EndpointConfig) -> None:
@@ -64,7 +64,7 @@ class SnapshotScan:
             raise
 
     def cancel(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``: nothing needs to end, as the end of the process ends it."""
+        """See ``captures.contract.chunk.ChunkReader``: does nothing, because the end of the process ends the scan."""
 
     def close(self) -> None:
         """See ``captures.contract.chunk.ChunkReader``."""
@@ -74,7 +74,7 @@ class SnapshotScan:
         self._end()
         session = self._session = connect(self._config)
         with asking("preparing a scan in one snapshot"):
-            # The log waits meanwhile. MySQL knows no shorter time than a second.
+            # The log waits meanwhile. MySQL's shortest time is a second.
             wait = 0 if session.mariadb else 1
             session.rows(f"SET SESSION net_write_timeout = {WRITE_SECONDS}, lock_wait_timeout = {wait}")
         self._fence = fence_taker(session, self._config).open()
@@ -126,7 +126,7 @@ class SnapshotScan:
 
 
 def _decoded(decode: ChunkDecoder, blocks: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
-    """The tails of a whole scan: its rows are numbered over all chunks."""
+    """The tails of a whole scan, whose rows are numbered over all chunks."""
     first = 0
     for block in blocks:
         yield decode(block, first)[0]
@@ -143,5 +143,5 @@ def begin_request(binding: int) -> ChunkRequest:
 
 
 def begin_again(request: ChunkRequest, started: float) -> Chunk:
-    """The chunk that says that the table is to be scanned from the start."""
+    """The chunk that restarts the scan of the table."""
     return Chunk(request, NothingCertain(0), seconds=time.monotonic() - started, rewritten=True)

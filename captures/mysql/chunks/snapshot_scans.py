@@ -1,8 +1,8 @@
-"""The scans of tables without a key: where in the log each one's snapshot stands, and what the log leaves out.
+"""The scans of tables without a key: the log position of each snapshot, and what the log leaves out.
 
 No window can hold such rows, so each must come either from the snapshot or from the log. A snapshot is opened while the
-log stands between two transactions. What the log has of the table from its beginning to there, and from there to the
-snapshot, is in the snapshot, and so it is left out; all of what comes after the snapshot is not.
+log is between two transactions. The snapshot has all that the log has of the table before it, which is therefore left
+out. Everything after the snapshot comes from the log.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class _Scan:
 
     Attributes:
         name: The table's, for people.
-        lost: An earlier session read a part of the table, in a snapshot that is gone.
-        process: Reads it, and holds its snapshot open.
-        fence: Of the snapshot; None before there is one, and the log then leaves out everything.
-        open: The snapshot is there to be read.
+        lost: An earlier session read a part of the table in a snapshot that no longer exists.
+        process: Reads the table, and holds its snapshot open.
+        fence: Of the snapshot; None before there is one, while the log leaves out everything.
+        open: The snapshot can be read.
     """
 
     name: str
@@ -45,7 +45,7 @@ class _Scan:
     open: bool = False
 
     def end(self) -> None:
-        """Ends the process, unless a chunk is being read: who reads it looks after it."""
+        """Ends the process, unless a chunk is being read: then its reader ends it."""
         if self.lock.acquire(blocking=False):
             try:
                 self.open = False
@@ -70,7 +70,7 @@ class SnapshotScans:
     # The log's thread.
 
     def expect(self, binding: int, name: str, kept: str | None) -> None:
-        """The scan of a table begins, or an earlier session's is to be resumed, which cannot be."""
+        """The scan of a table begins; or an earlier session's should resume, which is impossible."""
         self.end(binding)
         self._scans[binding] = _Scan(name, lost=kept is not None)
 
@@ -117,29 +117,29 @@ class SnapshotScans:
         return True if scan.fence is None else in_snapshot(scan.fence, gtid, position, xid)
 
     def place(self, binding: int, position: int) -> int:
-        """Where the rows of the table's chunks stand in the log; ``position`` is where they are emitted."""
+        """The log position of the rows of the table's chunks, which are emitted at ``position``."""
         scan = self._scans.get(binding)
         return position if scan is None or scan.fence is None else scan.fence.high
 
     def kept(self, binding: int) -> str | None:
-        """What the state says of a scan: no other session can resume it."""
+        """The state's mark of a scan, which no other session can resume."""
         scan = self._scans.get(binding)
         return None if scan is None or (scan.fence is None and not scan.lost) else ""
 
     def end(self, binding: int) -> None:
-        """The scan is complete, or of no use any more."""
+        """The scan is complete, or no longer needed."""
         if (scan := self._scans.pop(binding, None)) is not None:
             scan.end()
 
     def close(self) -> None:
-        """Ends all scans, also while readers' threads go on: what they bring is of no use."""
+        """Ends all scans, even while readers' threads run: their chunks are not used."""
         for binding in list(self._scans):
             self.end(binding)
 
     # Readers' threads.
 
     def read(self, request: ChunkRequest) -> Chunk:
-        """The next rows, or, where the snapshot has ended, a chunk that has the table emptied and read again."""
+        """The next rows; or, if the snapshot has ended, a chunk that restarts the scan."""
         started = time.monotonic()
         scan = self._scans.get(request.binding)
         if scan is None:
@@ -162,18 +162,18 @@ def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> 
 
     Args:
         gtid: The transaction's, empty without.
-        position: In the log, of something that it did: after its begin, and not after its end.
+        position: In the log, of one of its events: after its beginning, and not after its end.
         xid: Of the prepared transaction that it commits.
     """
     if position > fence.high:
         return False
-    # What was logged before GTIDs were switched on has none.
+    # Transactions from before GTIDs were switched on have none.
     shown = gtid != "" and gtid in fence.executed if isinstance(fence, GtidFence) else fence.shows(position, xid)
     return True if shown else None
 
 
 def shows_all(fence: ServerFence, position: LogPosition, committing: Collection[str] = ()) -> bool:
-    """Whether the snapshot shows every transaction of the log up to there: what was emitted of it was taken back.
+    """Whether the snapshot shows every transaction of the log up to ``position``.
 
     Args:
         committing: As of ``SnapshotScans.begin``.

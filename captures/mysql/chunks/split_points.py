@@ -1,8 +1,8 @@
-"""Cuts a table's keys into ranges of about the same number of rows, without reading it.
+"""Splits a table's keys into ranges with about the same number of rows, without reading the table.
 
-Every question is a few steps down the key's index: the first or last key of a range, and how many rows the optimizer
-believes to be in one (EXPLAIN, by index dives). What lies between two keys is guessed; a bound is only ever a key that
-the server found in the range, with rows before it and behind it, so no order but the server's own matters.
+Every query takes a few steps down the key's index: the first or last key of a range, and the optimizer's estimate of
+its rows (EXPLAIN, by index dives). Keys in between are guessed, but a bound is always a key that the server found in
+the range, with rows before and after it. So only the server's own order matters.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.server.session import LOCK_SECONDS, Session
 
 SPLIT_SECONDS = 0.5
-"""How long looking for bounds may take, each question and all of them: the log waits meanwhile."""
+"""The longest time for each query, and for all of them, because the log waits meanwhile."""
 
 PIECES = 4
-"""So many pieces are made for each part, so that the parts that are put together of them are nearly even."""
+"""The number of pieces for each part: parts that are joined from them are nearly even."""
 
 EVEN = 0.25
-"""A cut that leaves at least so much of the rows on either side is good enough."""
+"""A cut is good enough if it leaves at least this share of the rows on either side."""
 
 _GIVEN_UP = {ER.LOCK_WAIT_TIMEOUT, 1969, 3024}
-"""Errors of a question that took too long: somebody locks the table, or the key has no index of its own."""
+"""Errors of a query that took too long: the table is locked, or the key has no index of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """A range of keys, as in ``captures.contract.chunk.ChunkRequest``; ``least`` and ``greatest`` are rows' keys in it.
 
-    ``rows`` is what the server believes; ``whole`` says that no place to cut it was found.
+    ``rows`` is the server's estimate. ``whole``: no place to cut it was found.
     """
 
     after: Key | None
@@ -58,10 +58,10 @@ def split(
     parts: int,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Key]:
-    """See ``captures.contract.source.Source.split``. A table that somebody locks is not cut. Raises pymysql.Error."""
+    """See ``captures.contract.source.Source.split``. A locked table is not split. Raises pymysql.Error."""
     if parts < 2 or not target.key:
         return []
-    # MySQL knows no shorter time to wait for a lock than a second.
+    # MySQL's shortest time to wait for a lock is a second.
     if session.mariadb:
         wait, statement, longest = 0, "max_statement_time", str(SPLIT_SECONDS)
     else:
@@ -79,7 +79,7 @@ def split(
 
 
 class _Keys:
-    """Questions about the keys of one table. Raises pymysql.Error."""
+    """Queries about the keys of one table. Raises pymysql.Error."""
 
     def __init__(self, session: Session, target: ScanTarget) -> None:
         self._session = session
@@ -121,7 +121,7 @@ class _Keys:
 def _cut(
     keys: _Keys, after: Key | None, until: Key | None, wanted: int, deadline: float, clock: Callable[[], float]
 ) -> Iterator[list[_Piece]]:
-    """More and more pieces of a range, in order: always the largest is cut."""
+    """More and more pieces of a range, in order: each step cuts the largest."""
     least, greatest = keys.least(after, until), keys.greatest(after, until)
     if least is None or greatest is None:
         return
@@ -163,7 +163,7 @@ def _evenness(halves: tuple[_Piece, _Piece]) -> float:
 
 
 def _bounds(pieces: Sequence[_Piece], parts: int) -> list[Key]:
-    """The ends of pieces that come nearest to even parts."""
+    """The ends of pieces that are nearest to even parts."""
     total = sum(piece.rows for piece in pieces)
     bounds: list[Key] = []
     rows = 0

@@ -1,4 +1,4 @@
-"""Where the log is read: the file and offset of the present event, and how far whole transactions were read."""
+"""The reading position: the file and offset of the present event, and the end of the last whole transaction."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
 
 
 _FIRST_EVENT = 4
-"""Where a file's first event begins, which says when it was made."""
+"""Where a file's first event begins, which has the time when the file was created."""
 
 _UNCHANGING = 13
-"""Bytes of an event's header that are always the same: its place and its flags are not, as it is sent."""
+"""Bytes of an event's header that never change: its position and flags differ when the event is sent."""
 
 _SIZE = 9
 """Where in an event's header its size is."""
 
 _LARGE = 1 << 24
-"""Of an event of so many bytes only the beginning is compared: not all of it is there at once."""
+"""Only the beginning of an event of this size is compared, because the event does not arrive as a whole."""
 
 
 class LogPlace:
-    """The place of the event that was read last, on one connection.
+    """The position of the latest event of one connection.
 
     Attributes:
         file: Of the log; empty before the server has said it.
@@ -44,7 +44,7 @@ class LogPlace:
         self.file = start.file
         self.offset = self.event_start = start.offset
         self.base = position(start.file, 0)
-        # The server may send what lies before the place: its protocol has no room for large offsets.
+        # The server may send events from before the position: its protocol has no room for large offsets.
         self._passed_to = start.order if start.file and not start.gtids else 0
         self._silence = (0, 0)
         self._expected = None if start.gtids else start.last
@@ -74,15 +74,15 @@ class LogPlace:
     def move(self, kind: int, size: int, log_position: int) -> bool:
         """An event of ``size`` bytes ends at ``log_position``, which has the lower 32 bits of its offset.
 
-        It is 0 for what is not in the log; and within transactions of MariaDB 11.4 and later, unless it has
-        ``binlog_legacy_event_pos``: those events follow one another, but for some that replicas are not sent.
+        It is 0 for events that are not in the log, and, unless ``binlog_legacy_event_pos`` is set, within transactions
+        of MariaDB 11.4 and later. Those events follow one another, except for some that replicas are not sent.
 
         Returns:
-            Whether it lies before the place that was asked for, and says nothing of its file: then it is passed over.
+            Whether to skip it: it lies before the requested position, and does not describe its file.
         """
         if log_position:
             if kind == events.FORMAT_DESCRIPTION and self.offset > log_position:
-                return False  # the file's first event, sent again before one in its middle
+                return False  # The file's first event is sent again before one in its middle.
             self.offset += log_position - self.offset & 0xFFFFFFFF
         elif kind in _WITHIN_TRANSACTIONS:
             self.offset += size
@@ -92,8 +92,9 @@ class LogPlace:
         return self._passed_to > self.base + self.event_start and kind not in _FILE_EVENTS
 
     def note(self, kind: int, data: bytes, start: int, end: int, *, passed: bool) -> None:
-        """An event, with its header at ``start`` of ``data``; ``passed`` over where it lies before the place that was
-        asked for. Raises LostPosition ``TM-MY-016`` when the one before that place is not what it was.
+        """Notes an event, whose header is at ``start`` of ``data``; ``passed``: it lies before the requested position.
+
+        Raises LostPosition ``TM-MY-016`` when the event before that position is not the one that was read.
         """
         self._noted = data, start, end
         expected = self._expected
@@ -104,7 +105,7 @@ class LogPlace:
             raise self._another()
 
     def created(self, timestamp: int) -> None:
-        """The file was made then. Raises LostPosition ``TM-MY-016`` when it is not the one that was read."""
+        """Notes when the file was created. Raises LostPosition ``TM-MY-016`` when it is not the file that was read."""
         self._created = timestamp
         expected = self._expected
         if expected is not None and expected.created not in (0, timestamp):
@@ -114,22 +115,22 @@ class LogPlace:
         return LostPosition("TM-MY-016", f"the log at {self} is not the log that the capture has read: it was reset")
 
     def rotate(self, file: str, offset: int) -> None:
-        """The log goes on in another file."""
+        """The log continues in another file."""
         if file != self.file:
             self._expected, self._created, self._noted = None, 0, (b"", 0, 0)
         self.file, self.offset = file, offset
         self.base = position(file, 0)
 
     def sent_up_to(self, file: str, offset: int) -> None:
-        """The server passed over events that are not for us."""
+        """The server skipped events that are not for replicas."""
         if file == self.file and offset > self.offset:
             self.offset = offset
 
     def silent(self, end: int) -> None:
-        """The server says that it has nothing to send, while its log ends at ``end``: here, or perhaps since a moment.
+        """The server says that it has nothing to send, while its log ends at ``end``: here, or slightly further.
 
-        After RESET MASTER it goes on saying so, at the end of a file that is deleted, while it writes a new one. Raises
-        SourceError ``TM-MY-020``, upon which the log is opened again, and the server says whether it has the position.
+        After RESET MASTER it keeps saying so at the end of a deleted file, while it writes a new one. Raises
+        SourceError ``TM-MY-020`` then: the log is opened again, and the server says whether it has the position.
         """
         here = self.order
         was_here, was_end = self._silence
@@ -141,15 +142,15 @@ class LogPlace:
 
 
 class ReadTo:
-    """How far whole transactions were read: what the state keeps.
+    """The end of the last whole transaction, for the state.
 
     Args:
-        mariadb: The server is MariaDB: its GTIDs are others.
+        mariadb: The server is MariaDB, whose GTIDs have another form.
 
     Attributes:
         gtids: Of all transactions before.
-        keeps_gtids: They are followed. On MySQL a set that does not begin with all that was before would ask for it:
-            GTIDs switched on on the way.
+        keeps_gtids: They are followed. They are not on MySQL if GTIDs were switched on during the capture: a set that
+            lacks the transactions before would request them again.
         prepared: XA transactions by their xids, until they are committed or rolled back.
         begun: File and offset where the present transaction begins.
     """
@@ -169,7 +170,7 @@ class ReadTo:
         return LogPosition(*self._boundary, str(self.gtids), prepared, None if self.keeps_gtids else self._last)
 
     def boundary(self, place: LogPlace) -> int:
-        """Everything up to here, and nothing after it, is whole transactions. Returns it as the engine knows it."""
+        """A transaction ends here. Returns the position as the engine knows it."""
         if place.order > self._order:
             self._order = place.order
             self._boundary = place.file, place.offset

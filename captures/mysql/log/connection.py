@@ -1,4 +1,4 @@
-"""The replication connection: a session that registers as a replica and is sent the log.
+"""The replication connection: a session that registers as a replica, and to which the server sends the log.
 
 MySQL client/server protocol, "Replication protocol"; MariaDB knowledge base, "Replication protocol". PyMySQL connects
 and authenticates; from COM_BINLOG_DUMP on the packets are read here, many at a time.
@@ -43,11 +43,11 @@ HEARTBEAT_SECONDS = 10
 """The server sends something at least this often."""
 
 SILENCE_SECONDS = 60
-"""A connection that brings nothing for so long is taken for lost."""
+"""A connection that brings nothing for so long counts as lost."""
 
 _RECEIVE = 256 * 1024
 _TAKE = 1024 * 1024
-"""Bytes that are taken in before they are looked at."""
+"""The most bytes that are received before they are decoded."""
 
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_SLAVE = 0x15
@@ -57,10 +57,10 @@ _FIRST_EVENT = 4
 """Where a file's first event is."""
 
 _MAX_OFFSET = (1 << 32) - 1
-"""COM_BINLOG_DUMP has no more bits for one."""
+"""The largest offset that COM_BINLOG_DUMP has room for."""
 
 _WHOLE = 0xFFFFFF
-"""The length of a packet that goes on in the next one."""
+"""The length of a packet that continues in the next one."""
 
 _WHOLE_BYTES = _WHOLE.to_bytes(3, "little")
 
@@ -86,13 +86,13 @@ class BinlogConnection:
 
     Args:
         open_session: Connects.
-        server_id: By which the server knows this replica; no other one may have it.
-        position: Where to start. With GTIDs the server finds the place, otherwise the file and offset say it.
-        beside: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
+        server_id: The id of this replica, which no other replica may have.
+        position: Where to start: by its GTIDs if it has any, otherwise by its file and offset.
+        beside: The descriptor of a session with the same server. The stream breaks when the server ends that session.
 
     Attributes:
         checksums: Events end in a CRC32. The log says so in each file's format description.
-        server: What tells the server from any other.
+        server: The server's identity.
         names_columns: The server's ``binlog_row_metadata`` is FULL.
 
     Raises:
@@ -108,7 +108,7 @@ class BinlogConnection:
     ) -> None:
         self._server_id = server_id
         self._buffer = b""
-        self._buffer_text: str | None = ""  # None until it is wanted.
+        self._buffer_text: str | None = ""  # None until it is needed.
         self._at = 0
         self._arrived: list[bytes] = []
         self._arriving: Iterator[bytes | None] | None = None
@@ -132,11 +132,11 @@ class BinlogConnection:
             raise
 
     def _prepare(self, position: LogPosition) -> bool:
-        """Tells the server what this replica understands. Whether events will have checksums."""
+        """Tells the server what this replica understands. Returns whether events will have checksums."""
         session = self._session
         algorithm = str(session.value("SELECT @@GLOBAL.binlog_checksum"))
         nanoseconds = HEARTBEAT_SECONDS * 1_000_000_000
-        # From the server_id: so two captures with the same one have the same of these as well, and are found out.
+        # Derived from the server_id: the server then detects two captures with the same one.
         replica = uuid.UUID(bytes=hashlib.sha256(b"tidemark %d" % self._server_id).digest()[:16], version=4)
         settings: dict[str, object] = {}
         for role in ("master", "source"):
@@ -144,11 +144,11 @@ class BinlogConnection:
             settings[f"{role}_heartbeat_period"] = nanoseconds
         settings["slave_uuid"] = settings["replica_uuid"] = str(replica)
         if session.mariadb:
-            # GTIDs are understood: events are not replaced by older ones.
+            # Understands GTIDs: the server does not replace events by older kinds.
             settings["mariadb_slave_capability"] = 4
             if position.gtids or not position.file:
                 settings["slave_connect_state"] = position.gtids
-                # A GTID that the server's log does not have is an error, not a place to guess.
+                # A GTID that the server's log lacks is an error: the server must not guess a position.
                 settings["slave_gtid_strict_mode"] = 1
                 settings["slave_gtid_ignore_duplicates"] = 0
         for name, value in settings.items():
@@ -175,8 +175,8 @@ class BinlogConnection:
             head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
             send_command(connection, _COM_BINLOG_DUMP_GTID, head + encoded)
         else:
-            # From the event before, which tells whether it is the log that was read. Beyond four gigabytes the file is
-            # read from its begin, and passed over up to there.
+            # From the event before, which shows whether this is the log that was read. Beyond four gigabytes the file
+            # is read from its beginning, and skipped up to there.
             start = position.last.start if position.last is not None and position.last.start else position.offset
             offset = start if start <= _MAX_OFFSET else _FIRST_EVENT
             head = struct.pack("<IHI", offset, 0, self._server_id)
@@ -204,7 +204,7 @@ class BinlogConnection:
                     break
                 start, at = at + _FRAME_BYTES, end
                 if kind == FORMAT_DESCRIPTION:
-                    # It has room for a checksum in any case, and says before it whether its file has them.
+                    # It always has room for a checksum, and says before it whether the events of its file have one.
                     self.checksums = data[end - CHECKSUM - 1] == _CRC32
                 if self.checksums and crc32(data[start:end]) != _UNDAMAGED:
                     raise DamagedEvent()
@@ -212,7 +212,7 @@ class BinlogConnection:
                     end -= CHECKSUM
                 yield data, text, start + HEADER, end, kind, timestamp, server_id, size, log_position, flags
             self._at = at
-            del data, text  # A large event is nowhere but with whom it is given to.
+            del data, text  # Only the receiver holds a large event.
             if self._buffer[self._at : self._at + 3] == _WHOLE_BYTES:
                 yield from self._divided()
                 continue
@@ -221,13 +221,14 @@ class BinlogConnection:
                 yield None
 
     def payload(self, data: bytes, start: int, end: int) -> Iterator[bytes | memoryview | None]:
-        """The body of the event that was given last, which has these: in pieces, and None each time that no more of it
-        has arrived. What is not taken of it is passed over. Raises SourceError as ``events``.
+        """The body of the latest event in pieces; None each time that no more of it has arrived.
+
+        What the caller does not take is skipped. Raises SourceError as ``events``.
         """
         return iter((memoryview(data)[start:end],)) if self._arriving is None else self._arriving
 
     def _check_packet(self) -> None:
-        """Raises where the next packet is no event, and notes how much of it is missing where it is one."""
+        """Raises if the next packet is no event; otherwise notes how much of it is missing."""
         at = self._at
         available = len(self._buffer) - at
         self._needed = _FRAME_BYTES
@@ -243,9 +244,9 @@ class BinlogConnection:
         raise DamagedEvent()
 
     def _divided(self) -> Iterator[Event | None]:
-        """The next event, of 16 MB or more: in several packets, the last of which is shorter than that.
+        """The next event, of 16 MB or more, in several packets. Only the last one is shorter than 16 MB.
 
-        A compressed transaction is given with its beginning, and the rest is in ``payload``; anything else is whole.
+        Of a compressed transaction it yields the beginning; ``payload`` has the rest. Other events are whole.
         """
         pieces = self._pieces()
         beginning = bytearray()
@@ -271,7 +272,7 @@ class BinlogConnection:
                     yield None
             self._arriving = None
             return
-        whole = BytesIO()  # It is written in one place, and read from there.
+        whole = BytesIO()  # One buffer, so that the event is in memory once.
         whole.write(head[: 1 + HEADER])
         del head
         for piece in body:
@@ -284,7 +285,7 @@ class BinlogConnection:
         yield _whole_event(*found.pop())
 
     def _pieces(self) -> Iterator[bytes | None]:
-        """What the packets of the next event hold; None each time that no more has arrived."""
+        """The content of the packets of the next event; None each time that no more has arrived."""
         size = _WHOLE
         while size == _WHOLE:
             self._needed = 4
@@ -304,7 +305,7 @@ class BinlogConnection:
                     yield None
 
     def _body(self, head: bytes, pieces: Iterator[bytes | None], length: int) -> Iterator[bytes | None]:
-        """An event's body without its checksum, which is looked at last.
+        """An event's body without its checksum, which is compared at the end.
 
         Args:
             head: The status, the header, and what arrived with them.
@@ -327,7 +328,7 @@ class BinlogConnection:
             raise DamagedEvent()
 
     def fill(self) -> bool:
-        """Takes in what has arrived on the socket, without waiting; whether that was anything."""
+        """Receives what has arrived on the socket, without waiting. Returns whether anything had."""
         taken = 0
         while taken < _TAKE:
             try:
@@ -338,7 +339,7 @@ class BinlogConnection:
                 data, self._closed = b"", str(error)
             if not data:
                 if taken:
-                    break  # perhaps it says why in what came before
+                    break  # What came before may say why.
                 raise self._broken(self._closed or "the server closed the connection")
             self._arrived.append(data)
             taken += len(data)
@@ -355,7 +356,7 @@ class BinlogConnection:
         return True
 
     def wait(self, seconds: float, wakeup: int) -> None:
-        """Waits for data, for ``wakeup``, or for the time to pass. Raises SourceError when nothing came for long."""
+        """Waits for data, for ``wakeup``, or for the time to pass. Raises SourceError after a long silence."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return
         ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
@@ -379,6 +380,6 @@ class BinlogConnection:
 
 
 def _whole_event(data: bytes, *header: int) -> Event:
-    """An event that has arrived in several packets: its status, header and body."""
+    """An event that arrived in several packets, from its status, header and body."""
     kind, timestamp, server_id, size, log_position, flags = header
     return data, byte_text(data), 1 + HEADER, len(data), kind, timestamp, server_id, size, log_position, flags

@@ -1,4 +1,4 @@
-"""Sets of global transaction ids: MySQL's intervals per server (and tag), MariaDB's last number per domain.
+"""Sets of GTIDs: MySQL has intervals per server (and tag), MariaDB the last number per domain.
 
 MySQL: "GTID sets" in the reference manual; the binary form that COM_BINLOG_DUMP_GTID takes is that of
 PREVIOUS_GTIDS events. MariaDB: "Global transaction ID" in its knowledge base.
@@ -64,7 +64,7 @@ class MysqlGtids:
         self._text = None
 
     def without(self, gtid: str) -> str:
-        """The text of the set that lacks one of its members."""
+        """The text of the set without one of its members."""
         rest = MysqlGtids(str(self))
         source, _, number = gtid.rpartition(":")
         n = int(number)
@@ -102,7 +102,7 @@ class MysqlGtids:
         return True
 
     def encode(self) -> bytes:
-        """The binary form. Tags change it (MySQL 8.3): then the count of sources is in the upper bytes' middle."""
+        """The binary form. With tags (MySQL 8.3) it has another header."""
         sources = sorted(self._sources)
         tagged = any(":" in source for source in sources)
         out = [_format_and_count(len(sources), tagged)]
@@ -132,7 +132,7 @@ class MysqlGtids:
 
 
 def _format_and_count(count: int, tagged: bool) -> bytes:
-    """The number of sources; with tags the lowest and the highest byte say the format, and the six between count."""
+    """The number of sources; with tags the lowest and highest byte give the format, the six between the number."""
     return _COUNT.pack(1 | count << 8 | 1 << 56 if tagged else count)
 
 

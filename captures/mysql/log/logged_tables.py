@@ -1,4 +1,4 @@
-"""What the log's TABLE_MAP events name: captured tables, by the columns that the rows after them have."""
+"""The captured tables that TABLE_MAP events name, with the columns of the rows that follow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from protocol.errors import SourceError
 from protocol.messages import SourcedSchema
 
 _REMEMBERED = 10_000
-"""TABLE_MAP events that are remembered."""
+"""The most TABLE_MAP events that are remembered."""
 
 
 class LoggedTables:
-    """The tables that TABLE_MAP events name, as long as no statement changes them.
+    """The tables that TABLE_MAP events name, until a statement changes them.
 
     Args:
         tables: The captured tables.
@@ -27,7 +27,7 @@ class LoggedTables:
 
     Attributes:
         tables: As the argument.
-        gone: The bindings whose tables were dropped or renamed, and whose names no other table has taken since.
+        gone: The bindings whose tables were dropped or renamed, while no other table has their names.
     """
 
     def __init__(self, tables: CapturedTables, *, names_columns: bool, mariadb: bool) -> None:
@@ -78,26 +78,26 @@ class LoggedTables:
         return self._named.get(binding, self._names_columns)
 
     def doubted(self, position: int, batch: LogBatch) -> None:
-        """Reads tables again that are not as the log says, now that all of it was read up to ``position``: it does not
-        have what a session with ``sql_log_bin = 0`` did.
+        """Reads tables again that differ from what the log says, after all of it was read up to ``position``: the log
+        lacks what a session with ``sql_log_bin = 0`` did.
         """
         for bound in self.tables.doubted():
             self.forget()
             self.read_again(bound, batch)
             self._unlogged.suspect(bound.binding)
         for bound in self._unlogged.found(position, self.names_columns):
-            # No event has the values that it made, and rows of since then may have been read by the columns of before.
+            # No event has its values, and later rows may have been read by the earlier columns.
             self.replaced(bound, batch)
 
     def altered(self, binding: int) -> None:
         """A statement of the log has altered the table."""
-        self._unlogged.suspect(binding)  # What the catalog says after it may not all be from this statement.
+        self._unlogged.suspect(binding)  # The catalog may also have changes of later statements.
         self.forget()
 
     def leaves_out(self, table: LoggedTable, gtid: str, position: int, xid: str, batch: LogBatch) -> bool:
-        """Whether the snapshot in which a table without a key is read has what a transaction does to it.
+        """Whether the snapshot of a table without a key already has what a transaction does to the table.
 
-        Where that cannot be told the table is read again.
+        If that is unknown, the table is read again.
 
         Args:
             gtid: The transaction's.
@@ -113,10 +113,10 @@ class LoggedTables:
         """Reads the catalog again, and announces the schema. Returns None if the table had to be set aside."""
         fresh = self.tables.refresh(bound.binding)
         if isinstance(fresh, SourceError):
-            # What rows say from here on cannot be told: those of a system-versioned table have its history among them.
+            # Its rows mean something else from here on: those of a system-versioned table include its history.
             self.set_aside(bound.binding, fresh, batch)
             return None
-        # Not only with the next row: until then chunks would find a table that is not as they know it.
+        # At once and not with the next row: until then chunks would find unknown columns.
         fresh, schema = self.tables.adopt(bound.binding, fresh.table.columns)
         batch.changed.add(bound.binding)
         if fresh.identity != bound.identity:
@@ -126,7 +126,7 @@ class LoggedTables:
         return fresh
 
     def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
-        """Empties a table and reads it again: another one has its name now, or its rows changed without events."""
+        """Empties a table and reads it again: another table has its name, or its rows changed without events."""
         self.gone.discard(bound.binding)
         self._unlogged.replaced(bound.binding)
         self.forget()
@@ -140,12 +140,12 @@ class LoggedTables:
         self.tables.left_columns(binding).clear()
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
-        """Stops the capture of a binding, and says why."""
+        """Stops the capture of a binding, for the reason ``error``."""
         self.tables.leave_out(binding)
         self.forget()
         batch.set_aside[binding] = error
 
     def forget(self) -> None:
-        """Table definitions are read again from the next events on."""
+        """Forgets all tables: the next events define them again."""
         self._known.clear()
         self._left_out.clear()

@@ -1,4 +1,4 @@
-"""Row events and their tables: each names its table by a number, which a TABLE_MAP event before it gave."""
+"""Row events and their tables: each names its table by a number from a TABLE_MAP event before it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TableMaps:
     """The tables by their numbers.
 
     Args:
-        tables: What their names stand for.
+        tables: The captured tables by name.
     """
 
     def __init__(self, tables: LoggedTables) -> None:
@@ -54,7 +54,7 @@ class TableMaps:
         self._unfit.clear()
 
     def clear(self) -> None:
-        """Another file begins: a transaction maps its tables again, by numbers that are others after each ALTER."""
+        """Another file begins: transactions map their tables again there. Each ALTER gives a table another number."""
         self._maps.clear()
 
     def leave_out(self, binding: int) -> None:
@@ -105,7 +105,7 @@ class TableMaps:
 
     @staticmethod
     def _look_for_more(rows: MappedRows, batch: LogBatch) -> None:
-        """All bad columns of a table that a batch shows are said at once."""
+        """Reports all bad columns of a table that a batch shows at once."""
         table, what, data, text, at, end, _ = rows
         known = batch.set_aside.get(table.binding)
         if table.decoder is None or not isinstance(known, BadValues):

@@ -1,4 +1,4 @@
-"""The transaction that the log is in: where its rows go, and what the engine is told of it at its end."""
+"""The open transaction of the log: where its rows go, and its summary for the engine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ logger = logging.getLogger(__name__)
 
 
 class OpenTransaction:
-    """One transaction, from its begin on.
+    """One transaction, from its beginning.
 
     Args:
         number: Counts transactions.
-        gtid: Its begin.
+        gtid: The event that begins it.
         timestamp: Of the event that began it, in seconds since 1970.
         tracked: Bindings whose touched keys are recorded.
-        written: Row events whose documents were returned before the connection broke: they are not returned again.
+        written: Row events whose documents were returned before the connection broke, and are not returned again.
 
     Attributes:
-        explicit: It ends with a commit, not with its first statement.
+        explicit: It ends with a commit, not after its first statement.
         held: It is an XA transaction: its rows are kept for its commit.
-        row: Numbers the rows of several events in one place; None where each event has a place of its own.
-        row_events: Row events so far, those of tables that are not captured among them.
+        row: The next row's number if several events share a position; None if each event has its own.
+        row_events: Row events so far, including those of tables that are not captured.
         ends: The xid of the prepared transaction that it commits or rolls back; empty for none.
     """
 
@@ -78,7 +78,7 @@ class OpenTransaction:
         except (SourceError, UnicodeDecodeError):
             if not table.as_of:
                 raise
-            # They are not as the catalog says, which is of a later place in the log.
+            # They do not fit the catalog, which is of a later position in the log.
             del sink.lines[lines:]
             table.decoder.repairs.counts.clear()
             self._unknown(table, batch)
@@ -91,16 +91,16 @@ class OpenTransaction:
 
     @staticmethod
     def _unknown(table: LoggedTable, batch: LogBatch) -> None:
-        """What rows say cannot be told: the table is read again, and nothing that was read before counts."""
+        """The rows cannot be decoded: the table is read again, and what was read before does not count."""
         batch.restarted.add(table.binding)
         if table.touched is not None:
             table.touched.truncate()
 
     def pass_over(self) -> None:
-        """An event's rows, of a table that is not captured.
+        """Skips an event's rows, of a table that is not captured.
 
-        They count as the others: a table may be left out from the middle of a transaction on, and then be passed over
-        from its beginning when that is read again.
+        They count like others. A table may be left out in the middle of a transaction; when the transaction is read
+        again, the table is skipped from the beginning.
         """
         self.row_events += 1
 
@@ -118,7 +118,7 @@ class OpenTransaction:
             logger.warning("%s", ignored(name))
 
     def finished(self, position: int) -> Transaction | None:
-        """What the engine is told when it ends at ``position``; None when it changed no captured table."""
+        """Its summary for the engine when it ends at ``position``; None if it changed no captured table."""
         current = self._current
         if current is not None:
             current.txn = self.gtid or position

@@ -33,12 +33,12 @@ class PreparedPlace(NamedTuple):
 
 
 class LastEvent(NamedTuple):
-    """What tells, without GTIDs, whether a log is the one that was read.
+    """Identifies, without GTIDs, the log that was read.
 
     Attributes:
-        start: Where the event before a place begins in its file; 0 where there is none.
+        start: Where the event before a position begins in its file; 0 if there is none.
         checksum: CRC32 of its header up to its size, and of its body.
-        created: When the server made the file, in seconds since 1970; 0 when it was not read from its begin.
+        created: When the server created the file, in seconds since 1970; 0 if it was not read from its beginning.
     """
 
     start: int
@@ -48,15 +48,15 @@ class LastEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place between two transactions.
+    """A position between two transactions.
 
     Attributes:
         file: Of the binary log; empty when only the GTIDs are known, as after a move to another server.
         offset: In bytes, in that file.
         gtids: The set of every transaction before (MySQL), the last one of each domain (MariaDB); empty without GTIDs.
-        prepared: Where the XA transactions begin that were prepared before this place and not ended: their rows come
-            before it, and are documents only after it.
-        last: The event before it; None with GTIDs, or when it is not known.
+        prepared: Where the XA transactions begin that were prepared before this position and have not ended: their rows
+            are before it, and become documents after it.
+        last: The event before it; None with GTIDs, or if it is unknown.
     """
 
     file: str
@@ -67,11 +67,11 @@ class LogPosition:
 
     @property
     def order(self) -> int:
-        """The position as the engine knows it, growing with the log of one server. 0 when the file is not known."""
+        """The position as the engine knows it, which grows with the log of one server. 0 if the file is unknown."""
         return position(self.file, self.offset)
 
     def elsewhere(self) -> LogPosition:
-        """The position on another server, or in files that have other names now: what GTIDs say of it."""
+        """The position by GTIDs, for another server, or for files that have other names now."""
         prepared = {xid: place._replace(file="", offset=0) for xid, place in self.prepared.items()}
         return LogPosition("", 0, self.gtids, prepared)
 

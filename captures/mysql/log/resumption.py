@@ -1,7 +1,7 @@
-"""Whether a server's binary log goes on from where the capture stands, and where a new capture begins.
+"""Whether a capture can resume in a server's binary log, and where a new capture begins.
 
-A position is a file and an offset, which mean something on one server until its log is reset, and GTIDs, which mean
-something on every server of the same history: so a capture moves to another server by them.
+A position has a file and an offset, which are valid on one server until its log is reset, and GTIDs, which are valid on
+every server with the same history. So a capture moves to another server by GTIDs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIRST_EVENT = 4
 
 
 def server_identity(session: Session) -> JsonObject:
-    """What tells a server and its log from others. Raises pymysql.Error, SourceError ``TM-MY-005``."""
+    """The identity of a server and its log. Raises pymysql.Error, SourceError ``TM-MY-005``."""
     file, _ = log_file_and_offset(session)
     return {
         "product": "mariadb" if session.mariadb else "mysql",
@@ -44,7 +44,7 @@ def log_files(session: Session) -> dict[str, int]:
 def end_position(session: Session) -> LogPosition:
     """The end of the log, with the GTIDs of everything before it. Raises pymysql.Error, SourceError ``TM-MY-005``."""
     if not session.mariadb:
-        # What gets into the log before it is in gtid_executed is only read twice.
+        # A transaction that is in the log and not yet in gtid_executed is only read twice.
         gtids = str(MysqlGtids(str(session.value("SELECT @@GLOBAL.gtid_executed")))) if has_gtids(session) else ""
         return LogPosition(*log_file_and_offset(session), gtids)
     for _ in range(_TRIES):
@@ -52,7 +52,7 @@ def end_position(session: Session) -> LogPosition:
         gtids = str(session.value("SELECT @@gtid_binlog_pos") or "")
         if log_file_and_offset(session) == end:
             return LogPosition(*end, _canonical(gtids))
-    # Where commits never pause: this reads the file from its beginning.
+    # Commits never pause: the server reads the file from its beginning for this.
     at = _gtids_at(session, *end)
     if at is None:
         raise SourceError("TM-MY-019", f"the GTIDs at {end[0]}:{end[1]} cannot be determined while transactions commit")
@@ -63,16 +63,16 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
     """The stored position as one of this server.
 
     Args:
-        identity: Of the server that it was a position of; empty if unknown.
+        identity: Of the server to which the position belongs; empty if unknown.
 
     Raises:
-        LostPosition: ``TM-MY-015`` this server has no longer all that comes after it, ``TM-MY-016`` this server, or its
-            log, is another one that does not go on from it.
+        LostPosition: ``TM-MY-015`` this server has purged events after it, ``TM-MY-016`` this is another server, or
+            another log, that does not continue from it.
         SourceError: ``TM-MY-005``.
         pymysql.Error: The server refuses, or the connection is lost.
     """
     now = server_identity(session)
-    identity = {name: identity[name] for name in now if name in identity}  # It says more, of the tables.
+    identity = {name: identity[name] for name in now if name in identity}  # It also describes tables.
     by_gtids = bool(stored.gtids) and (session.mariadb or has_gtids(session))
     if stored.file and identity == now:
         return _continued_here(session, config, stored, by_gtids=by_gtids)
@@ -90,9 +90,9 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
 
 
 def _continued_here(session: Session, config: EndpointConfig, stored: LogPosition, *, by_gtids: bool) -> LogPosition:
-    """On the server that the capture has read: the position must be one of its log as it is now.
+    """The position on the server that the capture has read: it must be in the present log.
 
-    GTIDs alone would not tell: after RESET MASTER the same ones are given out again.
+    GTIDs alone do not show that: after RESET MASTER the server gives out the same ones again.
     """
     files = log_files(session)
     size = files.get(stored.file)
@@ -103,12 +103,12 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
             raise LostPosition(
                 "TM-MY-015", f"{config.where} has purged {stored.file}, the file of the capture's position"
             )
-        # Perhaps nothing came after it in that file.
+        # Perhaps the file had nothing after the position.
         (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
         return stored.elsewhere()
     here = stored.offset <= size and _is_boundary(session, stored)
     if here and session.mariadb and by_gtids:
-        # All that comes after it is there, whatever the server has forgotten of what was before.
+        # All events after it are there, even if the server has forgotten domains from before it.
         domains = {domain for domain, _ in _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))}
         stored = replace(stored, gtids=_of_domains(stored.gtids, domains) or stored.gtids)
         at = _gtids_at(session, stored.file, stored.offset)
@@ -141,7 +141,7 @@ def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPo
 
 
 def _check_mariadb_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
-    """That the server has what was read, and all that comes after it. Raises LostPosition."""
+    """Checks that the server has what was read, and all events after it. Raises LostPosition."""
     first = next(iter(log_files(session)), None)
     oldest = _last_numbers("" if first is None else _gtids_at(session, first, _FIRST_EVENT) or "")
     _check_mariadb_has_read(session, config, stored, oldest)
@@ -154,11 +154,11 @@ def _check_mariadb_history(session: Session, config: EndpointConfig, stored: Log
 def _check_mariadb_has_read(
     session: Session, config: EndpointConfig, stored: LogPosition, oldest: Mapping[tuple[int, int], int]
 ) -> None:
-    """That the server has executed what was read. Raises LostPosition.
+    """Checks that the server has executed what was read. Raises LostPosition.
 
     Args:
-        oldest: The last numbers before the oldest file. A domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away is
-            there still.
+        oldest: The last numbers before the oldest file. They include domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID
+            removed.
     """
     state = _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))
     for of, number in _last_numbers(stored.gtids).items():
@@ -173,7 +173,7 @@ def _check_mariadb_has_read(
 def _is_boundary(session: Session, stored: LogPosition) -> bool:
     """Whether an event begins at the position, or the file ends there, and the event before it begins where it did.
 
-    In another file that would be by chance, of which the log's stream tells: see ``captures.mysql.log.binlog_cursor``.
+    In another file that could be true by chance. The log's stream detects it: see ``captures.mysql.log.binlog_cursor``.
     """
     before = [] if stored.last is None or not stored.last.start else [stored.last.start]
     try:
@@ -196,7 +196,7 @@ def _gtids_at(session: Session, file: str, offset: int) -> str | None:
 
 
 def _of_domains(gtids: str, domains: Container[int]) -> str:
-    """MariaDB: a position without the domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID took away."""
+    """MariaDB: a position without the domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID removed."""
     return _canonical(",".join(each for each in gtids.split(",") if each and int(each.partition("-")[0]) in domains))
 
 

@@ -39,14 +39,14 @@ class BinlogLog:
     """Reads a replication connection. See ``captures.contract.log.LogStream``.
 
     Args:
-        open_session: Connects; asked again by ``reconnect``, and where the rows of an XA transaction are read again.
-        server_id: By which the server knows this capture.
+        open_session: Connects; called again by ``reconnect``, and to read the rows of an XA transaction again.
+        server_id: The id by which the server knows this capture.
         start: Where to begin.
         tables: The captured tables.
         truncation: What a TRUNCATE becomes.
         on_statement: What is done where the log has a statement instead of rows.
         mariadb: The server is MariaDB: its GTIDs are others.
-        beside: The descriptor of a session with the server, asked for each time: see ``BinlogConnection``.
+        beside: Returns the descriptor of a session with the server for each connection: see ``BinlogConnection``.
 
     Raises:
         SourceError: As ``BinlogConnection``.
@@ -102,22 +102,22 @@ class BinlogLog:
 
     @property
     def log_position(self) -> LogPosition:
-        """How far whole transactions were read: what the state keeps."""
+        """The end of the last whole transaction, for the state."""
         return self._read_to.log_position
 
     @property
     def committing(self) -> Collection[str]:
-        """The xids whose XA COMMIT was read, and that may not be visible yet; MySQL tells by GTIDs."""
+        """The xids whose XA COMMIT was read and may not be visible yet; none on MySQL, which has GTIDs for that."""
         return () if self._xa.committing is None else self._xa.committing.xids
 
     def track(self, bindings: frozenset[int]) -> None:
         self._next_tracked = bindings
 
     def acknowledge(self, position: int) -> None:
-        """Nothing: the server keeps its log by time, whoever reads it."""
+        """Does nothing: the server keeps its log by time."""
 
     def request_progress(self) -> None:
-        """Nothing: every event is sent as soon as it is there, so the end of what has come is the log's."""
+        """Does nothing: the server sends every event at once, so the end of what was received is the log's end."""
 
     def close(self) -> None:
         self._connection.close()
@@ -126,11 +126,11 @@ class BinlogLog:
         self._reopen(self.log_position)
         self._failure = None
         if self._connection.server != self._server:
-            # Its files are others, so positions of before mean nothing: only a new session can go on there.
+            # Its files are others, so earlier positions mean nothing. Only a new session can resume there.
             self._failure = SourceError(
                 "TM-MY-054", f"the log was read from server {self._server}, but now {self._connection.server} answers"
             )
-        # The transaction that broke off comes again: what was returned of it is not returned twice.
+        # The interrupted transaction comes again: what was returned of it is not returned twice.
         written = self._broken.row_events if self._broken is not None else 0
         if self._open is not None and self._open.row_events > written:
             self._broken = self._open
@@ -161,7 +161,7 @@ class BinlogLog:
             failure = error if self._xa.recall is None else not_recalled(error)
             if not batch.says_something:
                 raise failure from None
-            self._failure = failure  # after what came before it
+            self._failure = failure  # It is raised after what came before it is returned.
         batch.size = sum(map(len, batch.lines))
         return batch
 
@@ -190,7 +190,7 @@ class BinlogLog:
             except StopIteration:
                 self._payload = None
             except DamagedEvent:
-                self._abandoned(batch)  # Rows of it were written before it was known.
+                self._abandoned(batch)  # Some of its rows were already written.
                 raise
         return next(self._events)
 
@@ -234,7 +234,7 @@ class BinlogLog:
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
             if self._open is not None and self._xa.recall is None:
-                self._abandoned(batch)  # the server stopped in the middle of it
+                self._abandoned(batch)  # The server stopped in the middle of it.
                 self._open = None
             if events.server_started(body):
                 self._statements.sessions_ended()
@@ -260,15 +260,15 @@ class BinlogLog:
     def _begin(self, gtid: events.Gtid, timestamp: int, batch: LogBatch) -> OpenTransaction:
         if self._xa.recall is not None and self._open is not None:
             self._xa.recall.begins(gtid.text)
-            return self._open  # it is the one whose rows are read again
+            return self._open  # It is the one whose rows are read again.
         if self._open is not None:
-            self._abandoned(batch)  # the server stopped in the middle of it
+            self._abandoned(batch)  # The server stopped in the middle of it.
         written, broken = 0, self._broken
         if broken is not None:
             if broken.gtid == gtid.text:
                 written = broken.row_events
             else:
-                batch.restarted |= broken.bindings  # it is not in the log any more
+                batch.restarted |= broken.bindings  # It is no longer in the log.
         self._broken = None
         self._read_to.begun = self._place.file, self._place.event_start
         self._count += 1
@@ -298,7 +298,7 @@ class BinlogLog:
         self.position = self._read_to.boundary(self._place)
 
     def _abandoned(self, batch: LogBatch) -> None:
-        """The source took back rows of the present transaction: what was written of them is replaced by a backfill."""
+        """The source rolled back rows of the present transaction: a backfill replaces what was written of them."""
         if self._open is not None:
             batch.restarted |= self._open.bindings
             if self._open.held is not None:
@@ -392,7 +392,7 @@ class BinlogLog:
             self._over(transaction)
 
     def _counted(self, rows_at: LogPosition | None, timestamp: int, batch: LogBatch) -> None:
-        """An XA COMMIT. The transaction ends here, or after its rows were read again from ``rows_at`` on."""
+        """Ends a transaction after XA COMMIT: at once, or after its rows were read again from ``rows_at`` on."""
         if rows_at is None:
             self._commit(timestamp, batch)
         else:

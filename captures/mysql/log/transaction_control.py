@@ -1,4 +1,4 @@
-"""Statements of the log that begin and end transactions. The server writes them itself, in few forms."""
+"""Statements of the log that begin and end transactions. The server writes them in a few forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from captures.mysql.log.events import xa_id
 
 
 class Control(Enum):
-    """What such a statement does."""
+    """The effect of such a statement."""
 
     BEGIN = auto()
     COMMIT = auto()
@@ -54,7 +54,7 @@ _XA = {
 
 
 def control(statement: bytes) -> ControlStatement | None:
-    """What a statement does to transactions; None for one that does something else."""
+    """The effect of a statement on transactions; None if it has none."""
     if statement == b"BEGIN":
         return _BEGIN
     if statement == b"COMMIT":

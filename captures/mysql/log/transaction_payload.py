@@ -22,14 +22,14 @@ _HEADER = struct.Struct("<IBIIIH").unpack_from
 
 
 def payload_events(body: Iterator[bytes | memoryview | None]) -> Iterator[Event | None]:
-    """The events of a payload, which have no checksums; None each time that the next one has not arrived.
+    """The events of a payload, which have no checksums; None while the next one has not arrived.
 
     Args:
-        body: In pieces, of which the first has all that stands before the payload; None where no more has arrived.
+        body: In pieces, the first of which has everything before the payload; None while no more has arrived.
 
     Raises:
         DamagedEvent: The payload is damaged.
-        SourceError: ``TM-MY-044`` for a compression that is not known.
+        SourceError: ``TM-MY-044`` for an unknown compression.
     """
     first = next((piece for piece in body if piece is not None), b"")
     compression, at = _ZSTD, 0
@@ -51,7 +51,7 @@ def payload_events(body: Iterator[bytes | memoryview | None]) -> Iterator[Event 
 
 
 def _pieces(body: Iterable[bytes | memoryview | None]) -> Iterator[memoryview | None]:
-    """Smaller ones: a decompressor copies what it does not use yet."""
+    """Smaller pieces: a decompressor copies what it has not used yet."""
     for piece in body:
         if piece is None:
             yield None
@@ -61,8 +61,8 @@ def _pieces(body: Iterable[bytes | memoryview | None]) -> Iterator[memoryview | 
 
 
 def _decompressed(payload: Iterable[memoryview | None]) -> Iterator[bytes | None]:
-    """What comes of a payload."""
-    # Only compressed transactions need it: a server without them is read without it.
+    """The decompressed payload."""
+    # Imported here: only compressed transactions need it.
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -92,7 +92,7 @@ def _decompressed(payload: Iterable[memoryview | None]) -> Iterator[bytes | None
 def _events(pieces: Iterable[bytes | None]) -> Iterator[Event | None]:
     data, held, needed = b"", 0, HEADER
     waiting: list[bytes] = []
-    last: Event | None = None  # It ends the transaction: by then all is known to be undamaged.
+    last: Event | None = None  # Held back: it ends the transaction, so the whole payload must be undamaged.
     for piece in pieces:
         if piece is None:
             yield None
@@ -100,7 +100,7 @@ def _events(pieces: Iterable[bytes | None]) -> Iterator[Event | None]:
         waiting.append(piece)
         held += len(piece)
         if len(data) + held < needed:
-            continue  # An event may be as large as a row: it is put together once.
+            continue  # An event may be as large as a row: it is joined once.
         data = b"".join((data, *waiting))
         waiting.clear()
         held = 0

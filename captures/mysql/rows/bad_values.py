@@ -1,7 +1,7 @@
-"""Rows of the log with values that have no place in a document: what becomes of these, by the policies of columns.
+"""Rows of the log with values that a document cannot represent: applies the policies of columns to them.
 
-An event that cannot be read as usual is read again here, as if all of its columns were text. Each value is then looked
-at by itself.
+An event that cannot be decoded as usual is decoded again here, as if all of its columns were text. Each value is then
+checked by itself.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class RepairedImage(Image):
-    """Images of which ``parts`` has only values that have a place in a document.
+    """Images whose ``parts`` have only values that a document can represent.
 
     Args:
         table: As the images of it are read otherwise.
         places: The columns that are present.
-        repairs: What becomes of bad values.
+        repairs: Applies the policies to bad values.
         raw_json: As of ``Image``.
 
     Attributes:
-        marked: The event is kept apart for a bad value. Otherwise only for one of the key.
+        marked: The event is kept apart for any bad value; otherwise only for one in the key.
         limit: Bytes that the values may have together.
     """
 
@@ -102,7 +102,7 @@ class RepairedImage(Image):
         return self._repairs.settle(name, policy, error, raw, marked=marked)
 
     def _shrink(self, members: Members) -> None:
-        """Leaves out the largest values until there are no more than ``limit`` bytes, by their policies."""
+        """Leaves out the largest values, by their policies, until at most ``limit`` bytes are left."""
         sizes = [(len(member), place) for place, member in enumerate(members) if member is not None]
         left = sum(size for size, _ in sizes)
         for size, place in sorted(sizes, reverse=True):
@@ -112,14 +112,14 @@ class RepairedImage(Image):
             assert column is not None and member is not None
             policy = "stop" if place in self.table.key else column.on_bad_value
             value = member[len(self.table.label(place)) :]
-            # As the source has it: JSON writes some characters with six.
+            # As the source has it: JSON escapes some characters.
             raw = json.loads(value) if value.startswith('"') else value
             self._settle(place, policy, BadValue(TOO_LARGE), raw)
             members[place] = f"{self.table.label(place)}null"
             left -= size
 
     def _noting(self, recode: Recode) -> Recode:
-        """The same for any bytes: those that are no text come as hexadecimal digits, and are remembered."""
+        """The same for any bytes: invalid texts become hexadecimal digits, and are remembered."""
 
         def convert(text: str) -> str:
             try:
@@ -144,7 +144,7 @@ class RepairedRows(PartialRows):
     """Writes such rows, each by the method for its event: see ``captures.mysql.rows.row_sink.WriteRow``.
 
     Attributes:
-        bad_key: Of the first row that the policies do not let through.
+        bad_key: The key of the first row that the policies do not accept.
     """
 
     def __init__(self, decoder: RowDecoder, images: Sequence[RepairedImage], repairs: Repairs) -> None:
@@ -156,7 +156,7 @@ class RepairedRows(PartialRows):
             image.limit = limit
 
     def delete(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
-        """A deletion, of which the key is enough."""
+        """A deletion needs only the key."""
         members, parts, at = self._after.parts(data, text, at)
         key = self._key(parts)
         present = "".join(member for member in members if member is not None)

@@ -1,21 +1,21 @@
-"""The bytes of events as texts, one character for each byte: generated decoders cut the texts of values out of them."""
+"""The bytes of events as texts, one character per byte: generated decoders slice the texts of values from them."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 LARGE_BYTES = 1 << 24
-"""The text of more bytes is not made as a whole."""
+"""From this size on, the text is not made as a whole."""
 
 
 class ByteText(Protocol):
-    """What is asked of such a text: a part of it."""
+    """The operation of such a text: a slice."""
 
     def __getitem__(self, part: slice, /) -> str: ...
 
 
 class LargeText:
-    """The text of a large event, made where a part is asked for: so it is not there beside its bytes."""
+    """The text of a large event, made slice by slice, so that it is not in memory besides the bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)

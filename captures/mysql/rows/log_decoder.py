@@ -1,5 +1,5 @@
-"""Row events to captured lines: inserts, updates and deletes, with whole rows or with those columns that a session's
-``binlog_row_image`` left in them.
+"""Row events to captured lines: inserts, updates and deletes, with whole rows or with the columns that a session's
+``binlog_row_image`` includes.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from protocol.errors import SourceError
 _OPS = {INSERT: "c", DELETE: "d"}
 
 _GROWTH = 6
-"""Bytes of JSON that one of a row may become, as U+0000 to U+001F do."""
+"""The most bytes of JSON for a byte of a row: U+0000 to U+001F take that many."""
 
 
 class LacksKey(SourceError):
-    """``TM-MY-047``: which row of a table an event is about cannot be told."""
+    """``TM-MY-047``: an event does not identify its row."""
 
 
 class RowDecoder:
     """Decodes the row events that follow one TABLE_MAP.
 
     Args:
-        binding: The index that stands in the lines.
+        binding: The index in the lines.
         table: The columns.
         name: ``schema.table``, for errors.
 
     Attributes:
-        has_key: Rows can be told apart.
-        repairs: What became of bad values.
+        has_key: Rows have a key.
+        repairs: What was done with bad values.
     """
 
     def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
@@ -76,7 +76,7 @@ class RowDecoder:
             The number of the row after its last.
 
         Raises:
-            BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
+            BadValues: ``TM-CAP-020`` a policy does not accept values that a document cannot represent.
             SourceError: ``TM-MY-030`` the rows do not have the table's columns.
             LacksKey: A row lacks its key.
         """
@@ -96,7 +96,7 @@ class RowDecoder:
         else:
             if place != end:
                 raise self._unfitting()
-        # Outside of the handler: what the error holds must not be seen beside another one.
+        # Outside of the handler: the error may hold values, and must not become the context of another one.
         if place is None or (end - rows > ROW_LIMIT // _GROWTH and max(map(len, documents)) > ROW_LIMIT):
             documents.clear()
             row = self._repaired(kind, data, text, rows, end, source, first, documents, sink, images)
@@ -116,7 +116,7 @@ class RowDecoder:
         sink: Sink,
         images: Sequence[Image],
     ) -> int:
-        """Decodes rows some of whose values have no place in a document. Raises as ``decode``."""
+        """Decodes rows with values that a document cannot represent. Raises as ``decode``."""
         repairs = self.repairs
         last = len(images) - 1
         rows = RepairedRows(
@@ -152,7 +152,7 @@ class RowDecoder:
         return {INSERT: rows.insert, DELETE: rows.delete, UPDATE: rows.update, PARTIAL_UPDATE: rows.json_update}
 
     def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
-        """What writes events that begin with ``head``: the count of columns, and those of each image."""
+        """The writer of events that begin with ``head``, which has the number of columns and those of each image."""
         count, at = lenenc(head, 0)
         if count != len(self._table.logged):
             raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
@@ -184,7 +184,7 @@ class RowDecoder:
         return len(image.places) == len(self._table.logged) or set(self._emitted) <= set(image.places)
 
     def _misfit(self, place: int | None) -> SourceError:
-        """The error for a value that could not be read: names the column, never its value."""
+        """The error for a value that could not be decoded: it names the column, never the value."""
         column = None if place is None else self._table.columns[place]
         if column is None:
             return self._unfitting()
@@ -213,7 +213,7 @@ class RowDecoder:
 
 
 class _WholeUpdate:
-    """An update of a row with every column, whatever it changes."""
+    """Writes updates of rows with every column, including those that change the key."""
 
     def __init__(self, opening: dict[str, str], images: Sequence[Image]) -> None:
         self._opening = opening

@@ -1,4 +1,4 @@
-"""Rows that lack columns, or whose JSON columns have changes instead of values."""
+"""Rows that lack columns, or that have changes of JSON columns instead of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from captures.mysql.rows.log_decoder import RowDecoder
 
 _PARTIAL_JSON = 1
-"""Value option of a partial update's row: some of its JSON columns have changes instead of a value."""
+"""The value option of a row whose JSON columns may have changes instead of a value."""
 
 Members = list[str | None]
 """Of each column, the member of an object, with a comma in front."""
@@ -30,7 +30,7 @@ class PartialRows:
     """Writes such rows, each by the method for its event: see ``captures.mysql.rows.row_sink.WriteRow``.
 
     Args:
-        decoder: What is known of the table.
+        decoder: The decoder of the table.
         images: Of each row, or of before and after.
     """
 
@@ -68,7 +68,7 @@ class PartialRows:
         return at
 
     def _print_json(self, old: Members, new: Members, changed: set[int]) -> bool:
-        """Turns stored values and changes into members; False when one changed and the log does not have it."""
+        """Turns stored values and changes into members. Returns False if the log lacks a changed value."""
         table = self._decoder.table
         known = True
         for place in self._decoder.emitted:
@@ -84,11 +84,11 @@ class PartialRows:
                     tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
                     new[place] = label + self._json_member(place, print_tree(tree))
                 else:
-                    new[place], known = None, False  # changes to a value that the log does not have
+                    new[place], known = None, False  # The log lacks the value that changed.
             if was is not None and was.startswith(RAW):
                 old[place] = label + self._json_member(place, json_text(was[len(RAW) :].encode("latin-1")))
             if new[place] is None and place in changed:
-                old[place] = None  # not what the row has now
+                old[place] = None  # The row has another value now.
         return known
 
     def _json_member(self, place: int, text: str) -> str:
@@ -107,7 +107,7 @@ class PartialRows:
         *,
         all_known: bool = True,
     ) -> None:
-        """Writes an update. Unless all that changed is known, what a consumer has of the row is no help."""
+        """Writes an update. Unless ``all_known``, the log lacks changed values, so the row must be read again."""
         old_key = self._key(old_parts)
         key = self._key([now if now is not None else was for was, now in zip(old_parts, new_parts, strict=True)])
         members = [now if now is not None else was for was, now in zip(old, new, strict=True)]
@@ -132,7 +132,7 @@ class PartialRows:
         if sink.touched is not None:
             sink.touched.add(key, partial, inserted)
         elif partial and inserted:
-            # The missing columns of this row are unknown downstream: it must be read again.
+            # The row's missing columns are unknown downstream, so it must be read again.
             sink.incomplete.append(key)
 
     def _missing(self, members: Members) -> str:

@@ -1,4 +1,4 @@
-"""Where the rows of an event go."""
+"""The destination of the rows of an event."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from captures.mysql.rows.byte_text import ByteText
 
 @dataclass(slots=True)
 class Sink:
-    """Where what an event says goes.
+    """The destination of an event's lines and keys.
 
     Attributes:
         lines: Captured lines, those of one event in one piece.
-        touched: Keys that the event touched, None where they are not recorded.
-        incomplete: Keys that rows came to without all of their columns, where keys are not recorded.
-        split: The row written last became two events, and took the numbers of two rows.
+        touched: Takes the keys that the event touched; None if they are not recorded.
+        incomplete: If keys are not recorded, takes those that rows got without all of their columns.
+        split: The latest row became two events, with the numbers of two rows.
     """
 
     lines: list[bytes]

@@ -41,11 +41,11 @@ class LoggedColumn:
     """A column as the log's rows have it.
 
     Attributes:
-        type: What it is really (a STRING that is an enum is ``ENUM``).
+        type: The real type (a STRING that is an enum is ``ENUM``).
         size: Bytes at most of a text or binary, bytes of an enum or set, bytes of the length of a blob, digits of a
             decimal, bits of a ``BIT``.
         scale: Digits after a decimal's point, or of a second.
-        name, unsigned, charset, labels: What ``binlog_row_metadata`` adds, None where the event does not say. Labels
+        name, unsigned, charset, labels: From ``binlog_row_metadata``; None if the event lacks it. Labels
             are in the character set.
         nullable: It may hold NULL.
     """
@@ -63,7 +63,7 @@ class LoggedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """What a TABLE_MAP event says."""
+    """The content of a TABLE_MAP event."""
 
     schema: str
     table: str
@@ -222,7 +222,7 @@ def _label_lists(data: bytes | None) -> Iterator[tuple[bytes, ...]]:
 
 
 def _collations(each: bytes | None, default: bytes | None, count: int) -> Iterator[int]:
-    """The collation of each of ``count`` columns, by number: all of them, or one and those that are others."""
+    """The collation of each of ``count`` columns, by number: listed, or a default and its exceptions."""
     if each is not None:
         yield from _numbers(each)
     elif default is not None:

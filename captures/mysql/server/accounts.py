@@ -1,4 +1,4 @@
-"""Accounts, as the statements name them that an error gives."""
+"""Names of accounts in the statements that errors give."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def quoted_text(text: str) -> str:
 
 
 def own_account(session: Session) -> str:
-    """The account as which the server let the session in. Raises pymysql.Error."""
+    """The account of the session. Raises pymysql.Error."""
     user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
     return quoted_account(user, host)

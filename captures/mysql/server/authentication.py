@@ -1,7 +1,7 @@
-"""How a user authenticates, and what it means that a server refuses one.
+"""Authentication methods, and the errors for a refused user.
 
 PyMySQL knows ``mysql_native_password``, ``caching_sha2_password`` and ``sha256_password`` (over TLS, or by the server's
-RSA key), and MariaDB's ``ed25519``. Which one an account has is the server's to say: it asks for it.
+RSA key), and MariaDB's ``ed25519``. The server says which one an account has.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ACCESS_REMEDY = (
 
 
 class _ClearText:
-    """Sends the password as it is, which PAM, LDAP and RDS's tokens need: to whoever asks for it, if encrypted."""
+    """Sends the password in clear text, as PAM, LDAP and RDS's tokens require; only over an encrypted connection."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -53,7 +53,7 @@ class _ClearText:
     def authenticate(self, packet: Any) -> Any:
         connection = self._connection
         if not is_encrypted(connection):
-            # Whoever sits between could ask for it, whatever method the account has.
+            # An attacker in between could ask for it, whatever method the account has.
             raise pymysql.OperationalError(
                 CR.CR_AUTH_PLUGIN_ERR,
                 "the server asks for the password in clear text, but the connection is not encrypted",
@@ -65,7 +65,7 @@ class _ClearText:
 
 
 class _Dialog:
-    """Questions that a person answers."""
+    """A dialog with a person, which is unsupported."""
 
     def __init__(self, connection: Any) -> None:
         pass
@@ -79,11 +79,11 @@ class _Dialog:
 PLUGINS: Mapping[str, type[_ClearText] | type[_Dialog]] = MappingProxyType(
     {"mysql_clear_password": _ClearText, "dialog": _Dialog}
 )
-"""PyMySQL's ``auth_plugin_map``: methods that it would carry out otherwise."""
+"""PyMySQL's ``auth_plugin_map``: these replace its own methods."""
 
 
 def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) -> SourceError | None:
-    """What it means that the server did not let the user in.
+    """The error for a user whom the server refused.
 
     Args:
         config: The configuration.
@@ -98,7 +98,7 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
             f"{config.where} accepts only encrypted connections: {reason}",
             remedy="Set ssl_mode: REQUIRED.",
         )
-    # Without a number: PyMySQL cannot follow what the server asks for, or lacks a package for it (RuntimeError).
+    # Without a number: PyMySQL does not support what the server asks for, or lacks a package (RuntimeError).
     unfollowed = not number and isinstance(error, (pymysql.OperationalError, RuntimeError))
     if number not in _REFUSED and not unfollowed:
         return None
@@ -110,12 +110,12 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
 
 
 def expired(number: int, where: str, user: str) -> SourceError | None:
-    """``TM-MY-002`` when the number says so: a user that was let in, to change the password and do nothing else."""
+    """``TM-MY-002`` for a user with an expired password, who may only change it; None for other numbers."""
     return SourceError("TM-MY-002", where, remedy=_expired_remedy(user)) if number in _EXPIRED else None
 
 
 def _remedy(config: EndpointConfig, number: int) -> str | None:
-    """What to do; None for what the code itself says."""
+    """The remedy; None for that of the code."""
     if number in _EXPIRED:
         return _expired_remedy(config.user)
     if number in _LOCKED:
@@ -129,7 +129,7 @@ def _remedy(config: EndpointConfig, number: int) -> str | None:
         return _SOCKET_REMEDY
     if number in _METHOD:
         return _METHOD_REMEDY
-    # For an account that wants TLS or a certificate the server says the same as for a wrong password.
+    # An account that requires TLS or a certificate gives the same error as a wrong password.
     if config.ssl_mode in ("DISABLED", "PREFERRED"):
         return (
             f"{_ACCESS_REMEDY}If the account or the server requires encrypted connections (REQUIRE SSL), set "

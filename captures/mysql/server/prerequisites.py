@@ -1,4 +1,4 @@
-"""Everything that must hold before a capture can run. All of it is looked at, and all that fails is said at once."""
+"""The prerequisites of a capture. All of them are checked, and all failures are reported at once."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[
     except pymysql.Error as error:
         if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
             raise
-        return  # Said of the user's grants.
+        return  # The check of the user's grants reports it.
     if not status:
         return
     only, never = (set(filter(None, str(value or "").split(","))) for value in status[0][2:4])
@@ -124,11 +124,11 @@ def _retention(session: Session) -> Iterator[SourceError]:
 
 
 def _retention_hours(session: Session) -> tuple[float | None, str]:
-    """How long binary logs are kept, None for ever, and the statement that has them kept for a week."""
+    """The hours for which binary logs are kept, None for ever, and the statement that keeps them for a week."""
     try:
         found = session.rows("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
         if found:
-            # NULL: as soon as its own replicas and backups do not need them.
+            # NULL: until the server's own replicas and backups no longer need them.
             return float(found[0][0] or 0), "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
     except pymysql.Error as error:
         if error_of(error)[0] not in (ER.NO_SUCH_TABLE, ER.TABLEACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR):
@@ -136,7 +136,7 @@ def _retention_hours(session: Session) -> tuple[float | None, str]:
     kept = session.variables("binlog_expire_logs_seconds", "expire_logs_days", "binlog_expire_logs_auto_purge")
     if kept.get("binlog_expire_logs_auto_purge") == "OFF":
         return None, ""
-    # MySQL takes one of the two only; the servers that have but the days are MySQL 5.7 and MariaDB 10.5.
+    # MySQL accepts only one of the two. MySQL 5.7 and MariaDB 10.5 have only the days.
     if seconds := float(kept.get("binlog_expire_logs_seconds") or 0):
         return seconds / 3600, "SET GLOBAL binlog_expire_logs_seconds = 604800"
     return float(kept.get("expire_logs_days") or 0) * 24 or None, "SET GLOBAL expire_logs_days = 7"
@@ -188,7 +188,7 @@ def _replication(
 def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
     monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
     lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
-    # What a role grants is not listed everywhere: then opening the log tells.
+    # Not every server lists what a role grants. Opening the log shows it then.
     has_roles = any(" ON " not in line for line in lines)
     missing = [] if has_roles or any(map(_MAY_REPLICATE.search, lines)) else ["REPLICATION SLAVE"]
     try:
@@ -220,13 +220,13 @@ def _is_replica(session: Session) -> bool:
 
 
 class _Unreadable(SourceError):
-    """The user may not read a table, so nothing more can be asked of it."""
+    """The user may not read a table, so no other check of it is possible."""
 
 
 def table_failures(
     session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
-    """What keeps one table from being captured. Warns of cascades. Raises pymysql.Error."""
+    """Why one table cannot be captured. Warns of cascades. Raises pymysql.Error."""
     unreadable = False
     for failure in definition_failures(session, config, resource, table):
         unreadable |= isinstance(failure, _Unreadable)
@@ -242,7 +242,7 @@ def table_failures(
 def definition_failures(
     session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
-    """What keeps one table from being captured. Raises pymysql.Error."""
+    """Why one table cannot be captured. Raises pymysql.Error."""
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
         if is_versioned(session, (resource.schema_name, resource.table)):
@@ -286,8 +286,8 @@ def definition_failures(
 
 
 def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
-    # Since MySQL 9.6 the server, which logs what it does, carries foreign keys out, unless InnoDB is told to.
-    # information_schema does not show foreign keys to those who may only read.
+    # Since MySQL 9.6 the server carries out foreign keys itself and logs it, unless InnoDB is told to do it.
+    # information_schema hides foreign keys from users who may only read.
     definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
     if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
         logger.warning(
@@ -361,7 +361,7 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
 def _select_failures(session: Session, config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
     source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
     try:
-        # Of all columns: those that a user may not read are missing from the catalog, and not from the log.
+        # All columns: the catalog lacks those that the user may not read, but the log has them.
         session.rows(f"SELECT * FROM {source} LIMIT 0")
     except pymysql.Error as error:
         if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):

@@ -1,4 +1,4 @@
-"""What a server is to its replicas: which one it is, and why it ended the stream of its log."""
+"""A server as its replicas see it: its identity, and why it ended the stream of its log."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ FORBIDDEN = frozenset((1045, 1142, 1227))
 
 
 def server_name(session: Session) -> str:
-    """What tells a server from any other: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
+    """The identity of a server: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
     if session.mariadb:
         return ":".join(str(part) for part in session.rows("SELECT @@server_id, @@hostname, @@port")[0])
     return str(session.value("SELECT @@server_uuid"))
 
 
 def stream_failure(number: int, message: str, server_id: int, account: str) -> SourceError:
-    """What it means that the server ended the stream with an error, or does not begin it for ``account``.
+    """The error for a stream that the server ended, or does not begin for ``account``.
 
-    ER_MASTER_FATAL_ERROR_READING_BINLOG has many causes, told apart by the message.
+    ER_MASTER_FATAL_ERROR_READING_BINLOG has many causes, which only the message distinguishes.
     """
     text = " ".join(message.split())
     reason = f"{text} (error {number})"

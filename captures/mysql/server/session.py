@@ -1,4 +1,4 @@
-"""Connections, with the settings under which every value has one text form, and errors said in our words."""
+"""Connections, with settings that give every value one text form, and errors with our codes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ OLDEST_MYSQL = (5, 7, 0)
 OLDEST_MARIADB = (10, 5, 0)
 
 LOCK_SECONDS = 10
-"""How long a statement waits for a table that somebody locks."""
+"""How long a statement waits for a locked table."""
 
-# Whatever the server's and the account's defaults are: a chunk must print every value as the log's decoder does, and
-# must not be cut short.
+# They override the defaults of the server and the account. A chunk must print every value as the log's decoder does,
+# and must not be cut short.
 _SETTINGS = (
     "time_zone = '+00:00'",
-    # No padding of char, backslashes and quotes as usual, and every date that is stored can be compared with.
+    # No padding of char, the usual backslashes and quotes, and comparisons with any stored date.
     "sql_mode = 'ALLOW_INVALID_DATES'",
     "sql_select_limit = 18446744073709551615",
     "sql_big_selects = 1",
-    # A reader that waits for a lock would hold up the queue behind it: give up and try again.
+    # A reader that waits for a lock blocks the queue behind it: it gives up and tries again.
     f"lock_wait_timeout = {LOCK_SECONDS}",
     "innodb_lock_wait_timeout = 10",
-    # We may be held up for long by a slow reader of our stdout.
+    # A slow reader of our stdout may block us for a long time.
     "net_write_timeout = 600",
     "wait_timeout = 28800",
 )
@@ -52,7 +52,7 @@ _ALTERED = {1176, 1412, 1615}
 """An index that is gone, or a definition that changed since a snapshot was opened, or since a statement was parsed."""
 
 NO_COLUMN = 1054
-"""A statement names a column that is not there: one of the table, which was altered, or one in a condition."""
+"""A statement names a missing column: of an altered table, or in a condition."""
 _CERTIFICATE_REMEDY = (
     "If it persists, the server probably does not trust the certificate of ssl_cert: have it signed by an authority of "
     "the server's own ssl_ca. SHOW VARIABLES LIKE 'ssl_ca';"
@@ -89,7 +89,7 @@ def _tls(config: EndpointConfig) -> ssl.SSLContext:
             context = unverified()
         else:
             context = ssl.create_default_context(cafile=config.ssl_ca)
-            # The certificates that the servers make for themselves lack what the strict rules of RFC 5280 ask for.
+            # Certificates that servers generate for themselves do not meet the strict rules of RFC 5280.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             context.check_hostname = config.ssl_mode == "VERIFY_IDENTITY"
         if config.ssl_cert is not None:
@@ -121,7 +121,7 @@ def connect(config: EndpointConfig) -> Session:
 
 
 def keep_alive(connection: Connection[Any]) -> None:
-    """Makes the system notice within a minute or so that the other side is gone, also while nothing is sent."""
+    """Makes the system notice within about a minute that the other side is gone, even while nothing is sent."""
     if connection.unix_socket is None:
         for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, option):  # not all of them everywhere
@@ -129,14 +129,14 @@ def keep_alive(connection: Connection[Any]) -> None:
 
 
 def connection_failure(config: EndpointConfig, error: Exception) -> SourceError:
-    """What a failure to connect means."""
+    """The error for a failure to connect."""
     number, reason = error_of(error)
     refused = refusal(config, error, number, reason)
     if refused is not None:
         return refused
     cause = getattr(error, "original_exception", error.__context__)
-    # With TLS 1.3 a server looks at the client's certificate when the client takes itself for connected already. Then
-    # there comes an alert, or an end of the stream, which can be a broken connection just as well.
+    # With TLS 1.3 a server checks the client's certificate after the client considers itself connected. If it refuses
+    # the certificate, it sends an alert, or ends the stream, as a broken connection does.
     ended = number in _LOST
     broken = ended and isinstance(cause, ssl.SSLEOFError)
     if number in _NO_TLS or (isinstance(cause, ssl.SSLError) and not broken):
@@ -149,7 +149,7 @@ def connection_failure(config: EndpointConfig, error: Exception) -> SourceError:
 
 
 def query_failure(error: Exception, what: str, user: str = "USER") -> SourceError:
-    """A statement of ``user`` that the server refused, or a connection that broke while it ran."""
+    """The error for a statement of ``user`` that the server refused, or whose connection broke."""
     number, reason = error_of(error)
     where = f"{what}: {reason}" + (f" (error {number})" if number else "")
     if (failure := expired(number, where, user)) is not None:
@@ -205,13 +205,13 @@ class Session:
         self.folds_names = False
 
     def prepare(self) -> None:
-        """Sets what every session of ours has. Raises SourceError, ``TM-MY-004`` for a server that is too old."""
-        user = self.connection.user or b""  # An expired one is let in, and every statement refused.
+        """Applies the settings of every session. Raises SourceError, ``TM-MY-004`` for a server that is too old."""
+        user = self.connection.user or b""  # The server lets an expired one in, and refuses every statement.
         with asking("preparing the session", user if isinstance(user, str) else user.decode()):
             text, folding = map(str, self.rows("SELECT @@version, @@lower_case_table_names")[0])
             self.folds_names = folding != "0"
             self.mariadb = "mariadb" in text.lower()
-            # Some builds put a made-up version in front for the sake of old clients: 5.5.5-10.11.6-MariaDB.
+            # Some builds put a fake version in front for old clients: 5.5.5-10.11.6-MariaDB.
             numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
             self.version = tuple(map(int, numbers.groups())) if numbers else (0, 0, 0)
             self._check_version()
@@ -232,7 +232,7 @@ class Session:
             return list(cursor.fetchall())
 
     def rows_of_bytes(self, query: str) -> list[tuple[Any, ...]]:
-        """The same, where texts need not be texts: they come as the bytes that they are."""
+        """The same with bytes in place of texts: some columns declare as text what may be any bytes."""
         before, self.connection.use_unicode = self.connection.use_unicode, False
         try:
             return self.rows(query)
@@ -250,7 +250,7 @@ class Session:
         return str(row[0][1]) if row else None
 
     def variables(self, *names: str) -> dict[str, str]:
-        """Global variables as texts, by lower-case name; those that this server has not are left out."""
+        """Global variables as texts, by lower-case name, without those that this server lacks."""
         marks = ", ".join(["%s"] * len(names))
         rows = self.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({marks})", *names)
         return {str(name).lower(): str(value) for name, value in rows}
@@ -264,7 +264,7 @@ class Session:
         return int(socket.fileno())
 
     def close(self) -> None:
-        """Closes the connection, whatever state it is in."""
+        """Closes the connection, in any state."""
         if self.connection.open:
             try:
                 self.connection.close()

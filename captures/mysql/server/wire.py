@@ -1,7 +1,7 @@
 """PyMySQL below its public interface: its socket, its packets, and commands that it has no methods for.
 
-Nothing else of ours touches a private member of it. A version that lacks one fails ``test_wire.py`` of the tests, and
-``pyproject.toml`` bounds the version from above, since such members may go at any time.
+No other module uses its private members. If a version lacks one, ``test_wire.py`` fails. ``pyproject.toml`` limits the
+version, because such members may disappear at any time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PRIVATE = ("_create_ssl_ctx", "_execute_command", "_force_close", "_read_packet"
 
 
 class WireConnection(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """PyMySQL's. For ``PREFERRED`` that reads the system's authorities, 30 ms long, and then asks none of them."""
+    """PyMySQL's own reads the system's authorities for ``PREFERRED``, which takes 30 ms, and then uses none of them."""
 
     def _create_ssl_ctx(self, parameters: ssl.SSLContext | dict[str, object]) -> ssl.SSLContext:
         return parameters if isinstance(parameters, ssl.SSLContext) else unverified()
 
 
 def unverified() -> ssl.SSLContext:
-    """Encrypts, whoever the server is."""
+    """A context that encrypts, and authenticates no server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -32,7 +32,7 @@ def unverified() -> ssl.SSLContext:
 
 
 def send_command(connection: Connection[Any], command: int, argument: bytes | str) -> None:
-    """Sends a command packet; what the server answers is to be read. Raises pymysql.Error."""
+    """Sends a command packet; the caller reads the answer. Raises pymysql.Error."""
     connection._execute_command(command, argument)
 
 
@@ -54,10 +54,10 @@ def socket_of(connection: Connection[Any]) -> Any:
 
 
 def is_encrypted(connection: Connection[Any]) -> bool:
-    """Whether what is sent can be read by the server only: over TLS, or a socket of the machine."""
+    """Whether only the server can read what is sent: over TLS or a local socket."""
     return bool(connection._secure)
 
 
 def break_off(connection: Connection[Any]) -> None:
-    """Closes the connection without a word to the server, whatever is still to be read."""
+    """Closes the connection at once: sends no command, and reads nothing more."""
     connection._force_close()

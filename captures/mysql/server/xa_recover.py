@@ -1,4 +1,4 @@
-"""XA transactions that are prepared: in the log since XA PREPARE, visible after XA COMMIT only."""
+"""Prepared XA transactions: the log has them since XA PREPARE, and XA COMMIT makes them visible."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from captures.mysql.server.session import Session
 logger = logging.getLogger(__name__)
 
 XA = "xa:"
-"""What their names begin with."""
+"""The prefix of their names."""
 
 _REFUSED = (ER.XAER_RMERR, ER.SPECIFIC_ACCESS_DENIED_ERROR)
 
 
 def may_see_prepared(session: Session) -> bool:
-    """Whether ``prepared_transactions`` knows of all. Raises pymysql.Error."""
+    """Whether the user may see prepared transactions. Raises pymysql.Error."""
     return _recoverable(session) is not None
 
 
 def prepared_transactions(session: Session) -> list[str]:
-    """Names of those at this moment, without blanks. None where the server does not tell us: MySQL wants a privilege.
+    """Their names now, without blanks. Empty if the user may not see them: MySQL requires a privilege.
 
     Raises:
         pymysql.Error: The server refuses otherwise, or the connection is lost.
@@ -40,7 +40,7 @@ def prepared_transactions(session: Session) -> list[str]:
 
 
 def prepared_xids(session: Session) -> frozenset[str]:
-    """Those at this moment, and those whose commit is not over, as ``captures.mysql.log.events.xa_id`` writes them.
+    """Their xids now, and those whose commit is not complete, as ``captures.mysql.log.events.xa_id`` writes them.
 
     Raises pymysql.Error.
     """
@@ -59,6 +59,6 @@ def _recoverable(session: Session) -> list[tuple[bytes, bytes, int]] | None:
 
 def _listed(session: Session) -> list[tuple[bytes, bytes, int]]:
     """Transaction, branch and format of each."""
-    # Most transaction managers make xids of any bytes, and MariaDB calls them texts.
+    # Most transaction managers make xids of any bytes, and MariaDB declares them as text.
     rows = session.rows_of_bytes("XA RECOVER")
     return [(data[: int(length)], data[int(length) :], int(form)) for form, length, _, data in rows]

@@ -30,8 +30,8 @@ _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
-    """The columns that documents can have: generated and invisible ones too, which the log carries."""
-    # A column that had the name of what we add, and has it no more, is still in older rows of the log.
+    """The columns that documents can have, including generated and invisible ones, which the log carries."""
+    # A column that once had the name of our own member is still in older rows of the log.
     return (column for column in columns if not column.hidden and column.name != "_meta")
 
 
@@ -49,13 +49,13 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
 
 
 def absent(resource: ResourceConfig) -> Table:
-    """What stands for the table of a resource that cannot be captured."""
+    """A placeholder for the table of a resource that cannot be captured."""
     return Table(resource.schema_name, resource.table, (), (), "", False, "", False)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundTable(TableBinding):
-    """The table of a binding, as the catalog had it, or as the log has shown it since: another one after each change.
+    """The table of a binding, as the catalog had it, or as the log has shown it since. Each change makes a new one.
 
     Attributes:
         binding: Index of its binding.
@@ -92,12 +92,12 @@ class BoundTable(TableBinding):
     unfit: SourceError | None = None
 
     def read(self, table: Table, as_of: int) -> BoundTable:
-        """What it is by the catalog, which was read when the log ended at ``as_of``."""
+        """The table by the catalog, which was read when the log ended at ``as_of``."""
         nullable = frozenset(column.name for column in table.columns if column.nullable)
         return replace(self._with(table), unfit=None, as_of=as_of, defined=table.columns, nullable=nullable)
 
     def resumed(self, layout: Layout) -> BoundTable:
-        """What it is where the log is read from, by what the last session noted of its rows there."""
+        """The table where reading the log begins, by what the last session noted of its rows there."""
         now = self.table
         bound = self
         if layout.complete and set(self.key) <= {column.name for column in layout.columns}:
@@ -114,7 +114,7 @@ class BoundTable(TableBinding):
         return replace(bound, past={column.name: column for column in known if column.name not in present})
 
     def shown(self, columns: tuple[Column, ...]) -> BoundTable:
-        """What it is by the rows of the log, which have these columns from here on."""
+        """The table by the rows of the log, which have these columns from here on."""
         if columns == self.table.columns:
             return self
         return self._with(_with_columns(self.table, columns, self.nullable))
@@ -126,7 +126,7 @@ class BoundTable(TableBinding):
         return replace(self, table=table, past=past)
 
     def layout(self, position: int) -> LayoutParts:
-        """What the state keeps of its rows, for a log that was read to ``position``."""
+        """The state's description of its rows, for a log that was read to ``position``."""
         return self.defined, {**self.past, **self.definitions.own}, self.as_of if self.as_of > position else 0
 
     @property
@@ -145,7 +145,7 @@ class BoundTable(TableBinding):
 
     @property
     def scan(self) -> ScanMethod:
-        """A table that has a key is not read in one transaction: it may have been given one since it was configured."""
+        """A table with a key is not read in one transaction: the key may be newer than the configuration."""
         method = ScanMethod(self.resource.scan)
         return ScanMethod.KEY if method is ScanMethod.SNAPSHOT and self.key else method
 
@@ -165,17 +165,16 @@ class BoundTable(TableBinding):
 
     @property
     def identity(self) -> str:
-        """The key, its types and what gives its order: a scan cannot go on in another one, and the texts of keys, which
-        tell rows apart downstream, depend on their types.
+        """The key, its types and its order. A scan cannot resume in another key, and the texts of keys, which identify
+        rows downstream, depend on the types.
 
-        A table that was dropped and made again is known by the log, which tells of both: the server has no id of a
-        table that an ALTER TABLE leaves as it is.
+        The log shows when a table is dropped and created again: the server has no id that an ALTER TABLE keeps.
         """
         return self._key_text(lambda column: [column.name, column.type_text, _order(column)])
 
     @property
     def former_identity(self) -> str:
-        """``identity`` as it was before it had the types."""
+        """``identity`` of earlier versions, without the types."""
         return self._key_text(lambda column: [column.name, _order(column)])
 
     @property
@@ -190,7 +189,7 @@ class BoundTable(TableBinding):
         return " ".join(part for name in self.key for part in parts(by_name[name]) if part)
 
     def opened(self) -> OpenedTable:
-        """What the engine is told of it."""
+        """The table as the engine sees it."""
         return self._opened(self.binding)
 
     def scan_target(self) -> ScanTarget:
@@ -198,7 +197,7 @@ class BoundTable(TableBinding):
         return ScanTarget(
             table=self.table,
             columns=self.captured,
-            # A key is the text of its columns, whatever that is.
+            # A key is made of the texts of its columns, whether or not documents can have them.
             key=tuple(replace(by_name[name], on_bad_value="text") for name in self.key),
             where=self.resource.where,
             tinyint1_as_bool=self.tinyint1_as_bool,
@@ -241,9 +240,9 @@ def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset
 
 
 def _order(column: Column) -> str:
-    """What the server orders a column's values by, where that can change and leave its type the same."""
+    """What orders a column's values, if it can change while the type stays the same."""
     if column.labels:
-        # The catalog has a question mark in the place of what the log may have.
+        # The catalog has a question mark where the log may have such a character.
         labels = tuple(_BEYOND_BASIC_PLANE.sub("?", label) for label in column.labels)
         return f"{zlib.crc32(repr(labels).encode()):08x}"
     return column.collation or ""

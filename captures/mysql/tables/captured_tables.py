@@ -1,4 +1,4 @@
-"""The tables of an open capture: what each is bound to now, for the log and for chunks."""
+"""The tables of an open capture as they are bound now, for the log and for chunks."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class CapturedTables:
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.
 
     Attributes:
-        opened: What the engine is told of them.
-        noted: What the state keeps of them.
+        opened: The tables as the engine sees them.
+        noted: The state's notes about them.
         snapshots: The scans of those without a key.
         charsets: The server's character sets.
 
@@ -119,26 +119,26 @@ class CapturedTables:
         return self._bindings[binding]
 
     def target(self, binding: int) -> ScanTarget:
-        """What chunks of a table select. Readers' threads ask, while the log's may give the binding new columns."""
+        """What chunks of a table select. Readers' threads call it while the log's thread may change the columns."""
         return self._bindings[binding].scan_target()
 
     def follow(self, log: BinlogLog) -> None:
-        """It is this log that shows them."""
+        """Sets the log that shows the tables."""
         self._log = log
 
     def restore(self, identity: JsonObject | None) -> None:
-        """Goes on from what ``noted`` said in the last session."""
+        """Restores what ``noted`` said in the last session."""
         for binding in self.noted.restore(identity):
             self.opened.put(replace(self.opened[binding], captured_otherwise=True))
 
     def on_another_server(self) -> None:
-        """What was read of the catalog before is of a position of another server."""
+        """Positions in another server's log mean nothing here."""
         for bound in list(self._bindings):
             self._bindings[bound.binding] = replace(bound, as_of=bound.as_of and self._as_of)
             bound.definitions.on_another_server(self._as_of)
 
     def read_all(self) -> None:
-        """Reads the catalog: what the last session knew is of a place that the log does not have."""
+        """Reads the catalog: the last session knew the tables at a position that the log no longer has."""
         for bound in list(self._bindings):
             if bound.unfit is None and bound.binding not in self._left_out:
                 fresh = self.refresh(bound.binding)
@@ -155,7 +155,7 @@ class CapturedTables:
         return known[1]
 
     def _announce(self, binding: int) -> None:
-        """The schema of a table's documents is the one of ``tables``."""
+        """Notes the schema that the engine has announced."""
         bound = self._bindings[binding]
         if bound.unfit is None:
             self._bindings[binding] = replace(bound, announced=self.opened[binding].document_schema)
@@ -172,7 +172,7 @@ class CapturedTables:
             self._log.leave_out(binding)
 
     def found_altered(self, binding: int) -> None:
-        """See ``captures.contract.source.Source``, as of all that follow."""
+        """See ``captures.contract.source.Source``, also for the methods below."""
         self._doubted.add(binding)
 
     def unfit(self, binding: int) -> SourceError | None:
@@ -194,7 +194,7 @@ class CapturedTables:
             return None
         if position < end:
             return None
-        # What the log had of it up to here was passed over; every statement of it after this one is followed.
+        # The log's events of it up to here were passed over; every later statement is followed.
         del self._returning[binding]
         self._left_out.discard(binding)
         self._bind(binding, table, as_of).definitions.begin(table.columns, as_of)
@@ -240,7 +240,7 @@ class CapturedTables:
         return table
 
     def _bind(self, binding: int, table: Table, as_of: int) -> BoundTable:
-        """It is the log that says when rows have these columns, so that the schema is announced."""
+        """Binds it to the table. The schema is announced later, when the log shows rows with these columns."""
         bound = self._bindings[binding] = self._bindings[binding].read(table, as_of)
         self._differing.discard(binding)
         self.opened.put(bound.opened())
@@ -263,7 +263,7 @@ class CapturedTables:
         """Those in which chunks found other columns since this was asked last."""
         found = []
         if self._log is not None and self._log.position >= self._as_of:
-            self._doubted |= self._differing  # No statement of the log has made them what they are.
+            self._doubted |= self._differing  # No statement of the log explains the difference.
             self._differing = set()
         while self._doubted:
             if (binding := self._doubted.pop()) not in self._left_out:

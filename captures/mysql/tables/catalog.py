@@ -48,7 +48,7 @@ _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
 _JSON_CHECK = re.compile(r"json_valid\(`((?:[^`]|``)+)`\)", re.IGNORECASE)
 
 HASH_COLUMN = "DB_ROW_HASH_"
-"""What the names of MariaDB's hidden columns begin with."""
+"""The prefix of the names of MariaDB's hidden columns."""
 
 Path = tuple[str, str]
 
@@ -68,7 +68,7 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
         pymysql.Error: The server refuses, or the connection is lost.
     """
     if paths is not None:
-        # One at a time: only with constants does the server open no other table for the answer.
+        # One at a time: only for constants does the server open no other tables.
         return [table for path in sorted(set(paths)) for table in _read(session, path)]
     return _read(session, None)
 
@@ -122,7 +122,7 @@ def _read(session: Session, path: Path | None) -> list[Table]:
 
 
 def _hash_columns(count: int) -> tuple[Column, ...]:
-    """What MariaDB adds at the end of a table for its unique indexes that are too long for an index of their own."""
+    """The columns that MariaDB adds at the end of a table for unique indexes over long values."""
     return tuple(Column(f"{HASH_COLUMN}{n}", "bigint", unsigned=True, hidden=True) for n in range(1, count + 1))
 
 
@@ -138,7 +138,7 @@ def _ask(session: Session, query: str, path: Path | None) -> Iterator[tuple[Any,
         return
     wanted = folded(path, folds=session.folds_names)
     for row in session.rows(query.format(where=f"{schema} = %s AND t.table_name = %s"), *path):
-        # information_schema compares without regard to case, also where the server's names have one.
+        # information_schema ignores case in comparisons, even if the server's names are case-sensitive.
         if folded((row[0], row[1]), folds=session.folds_names) == wanted:
             yield row
 
@@ -219,7 +219,7 @@ def _labels(column_type: str) -> tuple[str, ...]:
 def _key(
     columns: Sequence[Column], indexes: dict[str, list[tuple[str | None, str, Any]]]
 ) -> tuple[str, tuple[str, ...]]:
-    """Name and columns of the index that is the key; nothing when no index can be."""
+    """Name and columns of the index that is the key; empty if no index can be."""
     by_name = {column.name.lower(): column for column in columns}
     for index in sorted(indexes, key=lambda name: (name != "PRIMARY", name)):
         names = []

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from captures.tables.bad_values import Policy
 
 ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
-"""Their rows are elsewhere, or nowhere, so the binlog does not tell of all that changes them."""
+"""Their rows are elsewhere, or nowhere, so the binlog does not have all of their changes."""
 
 _OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
-"""Types that MariaDB's log has as binary strings."""
+"""Types that MariaDB's log shows as binary strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Column:
         generated: Empty, ``virtual`` or ``stored``.
         expression: Of a generated column, as the server prints it.
         invisible: ``SELECT *`` leaves it out; the log has it.
-        hidden: No statement can name it, the log has it: MariaDB's hash of a unique index over long texts.
+        hidden: The log has it, but no statement can name it: MariaDB's hash of a unique index over long texts.
         zerofill: A number that the server prints with zeros in front.
         collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
-        salt: Documents have not its values, but their hashes with this salt. Empty for the values themselves.
-        on_bad_value: What is done with a value that has no place in a document.
+        salt: Documents have hashes of its values with this salt. Empty: they have the values.
+        on_bad_value: The policy for values that a document cannot represent.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Column:
     hidden: bool = False
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
-    # None of these changes what the log's rows or documents look like, so columns that differ in these only are equal.
+    # Columns that differ only in these are equal: they have no effect on the log's rows or on documents.
     zerofill: bool = field(default=False, compare=False)
     expression: str = field(default="", compare=False)
     collation: str | None = field(default=None, compare=False)
@@ -67,12 +67,12 @@ class Column:
 
     @property
     def log_says_less(self) -> bool:
-        """Whether the log, as it describes columns, may say less of this one."""
+        """Whether the log may describe this column incompletely."""
         return self.data_type in _OWN or self.fraction > 0 or (self.json and self.data_type != "json")
 
     @property
     def type_text(self) -> str:
-        """The type, with all that says which values it has and how they are written."""
+        """The type with the attributes that determine its values and their texts."""
         if self.data_type == "decimal":
             size = f"({self.precision},{self.scale or 0})"
         elif self.data_type in ("float", "double") and self.scale is not None:
@@ -80,7 +80,7 @@ class Column:
         elif self.fraction:
             size = f"({self.fraction})"
         elif self.length is None or (self.data_type == "tinyint" and self.length != 1):
-            size = ""  # The width of a tinyint means something only where it is 1.
+            size = ""  # The width of a tinyint has a meaning only if it is 1.
         else:
             size = f"({self.length})"
         return f"{self.data_type}{size}{' unsigned' if self.unsigned else ''}"
@@ -100,8 +100,8 @@ class Table:
         engine: ``InnoDB``, ``Aria``, ``MyISAM``, …
         transactional: Whether that engine has transactions.
         description: The comment on it.
-        estimated_rows: What the server believes, None when it does not know.
-        size_bytes: Data and indexes, as the server believes.
+        estimated_rows: The server's estimate, None when it has none.
+        size_bytes: Data and indexes, by the server's estimate.
     """
 
     schema: str
@@ -129,7 +129,7 @@ class Table:
 def reads_as(columns: Sequence[Column], known: Sequence[Column]) -> bool:
     """Whether rows with these columns are read as those with the known ones are.
 
-    Where the known ones are of an older moment of the log they may take NULL that the table has no more.
+    If the known ones are older, they may allow NULL where the table no longer does.
     """
     return len(columns) == len(known) and all(
         column == other or (other.nullable and replace(column, nullable=True) == other)

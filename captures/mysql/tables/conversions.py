@@ -21,29 +21,29 @@ _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TINY = ("tinytext", "tinyblob")
 
 _BASIC_PLANE = frozenset(("utf8", "utf8mb3", "ucs2"))
-"""Those that have every character of all others."""
+"""Character sets that have every character of all others."""
 
 
 class Definitions:
-    """How the columns of a table were defined before the statements of the log that are yet to be read.
+    """The definitions of a table's columns before the statements of the log that are still to be read.
 
-    The catalog says how they are now. While the log is behind it, one statement that names a column is between the two
-    definitions that are known; of a second one neither side is.
+    The catalog has the present definitions. While the log is behind it, the definitions before and after one statement
+    that names a column are known. Of a second such statement neither is known.
 
     Args:
-        columns: How they are at a place of the log.
-        as_of: That place; 0 where it is the one that the log is read from.
-        captured: There may be rows downstream from before that place.
+        columns: The definitions at a position of the log.
+        as_of: That position; 0 if reading the log begins there.
+        captured: There may be rows downstream from before that position.
 
     Attributes:
-        own: Columns of MariaDB's own types, as the statements up to the place where the log is read have made them. Its
-            log does not tell them from others.
+        own: Columns of MariaDB's own types, as the statements read so far have defined them. MariaDB's log does not
+            distinguish them from others.
     """
 
     def __init__(self, columns: Sequence[Column], as_of: int, *, captured: bool) -> None:
         self._now = {column.name: column for column in columns}
         self._as_of = as_of
-        # Before the statements up to there: not known. None where there is no row of before them.
+        # Before the statements up to there: unknown. None if no captured row is older than they are.
         self._before: dict[str, Column] | None = {} if captured else None
         self._named: set[str] = set()
         self._settled: tuple[Column, ...] | None = tuple(columns)
@@ -51,7 +51,7 @@ class Definitions:
         self.own: dict[str, Column] = {}
 
     def begin(self, columns: Sequence[Column], as_of: int) -> None:
-        """The table is read as a whole, after the catalog was read: at ``as_of``, with these columns."""
+        """The whole table is read again; the catalog had these columns at ``as_of``."""
         self._before, self._now, self._as_of = None, {column.name: column for column in columns}, as_of
         self._named.clear()
         self._settled = tuple(columns)
@@ -59,7 +59,7 @@ class Definitions:
         self.own.clear()
 
     def on_another_server(self, as_of: int) -> None:
-        """Places of the log of before say nothing: of a catalog that the log was behind, it is now until ``as_of``."""
+        """Earlier positions mean nothing here. If the log was behind the catalog, it now is until ``as_of``."""
         if self._as_of:
             self._as_of = as_of
         self._settled = None
@@ -87,13 +87,13 @@ class Definitions:
         strict: bool,
         tinyint1_as_bool: bool,
     ) -> tuple[str, ...]:
-        """The columns of documents that may have other values after a statement; it is noted as passed.
+        """The columns of documents that may have other values after a statement, which is noted as read.
 
         Args:
             position: Where it ends in the log.
             now: The columns as the catalog had them when the log ended at ``as_of``.
             emitted: Names of the columns that documents have.
-            strict: Its session let it convert no value that does not fit: it would have failed.
+            strict: By its ``sql_mode`` the statement would have failed instead of changing a value that does not fit.
         """
         if position > self._as_of:
             self._before, self._named = self._now, set()
@@ -122,16 +122,16 @@ class Definitions:
         generated = any(column.generated for column in now if column.name in shown)
         converted = tuple(name for name in found if name in shown or generated)
         if converted:
-            self._before = None  # All rows are read again, as they are at `as_of` or later.
+            self._before = None  # All rows are read again, in their state of ``as_of`` or later.
         return converted
 
-    # What no statement explains.
+    # Changes that no statement explains.
 
     def _explain(self, names: Iterable[str], position: int) -> None:
         self._told.update((name.lower(), position) for name in names)
 
     def settled(self, columns: tuple[Column, ...]) -> bool:
-        """Whether the catalog says what it said when it was compared with the log before."""
+        """Whether the catalog is unchanged since it was last compared with the log."""
         return self._settled == columns and all(
             column.expression == before.expression for column, before in zip(columns, self._settled, strict=True)
         )
@@ -145,13 +145,13 @@ class Definitions:
         of_values: Collection[str] | None,
         tinyint1_as_bool: bool,
     ) -> bool:
-        """Whether a statement that is not in the log has made the columns what they are; they are settled then.
+        """Whether a statement that is not in the log changed the columns. They are settled afterwards.
 
         Args:
-            columns: As the catalog had them when the log was read to ``since``, and has been read on to its end since.
+            columns: As the catalog had them when the log was read to ``since``; the log was then read to its end.
             key: Names of the key's columns, which become NOT NULL with it.
-            of_values: The columns of documents, where it only matters what became of their values; None where the
-                log's rows are read by the catalog.
+            of_values: The columns of documents, if only changes of their values matter; None if the log's rows are
+                read by the catalog's columns.
         """
         before, self._settled = self._settled, columns
         told, self._told = self._told, {name: place for name, place in self._told.items() if place > since}
@@ -174,21 +174,21 @@ def _in_key(column: Column, key: Collection[str]) -> Column:
 
 
 def _same(before: Column, now: Column, exactly: bool, *, tinyint1_as_bool: bool) -> bool:
-    """Whether rows of before mean the same; ``exactly``, also where they are read by the other definition."""
+    """Whether earlier rows mean the same; ``exactly``: even if they are read by the other definition."""
     if (same := _as_any_version(before) == _as_any_version(now)) and before.expression == now.expression:
         return True
     return (same or not exactly) and keeps_values(before, now, strict=False, tinyint1_as_bool=tinyint1_as_bool)
 
 
 def _as_any_version(column: Column) -> Column:
-    """Without what a server says in another way after an upgrade."""
+    """Without what a server prints differently after an upgrade."""
     charset = "utf8mb3" if column.charset == "utf8" else column.charset
     length = None if column.data_type == "tinyint" and column.length != 1 else column.length
     return replace(column, charset=charset, length=length)
 
 
 def keeps_values(before: Column, now: Column, *, strict: bool, tinyint1_as_bool: bool) -> bool:
-    """Whether documents say the same of every value that a column had, after an ALTER that defines it so now.
+    """Whether documents stay the same for every value of a column after an ALTER that gives it this definition.
 
     Args:
         strict: The ALTER fails where a value does not fit.
@@ -221,7 +221,7 @@ def keeps_values(before: Column, now: Column, *, strict: bool, tinyint1_as_bool:
 
 
 def _plain(column: Column) -> Column:
-    """What of a column says which values it has."""
+    """The part of a column that determines its values."""
     return replace(column, nullable=True, invisible=False, generated="")
 
 
@@ -238,13 +238,13 @@ def _holds_characters(before: Column, now: Column, *, strict: bool) -> bool:
         return False
     old, new = before.data_type, now.data_type
     if now.length is not None and new in (*_SIZED_TEXTS, "varbinary"):
-        # A text ends in spaces as a varchar, and not as a char.
+        # A varchar keeps spaces at the end of a text, and a char does not.
         sized = old in (*_SIZED_TEXTS, "varbinary") and (new != "char" or old == "char")
         return sized and now.length >= (before.length or 0)
     ranks = _TEXTS if new in _TEXTS else _BYTES
     if ranks.index(new) < ranks.index(old) or (new in _TINY and old != new):
         return False
-    # In another character set it may need more bytes, of which each type has its number.
+    # In another character set a text may need more bytes than the type can hold.
     return strict or before.charset == now.charset or ranks.index(new) > ranks.index(old)
 
 
@@ -256,5 +256,5 @@ def _has_characters_of(charset: str | None, other: str | None) -> bool:
 
 
 def _keeps_labels(before: Column, now: Column) -> bool:
-    # The catalog has a question mark for what it cannot show: two of those may be different characters.
+    # The catalog has a question mark for each character that it cannot show, so two of them may differ.
     return _has_characters_of(now.charset, before.charset) and not any("?" in label for label in now.labels)

@@ -1,8 +1,8 @@
-"""What the rows of a table look like at a place of the log, as the state keeps it: the catalog says how they look now.
+"""The columns of a table at a position of the log, as the state keeps them: the catalog has only the present ones.
 
-Without ``binlog_row_metadata = FULL`` the log does not say what its columns are, and with it not which of them are of
-MariaDB's own types or hold JSON, nor how many digits of a second there are in MariaDB's old format. And it never says
-what a statement that alters the table makes of values: the definitions before and after it do.
+Without ``binlog_row_metadata = FULL`` the log does not describe columns. With it, the log still does not say which
+columns have MariaDB's own types or hold JSON, and how many digits of a second MariaDB's old format has. It never says
+how a statement that alters the table converts values: that takes the definitions before and after it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from captures.mysql.tables.columns import Column
 from protocol.errors import ProtocolError
 
 _NOT_KEPT = frozenset(("salt", "on_bad_value", "description"))
-"""What the configuration says, and what only documents' schemas have."""
+"""Fields from the configuration, and those that only the schemas of documents have."""
 
 _DEFAULTS = {each.name: each.default for each in fields(Column) if each.name not in _NOT_KEPT}
 
@@ -75,6 +75,6 @@ def read_layout(text: str) -> Layout:
 
 
 def _members(column: Column) -> dict[str, object]:
-    """What is not as it is by default."""
+    """The fields that do not have their defaults."""
     found = {name: getattr(column, name) for name in _DEFAULTS}
     return {name: value for name, value in found.items() if _DEFAULTS[name] is MISSING or value != _DEFAULTS[name]}

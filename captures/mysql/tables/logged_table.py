@@ -1,4 +1,4 @@
-"""The tables that the log shows: their columns as the rows have them, found in the catalog or in the log itself."""
+"""Tables as the log shows them: the columns of their rows, from the log itself or from the catalog."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class LoggedTable:
         binding: Index of its binding.
         decoder: None when the rows' columns are not known.
         differs: The columns are not those that were known.
-        rekeyed: The key is another, or of other types, than it was believed to be.
-        unfit: Then, why the table cannot be captured as it is now, if it cannot.
+        rekeyed: The key, or a type in it, is not the one that was known.
+        unfit: Why the table cannot be captured as it is now; None if it can.
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
@@ -48,7 +48,7 @@ class LoggedTable:
     differs: bool = False
     rekeyed: bool = False
     as_of: int = 0
-    # Of the present transaction: its number, the beginning of `source`, and where its keys are recorded.
+    # Of the present transaction: its number, the beginning and end of `source`, and where its keys are recorded.
     transaction: int = -1
     source: str = ""
     tail: str = ""
@@ -108,7 +108,7 @@ def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> Logge
 
 
 def _with_fraction(logged: LoggedColumn, column: Column) -> LoggedColumn:
-    """MariaDB's old fractions of a second are in the rows, and not in what the event says of them."""
+    """The column with the digits of a second of MariaDB's old format, which the event does not state."""
     return replace(logged, scale=column.fraction) if logged.type in _WITHOUT_FRACTION and column.fraction else logged
 
 
@@ -143,13 +143,13 @@ def _columns(
 
 
 def _of_own_type(logged: LoggedColumn, bound: BoundTable, tables: CapturedTables) -> Column | None:
-    """A column of which a statement said that it is of one of MariaDB's own types, while the catalog may be ahead."""
+    """The column, if a statement gave it one of MariaDB's own types; the catalog may be ahead of the log."""
     own = bound.definitions.own.get(logged.name or "")
     return _as_logged(logged, own, tables.charsets.recode) if own is not None and fits(logged, own) else None
 
 
 def _gone(logged: LoggedColumn, bound: BoundTable, tables: CapturedTables) -> Column:
-    """A column that the table does not have any more."""
+    """A column that the table no longer has."""
     before = bound.past.get(logged.name or "")
     if before is not None and fits(logged, before):
         return _as_logged(logged, before, tables.charsets.recode)
@@ -169,7 +169,7 @@ def _in_documents(column: Column, bound: BoundTable) -> Column | None:
 def _check_texts(
     columns: Sequence[Column], bound: BoundTable, tables: CapturedTables, table: str, *, named: bool
 ) -> None:
-    """Whether the texts of columns can be told. Raises SourceError when the server cannot be asked, _Unfit.
+    """Checks that the texts of columns are known. Raises SourceError when the server cannot be asked, _Unfit.
 
     Labels come from the catalog where the log has none, and that shows characters beyond U+FFFF as ``?``.
     """
@@ -226,7 +226,7 @@ def _as_logged(logged: LoggedColumn, column: Column, recode_of: RecodeOf) -> Col
 
 
 def _nullable_as_logged(logged: LoggedColumn, column: Column) -> Column:
-    """Rows of before a column became NOT NULL may have NULL in it."""
+    """The column as nullable as in the log: rows from before it became NOT NULL may have NULL in it."""
     return column if column.hidden or logged.nullable == column.nullable else replace(column, nullable=logged.nullable)
 
 

@@ -1,4 +1,4 @@
-"""What the state keeps of tables beside their backfills: what the rows downstream were made with.
+"""The state's notes about tables besides their backfills: the options that the rows downstream were made with.
 
 ::
 
@@ -21,7 +21,7 @@ class NotedTables:
     """The tables of a capture.
 
     Args:
-        bindings: As they are now: the list is followed.
+        bindings: The present ones. The list is read again at each call.
 
     Attributes:
         left: By binding, names that columns had before, and which rows downstream may still have.
@@ -32,10 +32,10 @@ class NotedTables:
         self.left: dict[int, set[str]] = {binding.binding: set() for binding in bindings}
 
     def restore(self, source: JsonObject | None) -> set[int]:
-        """Goes on from the state's ``source``; one of earlier versions says nothing of tables.
+        """Restores the notes from the state's ``source``, which has none in earlier versions.
 
         Returns:
-            The bindings whose documents have columns now that they had not, or that were hashed, or were not.
+            The bindings whose documents have new columns, or columns that are newly hashed or no longer hashed.
         """
         stored = (source or {}).get(MEMBER)
         if stored is None:

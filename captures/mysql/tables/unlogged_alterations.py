@@ -1,7 +1,7 @@
-"""Tables that a session with ``sql_log_bin = 0`` alters: the log has neither the statement nor what it made of values.
+"""Finds tables that a session with ``sql_log_bin = 0`` altered: the log has neither the statement nor new values.
 
-The log names a table by another number from then on, as it does whenever the server opens the table again. So the
-catalog is asked at each new number. A difference that no statement up to the end of the log explains was not logged.
+From then on the log names the table by another number, as it does whenever the server opens a table again. So each new
+number leads to a look at the catalog. A difference that no statement up to the end of the log explains was not logged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.columns import Column
 
 _LOOKS = 10
-"""Tables that are looked at in one turn: the log waits meanwhile."""
+"""The most tables that are looked at in one turn, because the log waits meanwhile."""
 
 
 class UnloggedAlterations:
@@ -42,11 +42,11 @@ class UnloggedAlterations:
                 self._suspects.add(binding)
 
     def suspect(self, binding: int) -> None:
-        """The table is looked at, whatever its number."""
+        """The table is looked at even if its number stays the same."""
         self._suspects.add(binding)
 
     def replaced(self, binding: int) -> None:
-        """The table is read as a whole, as it is now."""
+        """The whole table is read again."""
         self._suspects.discard(binding)
         self._differ.pop(binding, None)
 

@@ -1,4 +1,4 @@
-"""Values in the binary form that row events have them in, to the text that the server prints.
+"""Converts values from the binary form of row events to the text that the server prints.
 
 Formats: MySQL's ``decimal.cc`` (``decimal2bin``) and ``my_time.cc`` (``*_packed_to_binary``).
 """
@@ -18,13 +18,13 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 CheckDay = Callable[[int, int, int], None]
-"""Raises for a year, month and day that are not wanted."""
+"""Raises for a year, month and day that are not accepted."""
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 def _any_day(year: int, month: int, day: int) -> None:
-    """Wants all of them."""
+    """Accepts all of them."""
 
 
 def _date(check: CheckDay, data: bytes) -> str:
@@ -70,9 +70,9 @@ DATES, ANY_DATES = (Remembered(partial(_date, check)) for check in (check_day, _
 DAYS, ANY_DAYS = (Remembered(partial(_half_day, check)) for check in (check_day, _any_day))
 EPOCH_DAYS, ANY_EPOCH_DAYS = (Remembered(partial(_epoch_day, check)) for check in (check_day, _any_day))
 DAY_SECONDS = Remembered(_day_second)
-"""Most moments of a log are of a day that others were, and each second of a day comes again and again.
+"""Most moments of a log share their day, or their second of a day, with others.
 
-The first of each kind raise BadDay for what is no day of the years 1 to 9999.
+The first of each pair raises BadDay for what is no day of the years 1 to 9999.
 """
 
 NEVER = (-1, 0)

@@ -1,4 +1,4 @@
-"""Which days there are: the server also keeps zero dates, dates with zero parts, and ones that no calendar has."""
+"""Checks days: the server also stores zero dates, dates with zero parts, and days that no calendar has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BadDay(BadValue):
 
     Attributes:
         nearest: The nearest day that is one.
-        later: The bad one is later than that.
+        later: The bad one is after that day.
     """
 
     def __init__(self, reason: str, nearest: str, *, later: bool) -> None:
@@ -37,7 +37,7 @@ class BadDay(BadValue):
 
 
 def check_day(year: int, month: int, day: int) -> None:
-    """Raises BadDay unless it is one."""
+    """Raises BadDay unless it is a day."""
     if 1 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]:
         return
     if not (year or month or day):
@@ -54,7 +54,7 @@ def check_day(year: int, month: int, day: int) -> None:
 
 
 class Remembered(dict[K, V]):
-    """What a function made of its arguments: most days of a table or a log are ones that others were."""
+    """Remembers a function's results: most days of a table or a log occur more than once."""
 
     def __init__(self, make: Callable[[K], V]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Texts in the character set of their column, to UTF-8, as the server converts them. Names are the server's.
+"""Converts texts from the character set of their column to UTF-8, as the server does. Names are the server's.
 
-A chunk's texts are converted by the server, the log's are not. Tables of other programs for a set of the same name
-differ from the server's in hundreds of characters, so those of most sets are asked of the server itself.
+The server converts a chunk's texts, but not the log's. Other programs' tables for a set of the same name differ from
+the server's in hundreds of characters, so the tables of most sets come from the server itself.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 """Character sets that have every character."""
 
 Recode = Callable[[str], str]
-"""A byte text in a character set to one in UTF-8. Raises ValueError or LookupError for bytes that the set has not."""
+"""Converts a byte text in a character set to UTF-8. Raises ValueError or LookupError for invalid bytes."""
 
 RecodeOf = Callable[[str], Recode | None]
-"""What recodes the texts of a character set; None where they are UTF-8 as they are. Raises LookupError for no set."""
+"""The converter of a character set; None if its texts are UTF-8. Raises LookupError for an unknown set."""
 
 _CODECS = {
     "ucs2": "utf_16_be",
@@ -32,7 +32,7 @@ _CODECS = {
 }
 """All of Unicode, by a rule."""
 
-# Python's codec is of GB 18030-2000, the server's of the edition of 2005, in which these two changed places.
+# Python's codec is that of GB 18030-2000. In the server's edition of 2005 these two are swapped.
 _GB18030_2005 = str.maketrans("\ue7c7\u1e3f", "\u1e3f\ue7c7")
 
 _LONGEST = 3
@@ -53,7 +53,7 @@ _CHARACTERS = f"""
 
 
 def built_in(charset: str) -> Recode | None:
-    """See ``RecodeOf``, but for the sets that the server must be asked about."""
+    """See ``RecodeOf``. Raises LookupError also for sets whose tables the server must give."""
     if charset in UTF8:
         return None
     if charset in ("latin1", "binary"):
@@ -127,7 +127,7 @@ def _by_table(characters: dict[str, str]) -> Recode:
     if by_length == [1]:
         places = str.maketrans(changed)
         return lambda text: text.translate(places)
-    # Longest first: what a longer character begins with is none by itself.
+    # Longest first: the beginning of a longer character is no character by itself.
     patterns = []
     for length in by_length:
         first = "".join(
@@ -142,16 +142,16 @@ def _by_table(characters: dict[str, str]) -> Recode:
     return convert
 
 
-# Sets in which a half of a surrogate pair is a character by itself: the server prints each as three bytes, which are no
-# UTF-8. The log has them as they are.
+# Sets in which half of a surrogate pair is a character by itself. The server prints each half as three bytes, which are
+# not UTF-8. The log has them unchanged.
 HALVES = {"ucs2": "utf_16_be", "utf32": "utf_32_be"}
 
 
 def joined_halves(charset: str, *, digits: bool = False) -> Recode:
-    """What makes texts of a set of ``HALVES`` that the server has printed what ``built_in`` makes of the stored ones.
+    """Converts printed texts of a set of ``HALVES`` to what ``built_in`` makes of the stored ones.
 
     Args:
-        digits: A text that has none comes as the hexadecimal digits of how it is stored, instead of an error.
+        digits: Gives the hexadecimal digits of the stored bytes for an invalid text, instead of an error.
     """
     codec = HALVES[charset]
 

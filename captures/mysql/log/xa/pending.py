@@ -1,4 +1,4 @@
-"""XA transactions between XA PREPARE, when their rows come in the log, and XA COMMIT, when they count."""
+"""XA transactions between XA PREPARE, which puts their rows into the log, and XA COMMIT, which makes them count."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from captures.mysql.log.position import PreparedPlace
 from captures.mysql.tables.logged_table import LoggedTable
 
 HELD_BYTES = 64 * 1024 * 1024
-"""Rows of prepared transactions that are held in memory, over all of them. The log is read again for the others."""
+"""Rows of all prepared transactions that are held in memory. The log is read again for further ones."""
 
 REMEMBERED = 1_000
-"""Commits of prepared transactions after which it is asked which of them are not over."""
+"""After this many commits of prepared transactions the server is asked which are not complete."""
 
 _EVENT_BYTES = 128
-"""What an event takes in memory besides its rows."""
+"""Memory that an event takes besides its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldEvent:
-    """The rows of one event, from their columns' count on."""
+    """The rows of one event, from the count of their columns on."""
 
     table: LoggedTable
     what: str
@@ -44,7 +44,7 @@ class Prepared:
     bindings: set[int] = field(default_factory=set)
 
     def add(self, event: HeldEvent, room: int) -> None:
-        """Holds an event, or lets go of all of them when there is no room for so many bytes."""
+        """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
         self.bindings.add(event.table.binding)
         if self.events is None:
             return
@@ -57,15 +57,15 @@ class Prepared:
 
 
 class Committing:
-    """Xids whose XA COMMIT was read from the log, and that snapshots may not show yet.
+    """Xids whose XA COMMIT was read from the log, and which snapshots may not show yet.
 
     Args:
-        prepared: Those that were prepared before the place where the log is begun, and did not end before it.
-        still_prepared: Asks which xids are prepared, or not over: what is not among them is visible. Those that are,
-            and that ``prepared`` does not have, may have been committed before that place.
+        prepared: Those that were prepared, and did not end, before the position where reading begins.
+        still_prepared: Asks which xids are prepared, or whose commit is not complete: all others are visible. Those
+            that ``prepared`` lacks may have been committed before that position.
 
     Attributes:
-        xids: All of them, and others that are over.
+        xids: All of them, and some that are complete.
     """
 
     def __init__(self, prepared: Container[str], still_prepared: Callable[[], Collection[str]]) -> None:
@@ -78,11 +78,11 @@ class Committing:
         self.xids.add(xid)
 
     def prepared(self, xid: str) -> None:
-        """The log has the XA PREPARE of another transaction, so the one that had this xid is over."""
+        """The log has the XA PREPARE of another transaction with this xid, so the earlier one is complete."""
         self.xids.discard(xid)
 
     def forget(self) -> None:
-        """Forgets those that are over, once there are many. Raises what ``still_prepared`` does."""
+        """Forgets those that are complete, once there are many. Raises as ``still_prepared``."""
         if len(self.xids) > self._limit:
             self.xids.intersection_update(self._still_prepared())
             self._limit = REMEMBERED + 2 * len(self.xids)

@@ -1,4 +1,4 @@
-"""Reading again the rows of a prepared XA transaction, which are in the log before the commit that makes them count."""
+"""Reads the rows of a prepared XA transaction again, which are in the log before its commit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CONTENT = frozenset((events.TABLE_MAP, events.TRANSACTION_PAYLOAD, events.XA_PR
 
 @dataclass(slots=True)
 class Recall:
-    """The search for the rows of a transaction that is committed now.
+    """The search for the rows of a transaction whose commit was read.
 
     Attributes:
         xid: Of the transaction.
         place: Where it begins.
-        commit: The GTID under which it is committed, in one phase that of the begin; empty without GTIDs.
+        commit: The GTID of its commit, or of its beginning if it has one phase; empty without GTIDs.
         after: Where reading the log resumes.
     """
 
@@ -38,11 +38,11 @@ class Recall:
             return LogPosition(place.file, place.offset)
         if not place.gtid:
             raise LostPosition("TM-MY-053", f"{self.xid} was prepared without a GTID, on another server")
-        # Another server has it elsewhere: by GTIDs. Only MySQL's sets can ask for a single one.
+        # Another server has it at another position: by GTIDs. Only MySQL's sets can ask for a single one.
         return LogPosition("", 0, read.without(place.gtid) if isinstance(read, MysqlGtids) else place.before)
 
     def begins(self, gtid: str) -> None:
-        """A transaction begins. Raises LostPosition ``TM-MY-053``: it is the one that commits, so the other is gone."""
+        """A transaction begins. Raises LostPosition ``TM-MY-053`` if it is the commit: then the rows are missing."""
         if gtid and gtid == self.commit != self.place.gtid:
             raise LostPosition("TM-MY-053", f"the log has the commit of {self.xid}, but not its rows")
         self._passing = not self.place.file and gtid != self.place.gtid
@@ -58,7 +58,7 @@ class Recall:
 
 
 def not_recalled(error: SourceError) -> SourceError:
-    """What it means that the log could not be opened at the begin of a prepared transaction."""
+    """The error for a log that could not be opened at the beginning of a prepared transaction."""
     if isinstance(error, LostPosition):
         return LostPosition("TM-MY-053", f"the rows of a prepared transaction: {error.message}")
     return error

@@ -1,4 +1,4 @@
-"""XA transactions in the log: their rows come before XA PREPARE, and count from XA COMMIT on."""
+"""XA transactions in the log: their rows are before XA PREPARE, and count from XA COMMIT on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class XaTransactions:
     """Holds the rows of prepared transactions, and writes them when the transactions commit.
 
     Args:
-        read_to: The state's part of it: which transactions are prepared.
+        read_to: Keeps, for the state, which transactions are prepared.
         tables: The tables that the rows belong to.
         maps: Writes the rows.
-        committing: The commits that may not be visible yet; None on MySQL, where GTIDs tell.
+        committing: The commits that may not be visible yet; None on MySQL, which has GTIDs for that.
 
     Attributes:
         committing: As the argument.
-        recall: The transaction whose rows the log is read again for; None for none.
+        recall: The transaction whose rows are being read again; None for none.
         place: ``file:offset:`` of the latest commit, for the cursors of its rows.
     """
 
@@ -37,7 +37,7 @@ class XaTransactions:
         self.place = ""
 
     def begin(self, transaction: OpenTransaction) -> None:
-        """The rows that follow are held for the transaction's commit."""
+        """Holds the rows that follow for the transaction's commit."""
         transaction.held = self._read_to.prepared_here(transaction.gtid)
 
     def hold(self, prepared: Prepared, rows: MappedRows) -> None:
@@ -64,13 +64,13 @@ class XaTransactions:
             None when all rows were written; otherwise where the log has them, from where it must be read again.
 
         Raises:
-            LostPosition: ``TM-MY-053`` the log does not have the rows any more.
+            LostPosition: ``TM-MY-053`` the log no longer has the rows.
             SourceError: The server cannot be asked.
         """
         transaction.ends = xid
         prepared = self._read_to.prepared.get(xid)
         if prepared is None:
-            # Prepared before the capture, which waits for those that it can see before it reads tables.
+            # Prepared before the capture. It waits for those that it can see before it reads tables.
             batch.restarted |= self._tables.tables.without_prepared()
             return None
         return self._count(transaction, xid, prepared, place, batch)
@@ -79,7 +79,7 @@ class XaTransactions:
         """XA PREPARE, after the rows before it were read again.
 
         Returns:
-            Where the log goes on after the commit.
+            Where the log continues after the commit.
 
         Raises:
             LostPosition: ``TM-MY-053`` it is of another transaction than ``xid``.
@@ -95,7 +95,7 @@ class XaTransactions:
             self.committing.add(xid)
 
     def _taken(self, transaction: OpenTransaction) -> Prepared:
-        """What was held of a transaction that ends."""
+        """The held rows of a transaction that ends."""
         held, transaction.held = transaction.held, None
         return held or self._read_to.prepared_here(transaction.gtid)
 
