@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -59,10 +60,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     display = StatusFile(settings.log_path, shown)
-
-    def prepare(settings: CaptureFile) -> PreparedCapture:
-        return _prepare(settings, display, log, until_caught_up=until_caught_up)
-
+    prepare = partial(_prepare, display=display, log=log, until_caught_up=until_caught_up)
     with Interruption() as interruption, display, _LoggingTo(display), log:
         display.begin()
         prepared = prepare(settings)
@@ -80,7 +78,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         )
 
 
-def _prepare(settings: CaptureFile, display: Display, log: OwnedLog, *, until_caught_up: bool) -> PreparedCapture:
+def _prepare(settings: CaptureFile, *, display: Display, log: OwnedLog, until_caught_up: bool) -> PreparedCapture:
     """Everything between the capture file and ``open``: discover, select, validate, apply."""
     log_id, state = log.known()
     preparation = Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)

@@ -34,17 +34,6 @@ _LIMITS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
 """Limits of numbers: the schema's keyword, the comparison that violates it, and the words for it."""
 
 
-def mistakes(schema: object, config: object, root: dict[str, Any] | None = None) -> list[tuple[Place, str]]:
-    """Each mistake with its place below the configuration.
-
-    Args:
-        root: The document in which references are resolved, if the schema is a part of it.
-    """
-    if root is None:
-        root = schema if isinstance(schema, dict) else {}
-    return list(_mistakes(root, schema, config, ()))
-
-
 def resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with its reference within ``root`` resolved."""
     reference = schema.get("$ref")
@@ -53,12 +42,21 @@ def resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return {**_referred(root, reference), **{name: part for name, part in schema.items() if name != "$ref"}}
 
 
-def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place) -> Iterator[tuple[Place, str]]:
+def mistakes(
+    schema: object, value: object, root: dict[str, Any] | None = None, place: Place = ()
+) -> Iterator[tuple[Place, str]]:
+    """Each mistake with its place below the configuration.
+
+    Args:
+        value: The configuration, or the part of it at ``place``.
+        root: The document in which references are resolved, if the schema is a part of it.
+    """
     if not isinstance(schema, dict):
         return
+    root = schema if root is None else root
     schema = resolved(root, schema)
     if isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
-        found = [list(_mistakes(root, choice, value, place)) for choice in choices]
+        found = [list(mistakes(choice, value, root, place)) for choice in choices]
         if all(found):
             # The mistakes of the choice that was probably meant: they lie deepest in the value.
             yield from max(found, key=lambda several: max(len(where) for where, _ in several))
@@ -73,7 +71,7 @@ def _mistakes(root: dict[str, Any], schema: object, value: object, place: Place)
         yield from _of_mapping(root, schema, value, place)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            yield from _mistakes(root, schema.get("items"), part, (*place, index))
+            yield from mistakes(schema.get("items"), part, root, (*place, index))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _of_number(schema, value, place)
     elif isinstance(value, str) and isinstance(pattern := schema.get("pattern"), str) and not _fits(pattern, value):
@@ -90,7 +88,7 @@ def _of_mapping(
         if name not in known and others is False:
             yield (*place, name), f"unknown key{near(str(name), list(known))}"
         else:
-            yield from _mistakes(root, known.get(name, others), part, (*place, name))
+            yield from mistakes(known.get(name, others), part, root, (*place, name))
     for name in schema.get("required", []):
         if name not in value:
             yield (*place, name), "missing"

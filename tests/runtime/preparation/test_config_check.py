@@ -31,7 +31,7 @@ GOOD: dict[str, Any] = {"host": "h", "database": "d", "user": "u"}
     ],
 )
 def test_what_fits(schema: dict[str, Any], config: dict[str, Any]) -> None:
-    assert mistakes(schema, config) == []
+    assert not list(mistakes(schema, config))
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_what_does_not(config: dict[str, Any], place: tuple[str, ...], words: st
 
 def test_members_without_a_name_of_their_own() -> None:
     schema = {"additionalProperties": {"enum": ["stop", "text"]}}
-    assert mistakes(schema, {"born": "text", "died": "never"}) == [(("died",), "must be one of stop, text")]
+    assert list(mistakes(schema, {"born": "text", "died": "never"})) == [(("died",), "must be one of stop, text")]
 
 
 def test_no_value_is_named() -> None:
     config = {"host": ["hunter2"], "database": {"x": "hunter2"}, "port": -1, "user": "u", "sslmode": "hunter2"}
-    found = mistakes(POSTGRES, config)
+    found = list(mistakes(POSTGRES, config))
     assert len(found) == 4
     assert "hunter2" not in str(found)
