@@ -40,9 +40,6 @@ class Display:
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def say(self, text: str) -> None:
-        self.console.print(text, highlight=False)
-
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
         """A step that takes a while; its line stays with a tick and the time once it is over."""

@@ -24,13 +24,24 @@ LONGEST_KEY_VALUE = 256
 """The most bytes of a string or binary value that is stated as a key: the commit must stay small."""
 
 KeyValue = StrictBool | StrictInt | StrictStr
-"""A value of a key column, in JSON; values of one column are ordered as ``key_values.comparable`` says.
+"""A value of a key column, in JSON.
 
 boolean and bigint are themselves, string its text, binary lower-case hex. date, timestamp and timestamp_ntz are ISO
 8601 of fixed width: ``2026-01-31``, ``2026-01-31T08:00:00.000000Z``, and the latter without the ``Z``. ``decimal(p,s)``
 is plain text with s digits after the point, ``-12.50``, and its order is that of the numbers, not of the text.
 Values of other types are not stated, nor are texts and binary values of more than ``LONGEST_KEY_VALUE`` bytes.
+
+Segments are cut into runs by the order of the column's values: of strings, by code points (which is also that of their
+UTF-8 bytes); of binary values, by unsigned bytes. Spark and Arrow order alike.
 """
+
+_STATED = frozenset({"boolean", "bigint", "string", "binary", "date", "timestamp", "timestamp_ntz"})
+
+
+def is_stated(type_: str) -> bool:
+    """Whether values of a Spark SQL type, as in ``Column.type``, can be stated: all but double and arrays."""
+    return type_ in _STATED or type_.startswith("decimal(")
+
 
 DOCUMENT_COLUMN = "_doc"
 """The one column, of JSON text, of a collection whose connector gave no closed schema."""

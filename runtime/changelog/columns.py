@@ -57,13 +57,11 @@ class ColumnCodec:
         field_type: The type as which msgspec decodes a value.
         default: The value of an absent member.
         gather: From values to the argument of ``cast``. Raises one of ``MISFITS``.
-        arrow_type: The type of the final array.
     """
 
     field_type: Any
     default: Any
     gather: Gather
-    arrow_type: pa.DataType
 
 
 def arrow_type(type_: str) -> pa.DataType:
@@ -77,13 +75,12 @@ def arrow_type(type_: str) -> pa.DataType:
 
 def codec(column: Column, as_text: bool = False) -> ColumnCodec:
     """The codec of a column; with ``as_text`` a codec that takes any JSON value and keeps its text."""
-    type_ = arrow_type(column.type)
     if column.json_text:
-        return ColumnCodec(Raw, ABSENT, json_texts, type_)
+        return ColumnCodec(Raw, ABSENT, json_texts)
     if as_text:
-        return ColumnCodec(Raw, ABSENT, plain_texts, type_)
+        return ColumnCodec(Raw, ABSENT, plain_texts)
     value, gather = _values(column.type)
-    return ColumnCodec(value | None, None, gather, type_)
+    return ColumnCodec(value | None, None, gather)
 
 
 def cast(column: pa.ChunkedArray[Any], type_: pa.DataType) -> pa.ChunkedArray[Any]:

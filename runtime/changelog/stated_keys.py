@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.key_values import is_stated
-from protocol.changelog.models import LONGEST_KEY_VALUE, KeyValue, TableSchema
+from protocol.changelog.models import LONGEST_KEY_VALUE, KeyValue, TableSchema, is_stated
 
 
 def stated_key(schema: TableSchema) -> dict[str, str]:

@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from protocol.changelog import KeyValue, Run, TableSchema
-from protocol.changelog.key_values import is_stated
-from protocol.changelog.models import LONGEST_KEY_VALUE, LONGEST_RUN, MOST_RUNS
+from protocol.changelog.models import LONGEST_KEY_VALUE, LONGEST_RUN, MOST_RUNS, is_stated
 
 Row = Mapping[str, Any]
 Key = tuple[Any, ...]
@@ -88,3 +87,8 @@ def _types(schema: TableSchema) -> list[str] | None:
     types = {column.name: column.type for column in schema.columns}
     key = [types.get(name, "") for name in schema.key]
     return key if all(map(is_stated, key)) else None
+
+
+def comparable(type_: str, value: KeyValue) -> Any:
+    """A stated value as one whose Python order is the order of the column's values."""
+    return Decimal(str(value)) if type_.startswith("decimal(") else value

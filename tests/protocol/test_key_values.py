@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from protocol.changelog import KeyValue, Run
-from protocol.changelog.key_values import comparable, is_stated
-from tests.protocol.segment_facts import stated
+from protocol.changelog.models import is_stated
+from tests.protocol.segment_facts import comparable, stated
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
