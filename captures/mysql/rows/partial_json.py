@@ -56,6 +56,8 @@ def _legs(path: str) -> list[str | int]:
 
 
 def _changed(tree: Tree, operation: int, path: list[str | int], value: Tree) -> Tree:
+    if operation not in (_REPLACE, _INSERT, _REMOVE):
+        raise ValueError("an unknown operation")
     if not path:
         if operation != _REPLACE:
             raise ValueError("the whole value can only be replaced")
@@ -64,10 +66,21 @@ def _changed(tree: Tree, operation: int, path: list[str | int], value: Tree) -> 
     for leg in path[:-1]:
         parent = _child(parent, leg)
     last = path[-1]
+    if operation != _INSERT:
+        _child(parent, last)  # Raises if there is none.
     if isinstance(parent, dict) and isinstance(last, str):
-        _change_member(parent, operation, last, value)
+        if operation == _REMOVE:
+            del parent[last]
+        else:
+            parent[last] = value
+        if operation == _INSERT:
+            # The server keeps members by the length of their names, then by their bytes.
+            members = sorted(parent.items(), key=lambda member: (len(member[0]), member[0]))
+            parent.clear()
+            parent.update(members)
     elif isinstance(parent, list) and isinstance(last, int):
-        _change_element(parent, operation, last, value)
+        # A slice takes the place of one element, or of none.
+        parent[last : last + (operation != _INSERT)] = [] if operation == _REMOVE else [value]
     else:
         raise ValueError("a path that does not match the value")
     return tree
@@ -79,31 +92,3 @@ def _child(parent: Tree, leg: str | int) -> Tree:
     if isinstance(parent, list) and isinstance(leg, int):
         return parent[leg]
     raise ValueError("a path that does not match the value")
-
-
-def _change_member(parent: dict[str, Tree], operation: int, name: str, value: Tree) -> None:
-    if operation == _REMOVE:
-        del parent[name]
-    elif operation == _REPLACE:
-        if name not in parent:
-            raise ValueError("a member that does not exist")
-        parent[name] = value
-    elif operation == _INSERT:
-        parent[name] = value
-        # The server keeps members by the length of their names, then by their bytes.
-        members = sorted(parent.items(), key=lambda member: (len(member[0]), member[0]))
-        parent.clear()
-        parent.update(members)
-    else:
-        raise ValueError("an unknown operation")
-
-
-def _change_element(parent: list[Tree], operation: int, place: int, value: Tree) -> None:
-    if operation == _REMOVE:
-        del parent[place]
-    elif operation == _REPLACE:
-        parent[place] = value
-    elif operation == _INSERT:
-        parent.insert(place, value)
-    else:
-        raise ValueError("an unknown operation")
