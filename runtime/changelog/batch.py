@@ -106,6 +106,7 @@ class Batch:
         bytes: The bytes of its documents.
         discarded: It will not be committed.
         quarantine: Its events that are kept apart.
+        schemas: The schemas of its segments by fingerprint.
     """
 
     def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
@@ -126,17 +127,12 @@ class Batch:
         self._begun: list[SegmentWriter] = []
         self._finished: list[Future[Segment | None]] = []
         self.quarantine = Quarantine({})
-        self._schemas: dict[str, TableSchema] = {}
+        self.schemas: dict[str, TableSchema] = {}
 
     @property
     def next_offset(self) -> int:
         """One past its last event."""
         return self.first_offset + self.events
-
-    @property
-    def schemas(self) -> dict[str, TableSchema]:
-        """The schemas of its segments by fingerprint."""
-        return self._schemas
 
     def add(self, collection: BoundCollection, documents: Sequence[bytes]) -> None:
         """Appends events. Offsets follow the order of the calls, and of the documents in each call.
@@ -258,7 +254,7 @@ class Batch:
         )
         self._begun.append(segment)
         self._open[name] = segment
-        self._schemas[collection.fingerprint] = collection.schema
+        self.schemas[collection.fingerprint] = collection.schema
         return segment
 
     def _finish_segment(self, name: str) -> None:

@@ -36,13 +36,14 @@ class LogWriter:
     Two threads may use it: one begins and fills batches, the other commits them in the same order.
 
     Attributes:
+        log_id: Of the log.
         epoch: Of this writer.
         summary: The log as of its newest commit.
     """
 
     def __init__(self, root: Path, lock: storage.WriterLock, summary: Summary, log_id: str) -> None:
         self.root = root
-        self._log_id = log_id
+        self.log_id = log_id
         self.epoch = summary.epoch
         self.summary = summary
         self._lock = lock
@@ -78,11 +79,6 @@ class LogWriter:
             lock.release()
             raise
         return cls(root, lock, summary, log.header.log_id)
-
-    @property
-    def log_id(self) -> str:
-        """Of the log."""
-        return self._log_id
 
     @property
     def state(self) -> JsonObject:

@@ -37,6 +37,9 @@ class RowDecoder:
         name: ``schema.table``, for errors.
 
     Attributes:
+        table: As the argument.
+        opening: Captured lines up to their ``source``, by ``op``.
+        emitted: Places of the columns that documents have.
         has_key: Rows have a key.
         repairs: What was done with bad values.
     """
@@ -44,10 +47,10 @@ class RowDecoder:
     def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
         self.has_key = bool(table.key)
         self.repairs = Repairs(name)
-        self._table = table
+        self.table = table
         self._name = name
-        self._opening = {op: opening(binding, op) for op in "cud"}
-        self._emitted = [place for place, column in enumerate(table.columns) if column is not None]
+        self.opening = {op: opening(binding, op) for op in "cud"}
+        self.emitted = [place for place, column in enumerate(table.columns) if column is not None]
         self._images: dict[tuple[bytes, bool], Image] = {}
         self._known: dict[tuple[str, bytes], tuple[Write, list[Image]]] = {}
         self._bitmap_bytes = (len(table.logged) + 7) // 8
@@ -123,7 +126,7 @@ class RowDecoder:
             self,
             [
                 RepairedImage(
-                    self._table,
+                    self.table,
                     image.places,
                     repairs,
                     raw_json=kind == PARTIAL_UPDATE,
@@ -154,7 +157,7 @@ class RowDecoder:
     def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
         """The writer of events that begin with ``head``, which has the number of columns and those of each image."""
         count, at = lenenc(head, 0)
-        if count != len(self._table.logged):
+        if count != len(self.table.logged):
             raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
         bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
         images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
@@ -162,30 +165,30 @@ class RowDecoder:
         whole = all(image.has_key and self._complete(image) for image in images)
         if whole or (kind == DELETE and images[0].has_key):
             if kind in _OPS:
-                return rows_loop(images[0], self._opening[_OPS[kind]]), images
+                return rows_loop(images[0], self.opening[_OPS[kind]]), images
             if kind == UPDATE:
-                update = _WholeUpdate(self._opening, images).write
+                update = _WholeUpdate(self.opening, images).write
                 same = images[0] is images[1]
-                loop = updates_loop(images[0], self._opening["u"], update) if same else None
+                loop = updates_loop(images[0], self.opening["u"], update) if same else None
                 return loop or one_by_one(update), images
         return one_by_one(self._partial(PartialRows(self, images))[kind]), images
 
     def _image(self, bitmap: bytes, *, raw: bool) -> Image:
         image = self._images.get((bitmap, raw))
         if image is None:
-            places = [p for p in range(len(self._table.logged)) if bitmap[p >> 3] >> (p & 7) & 1]
+            places = [p for p in range(len(self.table.logged)) if bitmap[p >> 3] >> (p & 7) & 1]
             try:
-                image = self._images[bitmap, raw] = Image(self._table, places, raw_json=raw)
+                image = self._images[bitmap, raw] = Image(self.table, places, raw_json=raw)
             except LookupError as error:
                 raise SourceError("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
         return image
 
     def _complete(self, image: Image) -> bool:
-        return len(image.places) == len(self._table.logged) or set(self._emitted) <= set(image.places)
+        return len(image.places) == len(self.table.logged) or set(self.emitted) <= set(image.places)
 
     def _misfit(self, place: int | None) -> SourceError:
         """The error for a value that could not be decoded: it names the column, never the value."""
-        column = None if place is None else self._table.columns[place]
+        column = None if place is None else self.table.columns[place]
         if column is None:
             return self._unfitting()
         return BadValues(self._name, {column.name: unfit_for(column.data_type)})
@@ -196,20 +199,6 @@ class RowDecoder:
     def lacks_key(self) -> LacksKey:
         """The error for a row image without the key."""
         return LacksKey("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
-
-    @property
-    def opening(self) -> dict[str, str]:
-        """Captured lines up to their ``source``, by ``op``."""
-        return self._opening
-
-    @property
-    def table(self) -> DecodedTable:
-        return self._table
-
-    @property
-    def emitted(self) -> list[int]:
-        """Places of the columns that documents have."""
-        return self._emitted
 
 
 class _WholeUpdate:
