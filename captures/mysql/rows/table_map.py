@@ -5,7 +5,7 @@ Format: MySQL's ``Table_map_event``, with the optional metadata of ``binlog_row_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from captures.mysql.log.events import lenenc
@@ -61,20 +61,6 @@ class LoggedColumn:
     nullable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TableMap:
-    """The content of a TABLE_MAP event."""
-
-    schema: str
-    table: str
-    columns: tuple[LoggedColumn, ...]
-
-    @property
-    def named(self) -> bool:
-        """The event has the columns' names: ``binlog_row_metadata`` is FULL."""
-        return bool(self.columns) and all(column.name is not None for column in self.columns)
-
-
 CharsetOf = Callable[[int], str]
 """The character set of a collation, by the number that the server has for it."""
 
@@ -85,23 +71,23 @@ def read_table_name(body: bytes) -> tuple[str, str]:
     return schema, _name(body, at)[0]
 
 
-def read_table_map(body: bytes, charset_of: CharsetOf, *, mariadb: bool) -> TableMap:
-    """The event's body. Raises ValueError or IndexError when it is not one, and what ``charset_of`` does."""
-    schema, at = _name(body, _NAMES_AT)
-    table, at = _name(body, at)
+def read_table_map(body: bytes, charset_of: CharsetOf, *, mariadb: bool) -> tuple[LoggedColumn, ...]:
+    """The columns by the event's body. Raises ValueError or IndexError when it is not one, and as ``charset_of``."""
+    _, at = _name(body, _NAMES_AT)
+    _, at = _name(body, at)
     count, at = lenenc(body, at)
     types = body[at : at + count]
     size, at = lenenc(body, at + count)
     columns = list(_columns(types, body[at : at + size]))
     nulls = body[at + size : at + size + (count + 7) // 8]
-    at += size + len(nulls)
-    found = dict(_options(body, at))
+    found = dict(_options(body, at + size + len(nulls)))
     described = _details(columns, found, charset_of, mariadb=mariadb)
-    return TableMap(
-        schema,
-        table,
-        tuple(replace(c, nullable=bool(nulls[i >> 3] >> (i & 7) & 1)) for i, c in enumerate(described)),
-    )
+    return tuple(replace(c, nullable=bool(nulls[i >> 3] >> (i & 7) & 1)) for i, c in enumerate(described))
+
+
+def are_named(columns: Sequence[LoggedColumn]) -> bool:
+    """Whether the event has the columns' names: ``binlog_row_metadata`` is FULL."""
+    return bool(columns) and all(column.name is not None for column in columns)
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:

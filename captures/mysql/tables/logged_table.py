@@ -10,7 +10,7 @@ from captures.contract.errors import UnfitValues
 from captures.mysql.rows import table_map
 from captures.mysql.rows.log_decoder import RowDecoder
 from captures.mysql.rows.row_images import DecodedTable
-from captures.mysql.rows.table_map import LoggedColumn, TableMap, read_table_map, read_table_name
+from captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
 from captures.mysql.tables.bindings import BoundTable
 from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.catalog import HASH_COLUMN
@@ -78,15 +78,15 @@ def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> Logge
     try:
         bound, known = _columns(logged, bound, tables)
         if known is None or not set(bound.key) <= {column.name for column in known}:
-            return LoggedTable(bound.binding, None, logged.named, origin)
-        _check_texts(known, bound, tables, ".".join(name), named=logged.named)
+            return LoggedTable(bound.binding, None, are_named(logged), origin)
+        _check_texts(known, bound, tables, ".".join(name), named=are_named(logged))
     except _Unfit as unfit:
-        return LoggedTable(bound.binding, None, logged.named, origin, unfit=unfit.why)
+        return LoggedTable(bound.binding, None, are_named(logged), origin, unfit=unfit.why)
     bound, new_schema = tables.adopt(bound.binding, known)
     names = [column.name for column in known]
     places = tuple(names.index(key) for key in bound.key)
     decoded = DecodedTable(
-        tuple(map(_with_fraction, logged.columns, known)),
+        tuple(map(_with_fraction, logged, known)),
         tuple(_in_documents(column, bound) for column in known),
         places,
         tuple(known[place] for place in places),
@@ -94,11 +94,11 @@ def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> Logge
         tables.charsets.recode,
     )
     decoder = RowDecoder(bound.binding, decoded, ".".join(name))
-    as_of = bound.as_of if not logged.named or any(column.log_says_less for column in known) else 0
+    as_of = bound.as_of if not are_named(logged) or any(column.log_says_less for column in known) else 0
     return LoggedTable(
         bound.binding,
         decoder,
-        logged.named,
+        are_named(logged),
         origin,
         new_schema,
         differs=bound.table.columns != before,
@@ -121,7 +121,7 @@ class _Unfit(Exception):
 
 
 def _columns(
-    logged: TableMap, bound: BoundTable, tables: CapturedTables
+    logged: Sequence[LoggedColumn], bound: BoundTable, tables: CapturedTables
 ) -> tuple[BoundTable, tuple[Column, ...] | None]:
     """The table, and its columns in the order of the log's rows; None when they cannot be told.
 
@@ -137,7 +137,7 @@ def _columns(
         return bound, None
     known = (
         _of_own_type(here, bound, tables) or column or _gone(here, bound, tables)
-        for here, column in zip(logged.columns, columns, strict=True)
+        for here, column in zip(logged, columns, strict=True)
     )
     return bound, tuple(known)
 
@@ -189,22 +189,24 @@ def _check_texts(
             raise _Unfit(UnfitValues("TM-MY-032", reason))
 
 
-def match_columns(logged: TableMap, catalog: Sequence[Column], recode_of: RecodeOf) -> tuple[Column | None, ...] | None:
+def match_columns(
+    logged: Sequence[LoggedColumn], catalog: Sequence[Column], recode_of: RecodeOf
+) -> tuple[Column | None, ...] | None:
     """The catalog's columns in the order of the log's rows, with what the event says more exactly.
 
     Returns:
         None when the rows' columns cannot be told; None in the place of one that the event names and the catalog does
         not have so.
     """
-    if not logged.named:
-        if len(logged.columns) != len(catalog):
+    if not are_named(logged):
+        if len(logged) != len(catalog):
             return None
-        if not all(map(fits, logged.columns, catalog)):
+        if not all(map(fits, logged, catalog)):
             return None
-        return tuple(map(_nullable_as_logged, logged.columns, catalog))
+        return tuple(map(_nullable_as_logged, logged, catalog))
     by_name = {column.name: column for column in catalog}
     found: list[Column | None] = []
-    for column in logged.columns:
+    for column in logged:
         known = by_name.get(column.name or "")
         found.append(_as_logged(column, known, recode_of) if known is not None and fits(column, known) else None)
     return tuple(found)

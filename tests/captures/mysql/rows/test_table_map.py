@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from captures.mysql.rows import table_map
-from captures.mysql.rows.table_map import LoggedColumn, read_table_map, read_table_name
+from captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
 
 TYPES: list[tuple[int, bytes, LoggedColumn]] = [
     (1, b"", LoggedColumn(table_map.TINY)),
@@ -60,8 +60,8 @@ def strings(*texts: str) -> bytes:
 def test_every_type() -> None:
     body = table_map_body([(kind, data) for kind, data, _ in TYPES])
     found = read_table_map(body, CHARSETS.__getitem__, mariadb=False)
-    assert (found.schema, found.table, found.named) == ("shop", "t", False)
-    assert list(found.columns) == [column for _, _, column in TYPES]
+    assert not are_named(found)
+    assert list(found) == [column for _, _, column in TYPES]
 
 
 def test_optional_metadata() -> None:
@@ -90,13 +90,13 @@ def test_optional_metadata() -> None:
         + option(99, b"of a later version")
     )
     found = read_table_map(table_map_body(types, options), CHARSETS.__getitem__, mariadb=False)
-    assert found.named and tuple(column.name for column in found.columns) == names
-    assert [column.unsigned for column in found.columns] == [True, True, None, False, *[None] * 5, True]
-    assert [column.charset for column in found.columns if column.charset] == ["utf8mb4", "binary", "utf8mb4"]
-    assert [column.labels for column in found.columns if column.labels] == [(b"x", b"it's"), (b"a", b"b")]
-    assert [column.name for column in found.columns if column.invisible] == ["ü"]
+    assert are_named(found) and tuple(column.name for column in found) == names
+    assert [column.unsigned for column in found] == [True, True, None, False, *[None] * 5, True]
+    assert [column.charset for column in found if column.charset] == ["utf8mb4", "binary", "utf8mb4"]
+    assert [column.labels for column in found if column.labels] == [(b"x", b"it's"), (b"a", b"b")]
+    assert [column.name for column in found if column.invisible] == ["ü"]
     single = read_table_map(table_map_body(types, option(3, b"\x08\x3f\x1c")), CHARSETS.__getitem__, mariadb=False)
-    assert [column.charset for column in single.columns if column.charset] == ["latin1", "binary", "gbk"]
+    assert [column.charset for column in single if column.charset] == ["latin1", "binary", "gbk"]
 
 
 def test_vectors_have_a_character_set() -> None:
@@ -105,7 +105,7 @@ def test_vectors_have_a_character_set() -> None:
     names = option(4, strings("id", "before", "vector", "behind", "last"))
     for charsets in (option(3, b"\x08\x3f\xfc\xff\x00\x1c"), option(2, b"\x08\x01\x3f\x02\xfc\xff\x00\x03\x1c")):
         found = read_table_map(table_map_body(types, names + charsets), CHARSETS.__getitem__, mariadb=False)
-        assert [column.charset for column in found.columns] == [None, "latin1", "binary", "utf8mb4", "gbk"]
+        assert [column.charset for column in found] == [None, "latin1", "binary", "utf8mb4", "gbk"]
 
 
 def test_the_name_alone() -> None:
@@ -118,4 +118,4 @@ def test_many_columns() -> None:
         CHARSETS.__getitem__,
         mariadb=False,
     )
-    assert len(found.columns) == 4096 and not found.named
+    assert len(found) == 4096 and not are_named(found)
