@@ -101,12 +101,15 @@ header: kind, timestamp, server's id, size, end in the log, flags.
 
 _ROTATE = struct.Struct("<Q")
 _QUERY = struct.Struct("<IIBHH")
-# Variables of a statement's session, by their codes: those that come before, and bytes of each.
+# Variables of a statement's session, by their codes: these, those that come before them, and bytes of each.
 _CLIENT = 4
 _SQL_MODE = 1
-_FIXED = {0: 4, _SQL_MODE: 8, 3: 4}
-_NAMES = {2: 1, 6: 0}
-"""A length and a text, and what ends it."""
+_DATABASES = 12
+_FIXED = {0: 4, _SQL_MODE: 8, 3: 4, _CLIENT: 6, 7: 2, 8: 2, 9: 8, 10: 4}
+_NAMES = {2: (1, 1), 5: (1, 0), 6: (1, 0), 11: (2, 0)}
+"""Texts with their lengths: how many, and bytes that end them."""
+_UNKNOWN_DATABASES = 254
+"""Instead of their number: there are too many, or foreign keys refer to the tables."""
 _STRICT = 1 << 21 | 1 << 22
 """STRICT_TRANS_TABLES and STRICT_ALL_TABLES of ``sql_mode``."""
 _GTID = struct.Struct("<B16sq")
@@ -264,6 +267,20 @@ def is_strict(variables: bytes) -> bool:
     return at is not None and bool(int.from_bytes(variables[at : at + 8], "little") & _STRICT)
 
 
+def used_databases(variables: bytes) -> list[str] | None:
+    """The databases of all tables that a statement uses, by functions, triggers and views, too.
+
+    Returns:
+        Their names; None where the event does not say: MariaDB's never do, nor MySQL's where foreign keys refer to one
+        of the tables.
+    """
+    at = _variable_at(variables, _DATABASES)
+    if at is None or variables[at] == _UNKNOWN_DATABASES:
+        return None
+    names = variables[at + 1 :].split(b"\0", variables[at])[: variables[at]]
+    return [name.decode("utf-8", "replace") for name in names]
+
+
 def _variable_at(variables: bytes, wanted: int) -> int | None:
     """Where the value of a variable begins."""
     at = 0
@@ -272,7 +289,10 @@ def _variable_at(variables: bytes, wanted: int) -> int | None:
         if kind == wanted:
             return at
         if kind in _NAMES:
-            at += 1 + variables[at] + _NAMES[kind]
+            texts, ends = _NAMES[kind]
+            for _ in range(texts):
+                at += 1 + variables[at]
+            at += ends
         elif kind in _FIXED:
             at += _FIXED[kind]
         else:

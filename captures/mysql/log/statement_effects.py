@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from captures.contract.log import LogBatch
 from captures.contract.table_changes import Consequence
 from captures.mysql.config import OnStatement
-from captures.mysql.log.events import Query, client_collation
+from captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, is_strict, used_databases
 from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.statements.actions import Action, Change
+from captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
 from captures.mysql.statements.changes import changes
 from captures.mysql.statements.temporary import SessionId, TemporaryTables
 from captures.mysql.statements.tokens import Name
@@ -39,6 +39,17 @@ class StatementPlace:
     session: SessionId
     uses_temporary_tables: bool
     strict: bool
+
+
+def statement_place(query: Query, position: int, text: str, server_id: int, flags: int) -> StatementPlace:
+    """That of a statement, by its event: the server that it is of, and the header's flags."""
+    return StatementPlace(
+        position,
+        text,
+        (server_id, query.session),
+        uses_temporary_tables=bool(flags & THREAD_SPECIFIC),
+        strict=is_strict(query.variables),
+    )
 
 
 class StatementEffects:
@@ -69,13 +80,14 @@ class StatementEffects:
         """
         emptied = []
         renames = []
-        unread = []
+        unread: list[Change] = []
         gone: dict[int, SourceError] = {}
         position = where.position
         found = self._temporary.without(self._changes(query), where.session, uses_some=where.uses_temporary_tables)
         for change in found:
+            if change.action in UNREAD:
+                unread.append(change)
             if change.action in (Action.WRITTEN, Action.NAMED):
-                unread.append(change.name)
                 continue
             for name in (change.name, change.new_name):
                 if (left_out := self._tables.left_out(*name)) is not None:
@@ -92,7 +104,7 @@ class StatementEffects:
                     self._logged.gone.add(bound.binding)
                     if position > bound.as_of:  # Otherwise the catalog had it after that.
                         gone[bound.binding] = SourceError("TM-MY-007", f"{'.'.join(change.name)} was {change.action}")
-                case Action.EMPTIED:
+                case Action.EMPTIED | Action.CLEARED:
                     emptied.append((change.name, bound.binding))
                 case Action.ALTERED:
                     self._altered(bound, change, where, batch)
@@ -101,7 +113,7 @@ class StatementEffects:
                 case Action.CREATED | Action.ENSURED | Action.REFILLED:
                     self._logged.replaced(bound, batch)
         self._renamed(renames, batch)
-        self._unread(unread, where, batch)
+        self._unread(unread, used_databases(query.variables), where, batch)
         batch.away |= {binding: why for binding, why in gone.items() if binding in self._logged.gone}
         return emptied
 
@@ -109,14 +121,30 @@ class StatementEffects:
         """The server was restarted: its sessions' temporary tables no longer exist."""
         self._temporary.forget()
 
-    def _unread(self, names: Sequence[Name], where: StatementPlace, batch: LogBatch) -> None:
+    def _unread(
+        self, changed: Sequence[Change], databases: Sequence[str] | None, where: StatementPlace, batch: LogBatch
+    ) -> None:
         """Sets aside the captured tables that a statement without rows may have changed, or warns of them.
 
-        They are those that it names or, if it names none, all of the databases that it names.
+        They are those that it names and, unless it writes to captured tables only, all of the databases that it uses:
+        triggers, functions or views may write to them.
+
+        Args:
+            changed: What it writes to, or names; empty for other statements.
+            databases: Those that it uses, None where the log does not say: then they are those that it names.
         """
-        found = self._captured(names) or self._captured(
-            (schema, table) for schema in {schema for schema, _ in names} for table in self._tables.in_schema(schema)
-        )
+        if not changed:
+            return
+        found = named = self._captured(change.name for change in changed if change.action is not Action.CLEARED)
+        targets = [change.name for change in changed if change.action in WRITES]
+        written = self._captured(targets)
+        itself = bool(written) and all(isinstance(self._place(name), int) for name in targets)
+        if databases is None:
+            databases = [] if itself else list({schema for schema, _ in (change.name for change in changed)})
+        for schema in databases:
+            there = self._captured((schema, table) for table in self._tables.in_schema(schema))
+            if not itself or there.keys().isdisjoint(named.keys() | written.keys()):
+                found = found | there
         for binding, name in found.items():
             if self._tables.bound(*name) is None:
                 batch.passed.add(binding)

@@ -16,7 +16,7 @@ from captures.mysql.log.logged_tables import LoggedTables
 from captures.mysql.log.mapped_rows import TableMaps
 from captures.mysql.log.open_transaction import OpenTransaction
 from captures.mysql.log.position import LogPosition
-from captures.mysql.log.statement_effects import StatementEffects, StatementPlace
+from captures.mysql.log.statement_effects import StatementEffects, statement_place
 from captures.mysql.log.transaction_control import Control, ControlStatement, control
 from captures.mysql.log.transaction_payload import payload_events
 from captures.mysql.log.xa.pending import Committing
@@ -306,28 +306,28 @@ class BinlogLog:
                 self._open.held.events = []
 
     def _query(self, query: events.Query, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
-        if self._xa.recall is not None:
+        recall, statement = self._xa.recall, control(query.text)
+        if recall is not None and (statement is not None or recall.passing):
             return
         # Without GTIDs a transaction begins with its first statement.
         transaction = self._open or self._begin(events.Gtid(""), timestamp, batch)
-        statement = control(query.text)
         if statement is not None:
             self._control(transaction, statement, timestamp, batch)
             return
-        where = StatementPlace(
-            self._place.order,
-            str(self._place),
-            (server_id, query.session),
-            uses_temporary_tables=bool(flags & events.THREAD_SPECIFIC),
-            strict=events.is_strict(query.variables),
+        if transaction.held is not None:
+            transaction.held.let_go()  # What it changes counts when it is read again, for the commit.
+            return
+        order, place = (
+            (self._place.order, f"{self._place}:") if recall is None else (recall.after.order, self._xa.place)
         )
+        where = statement_place(query, order, place[:-1], server_id, flags)
         emptied = self._statements.follow(query, where, batch)
         for binding in batch.set_aside:
             self.leave_out(binding)
         for name, binding in emptied:
             table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
-            transaction.truncation(table, f"{self._place}:", batch, self._truncation, ".".join(name))
-        if not transaction.explicit:
+            transaction.truncation(table, place, batch, self._truncation, ".".join(name))
+        if not transaction.explicit and recall is None:
             self._commit(timestamp, batch)
 
     def _control(

@@ -19,6 +19,8 @@ class Action(StrEnum):
     ALTERED = "altered"
     """Its columns or keys may be others: see ``Alteration``."""
     EMPTIED = "emptied"
+    CLEARED = "cleared"
+    """Emptied by a DELETE, in place of its rows: its triggers may change other tables."""
     REFILLED = "refilled"
     """It lost or got rows that the log does not have."""
     RENAMED = "renamed"
@@ -30,6 +32,13 @@ class Action(StrEnum):
     """A temporary table hides it from the session, from here on."""
     UNCOVERED = "uncovered"
     """The temporary table is dropped."""
+
+
+WRITES = frozenset((Action.WRITTEN, Action.CLEARED))
+"""What a statement does to the tables that it names as those that it changes."""
+
+UNREAD = WRITES | {Action.NAMED}
+"""What is done by statements that the log has instead of rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from captures.mysql.statements.actions import Action, Alteration, Change, single
 from captures.mysql.statements.alter import alter
 from captures.mysql.statements.tokens import END, Tokens, statement_tokens
-from captures.mysql.statements.writes import WRITES
+from captures.mysql.statements.writes import WRITES, anything
 
 
 def changes(text: bytes, schema: str) -> list[Change]:
@@ -39,11 +39,19 @@ def _create(statement: Tokens) -> list[Change]:
             action = Action.ENSURED if statement.peek().upper == "IF" else Action.CREATED
             action = Action.SHADOWED if temporary else action
             statement.exists_clause()
-            return single(action, statement.name())
+            return [*single(action, statement.name()), *(_selected(statement) if not temporary else ())]
         if token.upper == "INDEX":
             return _index(statement, unique=unique)
         if token.upper not in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "TEMPORARY"):
             return []
+    return []
+
+
+def _selected(statement: Tokens) -> list[Change]:
+    """CREATE TABLE of a SELECT: where the log has rows, it has the columns' definitions instead."""
+    for token in statement.rest():
+        if token.upper == "SELECT":
+            return anything(statement)
     return []
 
 

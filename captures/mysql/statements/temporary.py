@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
-from captures.mysql.statements.actions import Action, Change
+from captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
 from captures.mysql.statements.tokens import Name
 
 SessionId = tuple[int, int]
 """The server that a session is of, and its number there."""
+
+_DOUBTED = {
+    Action.EMPTIED: Action.REFILLED,
+    Action.CLEARED: Action.WRITTEN,
+    Action.RENAMED: Action.REFILLED,
+}
+"""What counts as done to a table instead, where it may have been done to a temporary one of its name."""
+
+_DOUBTED_IF_NOTED = UNREAD | {Action.EMPTIED}
 
 
 class TemporaryTables:
@@ -38,19 +47,19 @@ class TemporaryTables:
             uses_some: The log marks the statement as one that may use temporary tables of the session.
         """
         listed = list(changes)
-        targets = [change.name for change in listed if change.action is Action.WRITTEN]
-        if targets and all(self._has(session, name) for name in targets):
+        targets = [change.name for change in listed if change.action in WRITES]
+        if uses_some and targets and all(self._has(session, name) for name in targets):
             return []  # Whatever else it names is only read.
-        left = [kept for change in listed if (kept := self._permanent(change, session)) is not None]
-        if uses_some and session not in self._of:
+        left = [kept for change in listed if (kept := self._permanent(change, session, uses_some)) is not None]
+        if uses_some:
             # Perhaps of a temporary table that was made before the capture stood here: to read again is always right.
-            left = [replace(c, action=Action.REFILLED) if c.action is Action.EMPTIED else c for c in left]
+            left = [replace(change, action=_DOUBTED.get(change.action, change.action)) for change in left]
         return left
 
     def _has(self, session: SessionId, name: Name) -> bool:
         return session in self._of and self._place(name) in self._of[session]
 
-    def _permanent(self, change: Change, session: SessionId) -> Change | None:
+    def _permanent(self, change: Change, session: SessionId, uses_some: bool) -> Change | None:
         place = self._place(change.name)
         if change.action is Action.SHADOWED:
             self._of.setdefault(session, set()).add(place)
@@ -58,8 +67,11 @@ class TemporaryTables:
         if change.action is Action.UNCOVERED:
             self._remove(session, place)
             return None
-        if change.action is Action.CREATED or not self._has(session, change.name):
+        if change.action in (Action.CREATED, Action.ENSURED) or not self._has(session, change.name):
             return change  # What is created is never temporary here.
+        if not uses_some and change.action in _DOUBTED_IF_NOTED:
+            # The log marks such statements where they are of temporary tables: another session had this number, before.
+            return replace(change, action=_DOUBTED.get(change.action, change.action))
         if change.action is Action.RENAMED:
             self._remove(session, place)
             self._of.setdefault(session, set()).add(self._place(change.new_name))

@@ -44,23 +44,25 @@ def _delete(statement: Tokens) -> list[Change]:
     head = list(_until(statement, "WHERE", "ORDER", "LIMIT"))
     targets = _targets(head, statement.schema)
     if len(targets) == 1 and statement.peek() is END:
-        return [Change(Action.EMPTIED, targets[0])]
+        return [Change(Action.CLEARED, targets[0]), Change(Action.NAMED, (statement.schema, ""))]
     return _written(targets, statement)
 
 
-def _anything(statement: Tokens) -> list[Change]:
+def anything(statement: Tokens) -> list[Change]:
     """It writes by the functions that it calls."""
     return _written([], statement)
 
 
 def _set(statement: Tokens) -> list[Change]:
     """A variable of the user may be set to what a function returns; other settings change no rows."""
-    return _anything(statement) if statement.peek().upper == "@" else []
+    return anything(statement) if statement.peek().upper == "@" else []
 
 
 def _analyze(statement: Tokens) -> list[Change]:
     """MariaDB: ANALYZE of a statement carries it out."""
-    statement.accept("FORMAT")
+    if statement.accept("FORMAT"):
+        statement.accept("=")
+        statement.take()
     reader = WRITES.get(statement.take().upper)
     return reader(statement) if reader is not None else []
 
@@ -113,5 +115,5 @@ WRITES = {
     "LOAD": _load,
     "SET": _set,
     "ANALYZE": _analyze,
-    **dict.fromkeys(("SELECT", "DO", "CALL", "WITH", "VALUES", "EXECUTE", "("), _anything),
+    **dict.fromkeys(("SELECT", "DO", "CALL", "WITH", "VALUES", "EXECUTE", "("), anything),
 }

@@ -43,6 +43,10 @@ class Prepared:
     size: int = 0
     bindings: set[int] = field(default_factory=set)
 
+    def let_go(self) -> None:
+        """Holds no rows: they are read again when the transaction commits."""
+        self.events, self.size = None, 0
+
     def add(self, event: HeldEvent, room: int) -> None:
         """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
         self.bindings.add(event.table.binding)
@@ -50,7 +54,7 @@ class Prepared:
             return
         size = len(event.rows) + _EVENT_BYTES
         if size > room:
-            self.events, self.size = None, 0
+            self.let_go()
             return
         self.events.append(event)
         self.size += size

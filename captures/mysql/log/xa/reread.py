@@ -23,13 +23,14 @@ class Recall:
         place: Where it begins.
         commit: The GTID of its commit, or of its beginning if it has one phase; empty without GTIDs.
         after: Where reading the log resumes.
+        passing: What is read is of another transaction.
     """
 
     xid: str
     place: PreparedPlace
     commit: str
     after: LogPosition
-    _passing: bool = False
+    passing: bool = False
 
     def start(self, read: Gtids) -> LogPosition:
         """Where to read from. ``read`` are the GTIDs up to the commit. Raises LostPosition ``TM-MY-053``."""
@@ -45,11 +46,11 @@ class Recall:
         """A transaction begins. Raises LostPosition ``TM-MY-053`` if it is the commit: then the rows are missing."""
         if gtid and gtid == self.commit != self.place.gtid:
             raise LostPosition("TM-MY-053", f"the log has the commit of {self.xid}, but not its rows")
-        self._passing = not self.place.file and gtid != self.place.gtid
+        self.passing = not self.place.file and gtid != self.place.gtid
 
     def passes_over(self, kind: int) -> bool:
         """Whether an event is of another transaction."""
-        return self._passing and kind in _CONTENT
+        return self.passing and kind in _CONTENT
 
     def check(self, xid: str) -> None:
         """A prepared transaction ends. Raises LostPosition ``TM-MY-053`` when it is another one."""

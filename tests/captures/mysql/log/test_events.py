@@ -203,3 +203,15 @@ def test_compressed_payloads() -> None:
 def test_what_the_end_of_a_stream_means(number: int, message: str, code: str) -> None:
     error = stream_failure(number, message, 99, "'cdc'@'%'")
     assert error.code == code and message[:20] in error.message
+
+
+def test_the_databases_that_a_statement_uses() -> None:
+    """Behind every variable that MySQL writes before them, by ``Query_event`` of its sources."""
+    before = (
+        b"\0" + bytes(4) + b"\1" + bytes(8) + b"\2\3std\0" + b"\3" + bytes(4) + b"\4" + bytes(6) + b"\5\6SYSTEM"
+        b"\6\3std" + b"\7\0\0" + b"\x08\0\0" + b"\x09" + bytes(8) + b"\x0a" + bytes(4) + b"\x0b\4user\x09localhost"
+    )  # fmt: skip
+    assert events.used_databases(before + b"\x0c\2shop\0\xc3\xa9\0" + b"\x12\xff\0") == ["shop", "é"]
+    assert events.used_databases(before + b"\x0c\xfe" + b"\x12\xff\0") is None
+    assert events.used_databases(before) is None and events.used_databases(b"") is None
+    assert events.client_collation(before) == 0

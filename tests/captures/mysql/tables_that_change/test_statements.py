@@ -10,7 +10,8 @@ from captures.mysql.statements.actions import Action, Alteration, Change
 from captures.mysql.statements.changes import changes
 
 ALTERED, CREATED, DROPPED = Action.ALTERED, Action.CREATED, Action.DROPPED
-EMPTIED, REFILLED, RENAMED, WRITTEN = Action.EMPTIED, Action.REFILLED, Action.RENAMED, Action.WRITTEN
+CLEARED, EMPTIED, REFILLED = Action.CLEARED, Action.EMPTIED, Action.REFILLED
+RENAMED, WRITTEN = Action.RENAMED, Action.WRITTEN
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,9 @@ EMPTIED, REFILLED, RENAMED, WRITTEN = Action.EMPTIED, Action.REFILLED, Action.RE
         ("REPLACE t SET a = 1", [(WRITTEN, "d.t")]),
         ("UPDATE LOW_PRIORITY t AS x SET a = 'u'", [(WRITTEN, "d.t")]),
         ("UPDATE t, x.u SET a = 'u'", [(WRITTEN, "d.t"), (WRITTEN, "d.x"), (WRITTEN, "x.u")]),
-        ("DELETE FROM `d`.`t`", [(EMPTIED, "d.t")]),
+        ("DELETE FROM `d`.`t`", [(CLEARED, "d.t")]),
         ("DELETE FROM t WHERE a = 1", [(WRITTEN, "d.t")]),
-        ("DELETE FROM t AS x", [(EMPTIED, "d.t")]),
+        ("DELETE FROM t AS x", [(CLEARED, "d.t")]),
         ("LOAD DATA LOCAL INFILE 'TABLE' REPLACE INTO TABLE `t` FIELDS TERMINATED BY ','", [(WRITTEN, "d.t")]),
         ("GRANT SELECT ON t TO u", []),
         ("FLUSH TABLES", []),
@@ -85,6 +86,9 @@ def test_statements(statement: str, expected: list[tuple[Action, str]]) -> None:
         ("WITH c AS (SELECT 1) UPDATE x.t SET a = 1", {("x", "t")}),
         ("INSERT INTO v SELECT * FROM x.t JOIN `u`", {("d", "v"), ("x", "t"), ("d", "u")}),
         ("ANALYZE UPDATE t SET a = 1", {("d", "t")}),
+        ("ANALYZE FORMAT=JSON UPDATE t SET a = 1", {("d", "t")}),
+        ("CREATE TABLE t (a INT) ENGINE = Aria SELECT f() FROM x.u", {("d", "t"), ("d", "f"), ("x", "u")}),
+        ("DELETE FROM v", {("d", "v")}),
         ("(SELECT f())", {("d", "f")}),
         ("SET STATEMENT sort_buffer_size = 10 FOR SELECT f()", {("d", "f")}),
     ],
