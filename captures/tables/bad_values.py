@@ -196,6 +196,7 @@ def policy_failures(
     table: str,
     policies: Policies,
     columns: Collection[str],
+    unknown: Sequence[str],
     key: Iterable[str],
     temporal: Collection[str],
 ) -> Iterator[SourceError]:
@@ -205,10 +206,11 @@ def policy_failures(
         code: Of the errors.
         table: ``schema.table``.
         columns: Names of all that the table has.
+        unknown: Names that no column has, and that are refused.
         key: Names of the key's.
         temporal: Names of those that can be clamped.
     """
-    if unknown := sorted(set(policies.columns) - set(columns)):
+    if unknown:
         yield SourceError(code, f"{table}: on_bad_value names unknown columns: {', '.join(unknown)}")
     in_key = set(key)
     if changed := sorted(name for name, policy in policies.columns.items() if policy in _CHANGING and name in in_key):

@@ -181,7 +181,7 @@ def test_with_the_same_policy_it_stays_aside(engine: Engine) -> None:
         ({"id": "null"}, "on_bad_value of the key column id cannot be clamp or null"),
         ({"id": "clamp"}, "on_bad_value of the key column id cannot be clamp or null"),
         ({"note": "clamp"}, "clamp is only for dates and timestamps, not for note"),
-        ({"nothing": "text"}, "on_bad_value names unknown columns: nothing"),
+        ({"notes": "text"}, "on_bad_value names unknown columns: notes"),
         ("quarantine", "quarantine needs a runtime"),
         ({"d": "quarantine"}, "quarantine needs a runtime"),
     ],

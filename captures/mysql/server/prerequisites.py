@@ -233,7 +233,8 @@ def table_failures(
         yield failure
     if table is not None:
         names = [column.name for column in table.columns]
-        for option, listed in (("exclude", resource.exclude), ("hash", resource.hash)):
+        policies = Policies.of(config.on_bad_value, resource.on_bad_value).columns
+        for option, listed in (("exclude", resource.exclude), ("hash", resource.hash), ("on_bad_value", policies)):
             warn_of_dropped(table.name_in_full, option, listed, names)
     if table is not None and not unreadable:
         _warn_of_cascades(session, table, table.name_in_full)
@@ -272,11 +273,13 @@ def definition_failures(
                 f"{name}: column {column.name} has the unknown type {column.data_type}",
                 remedy=f"Leave the column out with `exclude: [{column.name}]`.",
             )
+    policies = Policies.of(config.on_bad_value, resource.on_bad_value)
     yield from policy_failures(
         "TM-MY-022",
         name,
-        Policies.of(config.on_bad_value, resource.on_bad_value),
+        policies,
         columns,
+        misspelt(policies.columns, columns),
         resource.key if resource.key is not None else table.key,
         {column.name for column in captured if clampable(column)},
     )

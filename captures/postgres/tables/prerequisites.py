@@ -103,11 +103,13 @@ def log_failures(
             f"{name}: the key column {', '.join(hashed)} cannot be hashed",
             remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
         )
+    policies = Policies.of(config.on_bad_value, resource.on_bad_value)
     yield from policy_failures(
         "TM-PG-022",
         name,
-        Policies.of(config.on_bad_value, resource.on_bad_value),
+        policies,
         columns,
+        sorted(set(policies.columns) - columns),
         key,
         {column.name for column in table.columns if clampable(column)},
     )

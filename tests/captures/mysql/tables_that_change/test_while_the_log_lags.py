@@ -148,6 +148,33 @@ def test_an_excluded_column_that_is_dropped(binlog_database: Database) -> None:
     assert (3,) in after.rows()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"exclude": ["secret"]}, {"hash": ["secret"]}, {"on_bad_value": {"secret": "null"}}],
+    ids=["exclude", "hash", "on_bad_value"],
+)
+def test_a_column_that_options_name_is_dropped_while_away(binlog_database: Database, options: Json) -> None:
+    """At the start after it, and at the one after that."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, secret INT, v INT)", "INSERT INTO t VALUES (1, 1, 1)")
+    bound = bindings(f"{binlog_database.name}.t", **options)
+    salted = {**binlog_database.config(), "hash_salt": "salt"}
+    documents: list[tuple[int, Json]] = []
+    state: Json | None = None
+    for statements in (
+        [],
+        ["INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t DROP COLUMN secret", "INSERT INTO t VALUES (3, 3)"],
+        ["INSERT INTO t VALUES (4, 4)"],
+    ):
+        run(binlog_database, *statements)
+        with session(salted, bound, state, stop=True, command=COMMAND) as capture:
+            assert capture.finish() == 0, capture.last_words()
+        state = capture.state
+        documents += capture.documents
+    capture.documents = documents
+    assert {key: row["v"] for (key,), row in capture.rows().items()} == {1: 1, 2: 2, 3: 3, 4: 4}
+    assert ("exclude" in options) == all("secret" not in document for _, document in documents)
+
+
 @pytest.mark.parametrize("other", [{}, {"exclude": ["v"], "hash": ["secret"]}])
 def test_a_column_that_is_no_longer_excluded(binlog_database: Database, other: Json) -> None:
     """Rows that were captured before have it, too, and are not emptied for it; they are read again once."""
