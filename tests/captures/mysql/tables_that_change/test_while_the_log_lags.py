@@ -70,6 +70,56 @@ def test_a_key_that_is_dropped(binlog_database: Database, how: str) -> None:
     assert third.rows(0) == expected
 
 
+@pytest.mark.parametrize(("metadata", "key"), [("FULL", ["u"]), ("NO_LOG", ["u", "id"])])
+def test_another_key_in_the_middle_of_a_backfill(binlog_database: Database, key: list[str], metadata: str) -> None:
+    """The key is dropped while the capture is away, and made again while it is away once more: no key that was read
+    says where the backfill stands.
+    """
+    with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
+        run(
+            binlog_database,
+            "CREATE TABLE t (id INT PRIMARY KEY, u INT NOT NULL, v INT)",
+            "CREATE TABLE other (id INT PRIMARY KEY)",
+            "INSERT INTO t SELECT seq, 5000 - seq, seq FROM seq_1_to_1000",
+        )
+        bound = bindings(f"{binlog_database.name}.t", f"{binlog_database.name}.other")
+        config = {**binlog_database.config(), "backfill": {"chunk_rows": 50}}
+        with session(config, bound, command=COMMAND) as first:
+            first.until(lambda c: len(c.documents) > 200)
+            assert not first.done()
+        run(
+            binlog_database,
+            "DELETE FROM t WHERE id = 1",
+            "UPDATE t SET v = -1 WHERE id IN (2, 999)",
+            "INSERT INTO t VALUES (7777, 3, 3)",
+            "ALTER TABLE t DROP PRIMARY KEY",
+        )
+        with session(config, bound, first.state, command=impatient("connectors.mysql")) as second:
+            second.until(lambda c: aside_of(c, "t"))
+            run(binlog_database, "INSERT INTO other VALUES (1)", "UPDATE t SET v = -2 WHERE id = 998")
+            second.until(lambda c: (1,) in c.rows(1))
+        run(binlog_database, f"ALTER TABLE t ADD PRIMARY KEY ({', '.join(key)})")
+        rows = [{"id": n, "u": 5000 - n, "v": {2: -1, 998: -2, 999: -1}.get(n, n)} for n in range(2, 1001)]
+        expected = {tuple(row[name] for name in key): row for row in [*rows, {"id": 7777, "u": 3, "v": 3}]}
+        with session(config, bound, second.state, command=impatient("connectors.mysql")) as third:
+            third.documents[:0] = [*first.documents, *second.documents]
+            third.until(lambda c: c.done() and c.rows(key=key) == expected)
+
+
+def test_the_only_table_has_no_key(binlog_database: Database) -> None:
+    """The capture ends with what is wrong, and goes on once there is a key."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    bound = bindings(f"{binlog_database.name}.t")
+    first = _captured(binlog_database, bound)
+    second = _captured(
+        binlog_database, bound, "UPDATE t SET v = 2", "ALTER TABLE t DROP PRIMARY KEY", state=first.state
+    )
+    assert second.process.returncode == 1 and second.logs[-1]["fields"]["code"] == "TM-MY-009", second.last_words()
+    third = _captured(binlog_database, bound, "ALTER TABLE t ADD PRIMARY KEY (id)", state=first.state)
+    third.documents[:0] = first.documents
+    assert third.rows() == {(1,): {"id": 1, "v": 2}}
+
+
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
 def test_another_key_that_was_none_before(binlog_database: Database, metadata: str) -> None:
     """Rows of the log that differed in the old key only are one by the new one."""
@@ -89,31 +139,57 @@ def test_another_key_that_was_none_before(binlog_database: Database, metadata: s
         assert second.rows(key=["u"]) == {(1,): {"id": 1, "u": 1}}
 
 
-@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
-def test_a_column_that_takes_null_no_more(binlog_database: Database, metadata: str) -> None:
-    """The schema that is announced fits the rows that follow it."""
+def _nulls_that_fit(capture: Session) -> int:
+    """How many there are in documents; the schema before each of them lets its column be null."""
+    nullable: dict[str, bool] = {}
+    nulls = 0
+    for kind, _, body in capture.events:
+        if kind == "schema":
+            nullable = {name: "null" in member["type"] for name, member in body["properties"].items() if name in "vw"}
+            continue
+        for row in (body, body["_meta"].get("before", {})):
+            found = [name for name in nullable if body["_meta"]["op"] != "t" and row.get(name, 0) is None]
+            assert all(nullable[name] for name in found), body
+            nulls += len(found)
+    assert nullable == {"v": False, "w": False}
+    return nulls
+
+
+@pytest.mark.parametrize(("metadata", "away"), [("FULL", True), ("NO_LOG", True), ("FULL", False)])
+def test_columns_that_take_null_no_more(binlog_database: Database, metadata: str, away: bool) -> None:
+    """The schema that is announced fits the rows that follow it, and those before an UPDATE or DELETE."""
+    statements = [
+        "INSERT INTO t VALUES (1, NULL, NULL)",
+        "UPDATE t SET v = 1, w = 'w'",
+        "ALTER TABLE t MODIFY v INT NOT NULL, MODIFY w TEXT NOT NULL",
+        "INSERT INTO t VALUES (2, 2, 'x')",
+        "ALTER TABLE t MODIFY v INT NULL",
+        "INSERT INTO t VALUES (3, NULL, 'y'), (4, NULL, 'z')",
+        "DELETE FROM t WHERE id = 3",
+        "UPDATE t SET v = 4 WHERE id = 4",
+        "ALTER TABLE t MODIFY v INT NOT NULL",
+        "INSERT INTO t VALUES (5, 5, 'z')",
+    ]
     with global_setting(binlog_database, "binlog_row_metadata", f"'{metadata}'"):
-        run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-        bound = bindings(f"{binlog_database.name}.t")
-        first = _captured(binlog_database, bound)
-        second = _captured(
+        run(
             binlog_database,
-            bound,
-            "INSERT INTO t VALUES (1, NULL)",
-            "UPDATE t SET v = 1",
-            "ALTER TABLE t MODIFY v INT NOT NULL",
-            "INSERT INTO t VALUES (2, 2)",
-            state=first.state,
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT, w TEXT)",
+            "INSERT INTO t VALUES (0, NULL, NULL)",
         )
-        nullable, nulls = None, 0
-        for kind, _, body in second.events:
-            if kind == "schema":
-                nullable = "null" in body["properties"]["v"]["type"]
-            elif body["_meta"]["op"] != "t" and body["v"] is None:
-                nulls += 1
-                assert nullable
-        assert nulls and nullable is False
-        assert second.rows() == {(n,): {"id": n, "v": n} for n in (1, 2)}
+        bound = bindings(f"{binlog_database.name}.t")
+        if away:
+            first = _captured(binlog_database, bound)
+            capture = _captured(binlog_database, bound, *statements, state=first.state)
+            capture.documents[:0] = first.documents
+            capture.events[:0] = first.events
+        else:
+            with session(binlog_database.config(), bound, command=COMMAND) as capture:
+                capture.until(Session.done)
+                run(binlog_database, *statements)
+                capture.until(lambda c: c.done() and (5,) in c.rows())
+    assert _nulls_that_fit(capture) >= (2 if away else 8)
+    found = {key: (row["v"], row["w"]) for (key,), row in capture.rows().items()}
+    assert found == {0: (1, "w"), 1: (1, "w"), 2: (2, "x"), 4: (4, "z"), 5: (5, "z")}
 
 
 def test_a_column_with_a_reserved_name_that_is_gone(binlog_database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date, datetime
 from typing import Any
 
@@ -24,7 +25,10 @@ from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import documents, run, table_chunks
+from tests.captures.session import Session, bindings, session
 from tests.servers.mariadb import Database
+
+COMMAND = [sys.executable, "-m", "connectors.mysql"]
 
 PARTS = st.tuples(st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
 """Year, month and day, as the server may keep them under any sql_mode."""
@@ -250,6 +254,33 @@ def test_texts_that_were_no_json_before_the_column_was(mariadb_database: Databas
         )
         assert log.read()[-1]["j"] == {}
         assert log.restarted == {0} and not log.set_aside
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_texts_that_were_no_json_before_the_column_was_while_away(mariadb_database: Database, metadata: str) -> None:
+    """They hold up neither their table nor the others, though the policy is to stop."""
+    with global_setting(mariadb_database, "binlog_row_metadata", f"'{metadata}'"):
+        run(
+            mariadb_database,
+            "CREATE TABLE t (id INT PRIMARY KEY, j LONGTEXT CHARACTER SET utf8mb4)",
+            "CREATE TABLE other (id INT PRIMARY KEY)",
+            "INSERT INTO t VALUES (0, 'no JSON')",
+        )
+        bound = bindings(f"{mariadb_database.name}.t", f"{mariadb_database.name}.other")
+        with session(mariadb_database.config(), bound, command=COMMAND) as first:
+            first.until(Session.done)
+        run(
+            mariadb_database,
+            "INSERT INTO t VALUES (1, 'no JSON')",
+            "UPDATE t SET j = '[]'",
+            "ALTER TABLE t MODIFY j JSON",
+            "INSERT INTO t VALUES (2, '{}')",
+            "INSERT INTO other VALUES (1)",
+        )
+        expected = {(0,): {"id": 0, "j": []}, (1,): {"id": 1, "j": []}, (2,): {"id": 2, "j": {}}}
+        with session(mariadb_database.config(), bound, first.state, command=COMMAND) as second:
+            second.documents[:0] = first.documents
+            second.until(lambda c: c.done() and c.rows(0) == expected and (1,) in c.rows(1))
 
 
 @pytest.mark.parametrize(
