@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 _MAINS = {
     "connectors.postgres": "connectors.postgres.__main__",
@@ -54,12 +54,15 @@ class WarmProcess:
         command: ``python -m MODULE ARGUMENT…``, see ``is_warm``.
         env: The whole environment.
         folder: Where it runs; by default where this process does.
+        stderr: A file that its stderr goes to instead of a pipe.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path | None = None, *, stderr: Path | None = None
+    ) -> None:
         self.args = list(command)
         stdin, ours = warm_context.Pipe(duplex=False)
-        outputs = [warm_context.Pipe(duplex=False) for _ in range(2)]
+        outputs = [warm_context.Pipe(duplex=False), _opened(stderr) if stderr else warm_context.Pipe(duplex=False)]
         theirs = [stdin, *(writer for _, writer in outputs)]
         self._process = warm_context.Process(
             target=run_in_this_process, args=(self.args[2:], theirs, dict(env), folder or Path.cwd())
@@ -71,6 +74,15 @@ class WarmProcess:
         self.pid: int = self._process.pid
         self.stdin = _file(ours, "wb")
         self.stdout, self.stderr = (_file(reader, "rb") for reader, _ in outputs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Closes the pipes, and waits until it has ended, as ``subprocess.Popen`` does."""
+        for stream in (self.stdin, self.stdout, self.stderr):
+            stream.close()
+        self.wait()
 
     @property
     def returncode(self) -> int | None:
@@ -128,6 +140,14 @@ def run_to_its_end(
     """As ``subprocess.run``, with nothing on stdin, and with this process's environment."""
     status, stdout, stderr = WarmProcess(command, os.environ, folder).run(b"", timeout)
     return subprocess.CompletedProcess(command, status, stdout.decode(), stderr.decode())
+
+
+def _opened(path: Path) -> tuple[Connection, Connection]:
+    """A file as the two ends of a pipe: what is read of it, and what is written to it."""
+    path.write_bytes(b"")
+    return Connection(os.open(path, os.O_RDONLY), writable=False), Connection(
+        os.open(path, os.O_WRONLY | os.O_APPEND), readable=False
+    )
 
 
 def _file(end: Connection, mode: str) -> IO[bytes]:

@@ -15,7 +15,7 @@ import yaml
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import HEADER
 from runtime.changelog.events import events
-from tests.warm_process import run_to_its_end
+from tests.warm_process import WarmProcess, run_to_its_end
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")
 
@@ -47,7 +47,8 @@ class CaptureFolder:
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, str(CONNECTOR), str(self.path)]
+        # Without what installed packages do when Python starts: it needs none.
+        return [sys.executable, "-I", "-S", str(CONNECTOR), str(self.path)]
 
     def script(self, *sessions: Sequence[Step], tables: Sequence[Mapping[str, Any]] = (TABLE,), **more: Any) -> None:
         """Writes what the connector is to do; see ``scripted_connector``."""
@@ -67,16 +68,10 @@ class CaptureFolder:
             timeout=60,
         )
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> WarmProcess:
         """Starts ``tidemark``, its stderr going to the file ``stderr``."""
-        with (self.path / "stderr").open("w") as stderr:
-            return subprocess.Popen(
-                [sys.executable, "-m", "runtime", *arguments],
-                cwd=self.path,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-            )
+        command = [sys.executable, "-m", "runtime", *arguments]
+        return WarmProcess(command, os.environ, self.path, stderr=self.path / "stderr")
 
     @property
     def stderr(self) -> str:

@@ -21,6 +21,8 @@ A step is an object with one key:
 ``sleep``      forever, taking no notice of stdin; with ``"stubborn"`` SIGTERM only makes a file ``terminated``
 ``stream``     rows ``{"rows": 1000, "each": 10}`` from the state's cursor on, a checkpoint after ``each``, and the end
 ``child``      starts a process of its own that holds the pipes open, and writes its id to ``child.pid``
+
+It imports little: a command starts it five times, and its imports are most of what that costs.
 """
 
 from __future__ import annotations
@@ -28,14 +30,27 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-from pathlib import Path
-from typing import Any
 
-FOLDER = Path(sys.argv[1])
-SCRIPT = json.loads((FOLDER / "script.json").read_text())
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER = sys.argv[1]
+
+
+def contents(name: str) -> str:
+    with open(f"{FOLDER}/{name}") as file:  # noqa: PTH123
+        return file.read()
+
+
+def write_file(name: str, text: str = "", mode: str = "w") -> None:
+    with open(f"{FOLDER}/{name}", mode) as file:  # noqa: PTH123
+        file.write(text)
+
+
+SCRIPT = json.loads(contents("script.json"))
 OUT = sys.stdout.buffer
 ROW_SCHEMA = {
     "type": "object",
@@ -81,8 +96,7 @@ def read() -> dict[str, Any] | None:
     line, _, rest = bytes(BEGUN).partition(b"\n")
     BEGUN[:] = rest
     request: dict[str, Any] = json.loads(line)
-    with (FOLDER / "requests.jsonl").open("a") as file:
-        file.write(json.dumps({"pid": os.getpid(), **request}) + "\n")
+    write_file("requests.jsonl", json.dumps({"pid": os.getpid(), **request}) + "\n", "a")
     return request
 
 
@@ -145,13 +159,13 @@ def play(steps: list[dict[str, Any]], stdin: Stdin | None, state: dict[str, Any]
                     stdin.changed.wait_for(lambda: stdin.ended)
             case "sleep":
                 if value == "stubborn":
-                    signal.signal(signal.SIGTERM, lambda *_: (FOLDER / "terminated").touch())
-                (FOLDER / "asleep").touch()
+                    signal.signal(signal.SIGTERM, lambda *_: write_file("terminated"))
+                write_file("asleep")
                 while True:
                     signal.pause()
             case "child":
-                child = subprocess.Popen(["sleep", "3600"])
-                (FOLDER / "child.pid").write_text(str(child.pid))
+                child = os.posix_spawnp("sleep", ["sleep", "3600"], os.environ)
+                write_file("child.pid", str(child))
             case "stream":
                 stream(value["rows"], value["each"], state)
             case _:
@@ -198,13 +212,13 @@ def binding(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    (FOLDER / "environment.json").write_text(json.dumps(dict(os.environ)))
+    write_file("environment.json", json.dumps(dict(os.environ)))
     request = read()
     if request is None:
         return
     ((kind, body),) = request.items()
     if kind == "open":
-        opens = [line for line in (FOLDER / "requests.jsonl").read_text().splitlines() if '"open"' in line]
+        opens = [line for line in contents("requests.jsonl").splitlines() if '"open"' in line]
         stdin = Stdin()
         stdin.start()
         sessions = SCRIPT["sessions"]

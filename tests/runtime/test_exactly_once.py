@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
 from tests.servers.deadline import wait_until
+from tests.warm_process import WarmProcess
 
 ROWS = 150_000
 
@@ -70,7 +70,7 @@ def test_the_runtime_killed_again_and_again(folder: CaptureFolder, seed: int) ->
     assert_whole(folder)
 
 
-def ended_before(runtime: subprocess.Popen[str], folder: CaptureFolder, sessions: int, events: int) -> bool:
+def ended_before(runtime: WarmProcess, folder: CaptureFolder, sessions: int, events: int) -> bool:
     """Waits until so many sessions were opened and so many more events are in the log; True if all ended before."""
     target = events + (folder.log.summary().next_offset if folder.is_begun else 0)
 

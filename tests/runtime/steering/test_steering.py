@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ import pytest
 from runtime.progress.status_file import read_status
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
 from tests.servers.deadline import wait_until
+from tests.warm_process import WarmProcess
 
 SECONDS = 20.0
 
@@ -37,14 +38,14 @@ def row(number: int, binding: int = 0) -> dict[str, object]:
 
 
 @contextmanager
-def capturing(folder: CaptureFolder) -> Iterator[subprocess.Popen[str]]:
+def capturing(folder: CaptureFolder) -> Iterator[None]:
     """``tidemark capture`` beside the test; interrupted at the end."""
-    process = folder.start("capture", str(folder.file))
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+    with folder.start("capture", str(folder.file)) as process:
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
 
 
 def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: CaptureFolder) -> None:
@@ -100,14 +101,11 @@ def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) ->
     folder.script([OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
     with capturing(folder):
         wait_until(lambda: folder.is_begun, SECONDS, "a commit")
-        process = subprocess.Popen(
-            [*TIDEMARK, "pause", str(folder.file)], cwd=folder.path, stdout=subprocess.PIPE, text=True
-        )
-        try:
-            wait_until(lambda: "TM-RUN-016" in folder.stderr, SECONDS, "a warning")
-        finally:
-            process.kill()
-            process.communicate()
+        with WarmProcess([*TIDEMARK, "pause", str(folder.file)], os.environ, folder.path) as process:
+            try:
+                wait_until(lambda: "TM-RUN-016" in folder.stderr, SECONDS, "a warning")
+            finally:
+                process.kill()
     assert folder.requests("control") == []
 
 
