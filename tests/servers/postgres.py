@@ -171,8 +171,10 @@ def running(source: Source) -> Iterator[Postgres]:
 @contextmanager
 def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
     """A new database; dropped at the end with its replication slots, whoever still uses them."""
+    # Copied as files, in a third of the time that 7 MB through the log take.
+    strategy = sql.SQL("STRATEGY FILE_COPY" if postgres.version >= 15 else "")
     with postgres.connect() as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        admin.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(name), strategy))
     try:
         yield Database(
             make_conninfo(postgres.dsn, dbname=name), postgres.version, postgres.binaries, postgres.server, name
