@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from protocol.environment import RUNTIME
 from tests.examples import PROFILE
-from tests.fast import FAST, is_left_out
+from tests.fast import FAST, kept
 from tests.servers import mariadb as mariadb_servers
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
@@ -85,8 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
     if FAST:
-        config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
-        items[:] = [item for item in items if not is_left_out(item)]
+        chosen = kept(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

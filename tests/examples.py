@@ -1,4 +1,4 @@
-"""How much tests try that could try more: little in ``make test``, which runs often, and far more in ``make soak``.
+"""How much tests try that could try more: little in ``make test``, less in ``make test-fast``, much in ``make soak``.
 
 Each run draws other examples, but of tests that say otherwise.
 """
@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from hypothesis import settings
 
+from tests.fast import FAST
+
 T = TypeVar("T")
 
 ALL = os.environ.get("TIDEMARK_TEST_ALL") == "1"
 """Whether a test of every pair (each database, each kind of kill, …) tries every pair, as in ``make soak``."""
 
-PROFILE = "few"
+PROFILE = "fewest" if FAST else "few"
 """Of Hypothesis, unless ``--hypothesis-profile`` names another."""
 
 FEW = 40
@@ -23,6 +25,7 @@ FEW = 40
 
 # On a machine that others use too, any single example may take long: the whole test has a timeout, and that is enough.
 settings.register_profile(PROFILE, deadline=None, max_examples=FEW)
+settings.register_profile("fewest", deadline=None, max_examples=FEW // 4)
 settings.register_profile("thorough", deadline=None, max_examples=10 * FEW)
 
 
@@ -32,6 +35,14 @@ def examples(count: int) -> int:
     return max(1, count * profile.max_examples // FEW)
 
 
-def sample(everything: T, some: T) -> T:
-    """``everything`` in ``make soak``; in ``make test`` some of it, in which each kind comes at least once."""
-    return everything if ALL else some
+def sample(everything: T, some: T, few: T | None = None) -> T:
+    """What is tried: each kind at least once in any case.
+
+    Args:
+        everything: In ``make soak``.
+        some: In ``make test``.
+        few: In ``make test-fast``, where it does not try as much as ``make test``.
+    """
+    if ALL:
+        return everything
+    return few if FAST and few is not None else some
