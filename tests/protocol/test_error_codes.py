@@ -12,7 +12,6 @@ import pytest
 
 from protocol import errors
 from protocol.error_codes import CODES, ErrorCode, Policy, _table
-from protocol.error_codes.model import listed
 from protocol.errors import ProtocolError, TidemarkError, UsageError
 from protocol.generate import ROOMS
 
@@ -70,14 +69,6 @@ def test_a_code_has_one_anchor_where_the_error_points(code: str) -> None:
 def test_a_code_that_stands_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
         _table(CODES["TM-PRO-001"], CODES["TM-PRO-001"])
-
-
-@pytest.mark.parametrize(
-    "text", ["TM-PRO-001 never: A title\n    A remedy.\n", "TM-PRO-001 retry: A title\n", "    A remedy alone.\n"]
-)
-def test_a_list_with_anything_but_rows_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no row of error codes"):
-        listed(f"{text}\nTM-PRO-002 manual: A title\n    A remedy.\n")
 
 
 def test_an_error_says_its_code_and_falls_back_on_the_tables_remedy() -> None:
