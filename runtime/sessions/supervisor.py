@@ -100,8 +100,8 @@ class Supervisor:
     def _open_once(self) -> bool:
         """Runs one session. True: it ended cleanly. False: it failed after a commit, so failures are counted again."""
         if self._watch is not None and (edition := self._watch.take()) is not None:
-            self._prepared, self._due = edition
-            self._watchdog = _watchdog(self._prepared)
+            self._prepared, self._due = edition.prepared, edition.due
+            self._watchdog = _watchdog(edition.prepared)
             self._display.expect(table.name for table in self._prepared.tables)
         prepared, writer = self._prepared, self._log.writer()
         name = prepared.connector.name

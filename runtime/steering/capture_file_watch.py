@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -27,8 +28,16 @@ AGAIN_SECONDS = 5.0
 Stamp = tuple[int, int, int]
 
 
-Edition = tuple[PreparedCapture, CommitEntry]
-"""One version of a capture file, ready to be opened, and when a commit is due."""
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One version of a capture file, ready to be opened."""
+
+    file: CaptureFile
+    prepared: PreparedCapture
+
+    @property
+    def due(self) -> CommitEntry:
+        return self.file.commit
 
 
 class CaptureFileWatch:
@@ -121,7 +130,7 @@ class CaptureFileWatch:
         with self._lock:
             if self._edition is None:
                 os.write(self._write, b"\0")
-            self._file, self._edition = file, (prepared, file.commit)
+            self._file, self._edition = file, Edition(file, prepared)
 
     def _refuse(self, error: TidemarkError) -> None:
         passes = error.entry.policy is Policy.RETRY
