@@ -94,6 +94,8 @@ class Changes:
             self.statement,
             self.function,
             self.temporary,
+            self.trigger,
+            self.prepared,
             *([] if self._database.is_mysql else [self.ignore]),
         ]
         if self.columns[table]:
@@ -243,7 +245,7 @@ class Changes:
     # Statements instead of rows.
 
     def statement(self, table: str) -> None:
-        run(self._database, "SET binlog_format = STATEMENT", f"UPDATE {table} SET n = n + 1 WHERE id % 5 = 0")
+        self._in_statement_format(f"UPDATE {table} SET n = n + 1 WHERE id % 5 = 0")
 
     def function(self, table: str) -> None:
         run(
@@ -257,14 +259,27 @@ class Changes:
         )
 
     def temporary(self, table: str) -> None:
+        writes = f"INSERT INTO {table} VALUES (1)", f"DELETE FROM {table}", f"TRUNCATE TABLE {table}"
+        self._in_statement_format(f"CREATE TEMPORARY TABLE {table} (id INT PRIMARY KEY)", *writes)
+
+    def trigger(self, table: str) -> None:
         run(
             self._database,
-            "SET binlog_format = STATEMENT",
-            f"CREATE TEMPORARY TABLE {table} (id INT PRIMARY KEY)",
-            f"INSERT INTO {table} VALUES (1)",
-            f"DELETE FROM {table}",
-            f"TRUNCATE TABLE {table}",
+            "DROP TABLE IF EXISTS fires",
+            "CREATE TABLE fires (id INT)",
+            "INSERT INTO fires VALUES (1)",
+            f"CREATE TRIGGER comes AFTER INSERT ON fires FOR EACH ROW UPDATE {table} SET n = n + 2 WHERE id % 6 = 0",
+            f"CREATE TRIGGER goes AFTER DELETE ON fires FOR EACH ROW DELETE FROM {table} WHERE id % 9 = 5",
         )
+        reads = f"INSERT INTO fires SELECT id FROM {TABLES[1 - TABLES.index(table)]} LIMIT 1"
+        self._in_statement_format(self._random.choice(("INSERT INTO fires VALUES (2)", reads, "DELETE FROM fires")))
+
+    def prepared(self, table: str) -> None:
+        xa = [f"XA {word} 'random'" for word in ("START", "END", "PREPARE", "COMMIT")]
+        self._in_statement_format(xa[0], f"UPDATE {table} SET n = n + 3 WHERE id % 8 = 0", *xa[1:])
+
+    def _in_statement_format(self, *statements: str) -> None:
+        run(self._database, "SET binlog_format = STATEMENT", *statements)
 
     def _unless_refused(self, *statements: str) -> bool:
         """Whether the server took them. What it refuses leaves the table as it is, and is not in the log."""
