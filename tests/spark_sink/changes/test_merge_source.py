@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from spark_sink.changes.key_order import in_order
 from spark_sink.changes.merge_source import KEPT, stream_merge_rows
 from spark_sink.changes.net_changes import DELETED
-from tests.spark_sink.changes.test_net_changes import COLUMNS, EVENT, TYPES, table
+from tests.spark_sink.changes.test_net_changes import CHANGE, COLUMNS, TYPES, table
 from tests.spark_sink.log_builder import Event
 from tests.spark_sink.replay import Row, replay
-
-CHANGES = EVENT.filter(lambda event: event.op != "t")
 
 
 def merged(before: dict[int, Row], source: list[Row]) -> dict[int, Row]:
@@ -28,7 +26,7 @@ def merged(before: dict[int, Row], source: list[Row]) -> dict[int, Row]:
 
 
 @settings(deadline=None)
-@given(st.lists(CHANGES, max_size=12), st.lists(CHANGES, min_size=1, max_size=12))
+@given(st.lists(CHANGE, max_size=12), st.lists(CHANGE, min_size=1, max_size=12))
 def test_merging_the_net_changes_gives_the_rows(first: list[Event], then: list[Event]) -> None:
     events = list(enumerate([*first, *then]))
     before = replay(events[: len(first)])

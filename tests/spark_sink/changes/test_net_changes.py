@@ -18,7 +18,7 @@ TYPES = {"id": "bigint", "name": "string", "note": "string", "_offset": "bigint"
 META = {"_op": "string", "_unchanged": "array<string>"}
 
 PARTS = [("name", "note"), ("name",), ("note",), ()]
-EVENT = st.one_of(
+CHANGE = st.one_of(
     st.builds(
         lambda id, name, note, carried: Event(
             "u",
@@ -31,8 +31,8 @@ EVENT = st.one_of(
         st.sampled_from(PARTS),
     ),
     st.builds(lambda id: Event("d", {"id": id}), st.integers(0, 3)),
-    st.just(Event("t")),
 )
+EVENT = CHANGE | st.just(Event("t"))
 
 
 def table(events: Sequence[tuple[int, Event]], chunk: int = 7) -> pa.Table:
