@@ -29,12 +29,25 @@ SESSION = [
 ]
 
 
-@pytest.fixture
-def captured(folder: CaptureFolder) -> CaptureFolder:
-    """A folder whose log holds five events in two commits."""
+def captured_in(folder: CaptureFolder) -> CaptureFolder:
+    """Captures five events in two commits."""
     folder.script(SESSION)
     done = folder.run("capture", "capture.yaml", "--until-caught-up")
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def captured_once(tmp_path_factory: pytest.TempPathFactory) -> CaptureFolder:
+    """What each test has a copy of."""
+    return captured_in(CaptureFolder(tmp_path_factory.mktemp("captured")))
+
+
+@pytest.fixture
+def captured(captured_once: CaptureFolder, folder: CaptureFolder) -> CaptureFolder:
+    """A folder whose log holds five events in two commits."""
+    shutil.copytree(captured_once.path, folder.path, dirs_exist_ok=True)
+    folder.write_file()
     return folder
 
 
@@ -319,11 +332,12 @@ def test_materialize_needs_a_spark_entry(folder: CaptureFolder) -> None:
     assert "has no spark entry" in failed(folder.run("materialize", "capture.yaml"), 2, "TM-CFG-002")
 
 
-def test_check_tells_of_a_log_that_cannot_be_written_or_read(captured: CaptureFolder) -> None:
-    log = captured.log_path
+def test_check_tells_of_a_log_that_cannot_be_written_or_read(folder: CaptureFolder) -> None:
+    captured_in(folder)  # Where it is noted that its log is.
+    log = folder.log_path
 
     def fault() -> str:
-        done = captured.run("check", "capture.yaml", "--json")
+        done = folder.run("check", "capture.yaml", "--json")
         code = next(str(finding["code"]) for finding in json.loads(done.stdout)["findings"] if not finding["ok"])
         assert done.returncode == (3 if code == "TM-LOG-008" else 1), done.stdout
         return code
@@ -335,7 +349,7 @@ def test_check_tells_of_a_log_that_cannot_be_written_or_read(captured: CaptureFo
     assert fault() == "TM-LOG-004"
     shutil.rmtree(log)
     assert fault() == "TM-LOG-013"
-    (captured.path / ".capture.yaml.log").unlink()
+    (folder.path / ".capture.yaml.log").unlink()
     log.write_text("a file")
     assert fault() == "TM-LOG-008"
 
