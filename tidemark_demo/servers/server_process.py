@@ -123,8 +123,8 @@ class ServerProcess(ABC):
         self._end((signal.SIGKILL,), None)
 
     def close(self) -> None:
-        """Stops the server and removes its directory. Does nothing the second time."""
-        self.stop(seconds=5.0)
+        """Ends the server at once, since its directory goes too, and removes that. Does nothing the second time."""
+        self._end((self.at_once, signal.SIGKILL), 5.0)
         atexit.unregister(self.close)
         shutil.rmtree(self._root, ignore_errors=True)
 
