@@ -51,25 +51,32 @@ HEAVY_TESTS = (
     "tests/runtime/changelog/test_writer.py::test_a_full_disk_is_an_error_and_the_log_stays_whole",
     "tests/runtime/changelog/test_writer.py::test_many_collections_in_one_commit_keep_few_files_open",
     "tests/runtime/sessions/test_session.py::test_a_line_just_under_the_limit",
+    "tests/runtime/sessions/test_interruption.py::test_a_connector_that_hangs_does_not_keep_a_command_from_ending_in_time",
+    "tests/runtime/steering/test_steering.py::test_an_edit_made_while_the_source_is_away_is_used_once_it_is_back",
     "tests/spark_sink/formats/test_maintenance.py::test_a_long_log_is_shortened_and_costs_no_more",
     "tests/spark_sink/test_output.py::test_the_last_line_reads_the_table_where_it_is_pasted",
     "tests/conformance/test_backfill.py::test_rows_that_change_while_they_are_read",
     "tests/conformance/test_log.py::test_a_large_transaction_needs_little_memory",
     "tests/captures/engine/test_capture.py::test_an_unchanged_large_value_is_read_again_until_it_is_whole",
+    "tests/captures/engine/test_commands.py::test_what_cannot_be_read_again_does_no_harm_to_its_table",
     "tests/captures/engine/test_failing_tables.py::test_a_locked_table_does_not_hold_up_the_log",
+    "tests/captures/engine/test_session.py::test_a_slot_in_use_names_who_uses_it",
     "tests/captures/process/test_plan.py::test_a_plan_writes_nothing_to_postgres",
+    "tests/captures/postgres/chunks/test_counted_scans.py::test_a_transaction_that_writes_by_savepoints",
     "tests/captures/postgres/chunks/test_fences.py::test_fences_hold_under_concurrent_commits",
     "tests/captures/postgres/chunks/test_table_shapes.py::test_1600_columns",
     "tests/captures/postgres/chunks/test_table_shapes.py::test_a_row_that_no_line_can_hold",
     "tests/captures/postgres/chunks/test_table_shapes.py::test_values_of_16_megabytes_and_of_none",
+    "tests/captures/postgres/chunks/test_waiting_commits.py::test_a_table_without_a_key_waits_for_them",
     "tests/captures/postgres/log/test_log_contents.py::test_a_transaction_that_is_larger_than_what_is_read_at_once",
     "tests/captures/postgres/tables/test_tables_away.py::test_a_table_that_is_away_for_a_moment_is_not_set_aside",
     "tests/captures/postgres/tables/test_tables_away.py::test_the_same_table_goes_on_where_it_stood",
+    "tests/captures/postgres/tables/test_watched_tables.py::test_a_table_that_is_published_no_more_and_then_again",
     "tests/captures/postgres/values/test_bad_values.py::test_a_row_that_no_line_can_hold",
     "tests/captures/postgres/values/test_bad_values.py::test_old_rows_that_no_line_can_hold",
 )
-"""Each takes more than a second of a processor, for rows of many megabytes or for many of them, or waits as long; their
-rooms have others."""
+"""Each takes more than a second of a processor, for rows of many megabytes or for many of them, or waits for more than
+five; their rooms have others."""
 
 _SERVERS = {"database", "any_database", "each_database", "engine", "postgres", "any_postgres"}
 """Fixtures of tests that need the server."""
