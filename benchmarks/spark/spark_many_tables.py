@@ -11,6 +11,7 @@ It says how many files and bytes there are at the end beside those of the newest
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -23,8 +24,9 @@ import numpy as np
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from benchmarks.processor_time import tree_seconds
 from benchmarks.spark.spark_log import COLLECTION, LogMaker, ManyTables, Part
-from benchmarks.spark.spark_side import ours, segments, spent, tree_seconds, warm_session
+from benchmarks.spark.spark_side import ours, segments, spent, warm_session
 from protocol.errors import TidemarkError
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import Applied, PlannedPart
@@ -67,7 +69,7 @@ class Feeder:
     def applied(self, applied: Applied) -> None:
         self._applied += 1
         if self._applied % 2 == 0:
-            seconds, cpu = time.perf_counter(), tree_seconds()
+            seconds, cpu = time.perf_counter(), tree_seconds(os.getpid())
             self.seconds.append(seconds - self._began)
             self.cpu.append(cpu - self._spent)
             self._tell()
@@ -83,7 +85,7 @@ class Feeder:
             return
         new = Part(np.arange(number * 10, number * 10 + 10), "c", False)
         self._maker.commit(new, Part(self._random.integers(0, number * 10 + 10, 5), "u", False))
-        self._began, self._spent = time.perf_counter(), tree_seconds()
+        self._began, self._spent = time.perf_counter(), tree_seconds(os.getpid())
 
     def _tell(self) -> None:
         number = len(self.cpu)

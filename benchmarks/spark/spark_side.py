@@ -23,6 +23,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.processor_time import tree_seconds
 from protocol.changelog import ChangeLog
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import MaterializeReport
@@ -48,9 +49,9 @@ class Spent:
 def spent() -> Iterator[Spent]:
     """What is spent inside; known at the end. Only on Linux."""
     result = Spent()
-    began, cpu = time.perf_counter(), tree_seconds()
+    began, cpu = time.perf_counter(), tree_seconds(os.getpid())
     yield result
-    result.seconds, result.cpu = time.perf_counter() - began, tree_seconds() - cpu
+    result.seconds, result.cpu = time.perf_counter() - began, tree_seconds(os.getpid()) - cpu
 
 
 def warm_session() -> SparkSession:
@@ -122,33 +123,5 @@ def timed(work: Callable[[], object]) -> Spent:
     return result
 
 
-def tree_seconds() -> float:
-    """Processor seconds of this process and all below it, also of those that have ended, by proc(5).
-
-    A process that ends after its parent was looked at, and before it is looked at itself, is missing in one sum. So the
-    largest of three counts.
-    """
-    return max(_seen_seconds() for _ in range(3))
-
-
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
-
-
-def _seen_seconds() -> float:
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-            ticks[int(entry.name)] = sum(map(int, fields[11:15]))
-    total, open_ = 0, [os.getpid()]
-    while open_:
-        process = open_.pop()
-        total += ticks.get(process, 0)
-        open_ += children.get(process, [])
-    return total / os.sysconf("SC_CLK_TCK")
