@@ -149,25 +149,30 @@ def test_a_position_at_the_end_of_what_was_purged_is_gone_on_with(primary: Sessi
     assert go_on(primary, stored) == LogPosition("", 0, stored.gtids)
 
 
-def test_a_domain_that_the_server_forgets_is_not_missed(primary: Session) -> None:
-    primary.rows("SET SESSION gtid_domain_id = 7")
-    write(primary)
-    primary.rows("SET SESSION gtid_domain_id = 0")
-    write(primary)
-    with_domain = end_position(primary)
-    assert "7-" in with_domain.gtids
-    latest = with_domain.file
-    wait_until(lambda: _purged(primary, latest), 20, "the server lets go of its files")
-    primary.rows("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
-    write(primary)
-    end = end_position(primary)
-    assert "7-" not in end.gtids
-    # A capture that has read up to here still knows of the domain.
-    number = end.gtids.rpartition("-")[2]
-    reading = replace(end, gtids=re.sub(r"(0-\d+)-\d+", rf"\1-{number}", with_domain.gtids))
-    assert "7-" in reading.gtids and go_on(primary, reading) == end
-    other = replace(reading, gtids=reading.gtids.replace(f"-{number}", f"-{int(number) - 1}"))
-    lost(primary, other, "TM-MY-016")
+def test_a_domain_that_the_server_forgets_is_not_missed() -> None:
+    programs = installed_programs()
+    assert programs is not None
+    # A server of its own, since a replica would never again have the GTIDs of its primary.
+    with MariaDbServer(programs, server_id=15) as server, closing(connect(config_of(server))) as session:
+        session.rows("CREATE DATABASE test")
+        session.rows("SET SESSION gtid_domain_id = 7")
+        write(session)
+        session.rows("SET SESSION gtid_domain_id = 0")
+        write(session)
+        with_domain = end_position(session)
+        assert "7-" in with_domain.gtids
+        latest = with_domain.file
+        wait_until(lambda: _purged(session, latest), 20, "the server lets go of its files")
+        session.rows("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+        write(session)
+        end = end_position(session)
+        assert "7-" not in end.gtids
+        # A capture that has read up to here still knows of the domain.
+        number = end.gtids.rpartition("-")[2]
+        reading = replace(end, gtids=re.sub(r"(0-\d+)-\d+", rf"\1-{number}", with_domain.gtids))
+        assert "7-" in reading.gtids and go_on(session, reading) == end
+        other = replace(reading, gtids=reading.gtids.replace(f"-{number}", f"-{int(number) - 1}"))
+        lost(session, other, "TM-MY-016")
 
 
 def test_without_gtids_only_the_file_counts(primary: Session) -> None:
