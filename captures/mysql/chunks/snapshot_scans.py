@@ -20,6 +20,7 @@ from captures.mysql.chunks.snapshot_scan import begin_again, begin_request
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.scheduling.reader_process import ReaderProcess
+from captures.tables.keyless_scans import KeylessScans
 from protocol.errors import ConnectorError
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class _Scan:
     fence: ServerFence | None = None
     open: bool = False
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Ends the process, unless a chunk is being read: then its reader ends it."""
         if self.lock.acquire(blocking=False):
             try:
@@ -56,7 +57,7 @@ class _Scan:
                 self.lock.release()
 
 
-class SnapshotScans:
+class SnapshotScans(KeylessScans[_Scan]):
     """Those of one source; see ``captures.contract.capabilities.ReadsInSnapshots``.
 
     Args:
@@ -64,8 +65,8 @@ class SnapshotScans:
     """
 
     def __init__(self, open_process: Callable[[], ReaderProcess]) -> None:
+        super().__init__()
         self._open_process = open_process
-        self._scans: dict[int, _Scan] = {}
 
     # The log's thread.
 
@@ -101,7 +102,7 @@ class SnapshotScans:
         try:
             fence = scan.process.read(begin_request(binding)).fence
         except ConnectorError:
-            scan.end()
+            scan.release()
             raise
         assert isinstance(fence, ServerFence)
         scan.open = shows_all(fence, position, committing)
@@ -126,16 +127,6 @@ class SnapshotScans:
         scan = self._scans.get(binding)
         return None if scan is None or (scan.fence is None and not scan.lost) else ""
 
-    def end(self, binding: int) -> None:
-        """The scan is complete, or no longer needed."""
-        if (scan := self._scans.pop(binding, None)) is not None:
-            scan.end()
-
-    def close(self) -> None:
-        """Ends all scans, even while readers' threads run: their chunks are not used."""
-        for binding in list(self._scans):
-            self.end(binding)
-
     # Readers' threads.
 
     def read(self, request: ChunkRequest) -> Chunk:
@@ -154,7 +145,7 @@ class SnapshotScans:
                 return chunk
         finally:
             if self._scans.get(request.binding) is not scan:
-                scan.end()
+                scan.release()
 
 
 def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> bool | None:

@@ -25,6 +25,7 @@ from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.server.session import asking, in_recovery
+from captures.tables.keyless_scans import KeylessScans
 from protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class CountedScan:
             self.session = None
 
 
-class CountedScans:
+class CountedScans(KeylessScans[CountedScan]):
     """Those of one source, used by the log's thread; see ``captures.contract.capabilities.ReadsInSnapshots``.
 
     Args:
@@ -139,9 +140,9 @@ class CountedScans:
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection], high: Callable[[], int]) -> None:
+        super().__init__()
         self._connect = connect
         self._high = high
-        self._scans: dict[int, CountedScan] = {}
 
     def rows(self, binding: int) -> CountedRows[Base] | None:
         """What the log leaves out of a table; None where it is not scanned, or has a key."""
@@ -249,16 +250,6 @@ class CountedScans:
         if scan is None or (scan.rows.base is None and not scan.rows.changed):
             return None
         return "" if scan.rows.changed or scan.rows.base is None else scan.rows.base.text()
-
-    def end(self, binding: int) -> None:
-        """See ``ReadsInSnapshots.end_snapshot``."""
-        if (scan := self._scans.pop(binding, None)) is not None:
-            scan.release()
-
-    def close(self) -> None:
-        """Ends all."""
-        for binding in list(self._scans):
-            self.end(binding)
 
 
 def _one_row(session: psycopg.Connection, query: str, *parameters: object) -> Sequence[str]:
