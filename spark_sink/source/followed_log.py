@@ -20,10 +20,12 @@ class Limits:
     Attributes:
         events: The most events.
         size: The most bytes of events, uncompressed.
+        quiet: After so many commits without an event of the table, a batch without rows ends.
     """
 
     events: int | None = None
     size: int | None = None
+    quiet: int = QUIET_COMMITS
 
     def exceeded_by(self, events: int, size: int) -> bool:
         """Whether events and bytes exceed the limits."""
@@ -31,17 +33,23 @@ class Limits:
 
 
 class FollowedLog(ChangeLog):
-    """A change log for a process that lives as long as a query. It keeps the newest commits that it has read."""
+    """A change log for a process that lives as long as a query. It keeps the newest commits that it has read.
 
-    def __init__(self, root: Path | str) -> None:
+    Args:
+        root: The change log's folder.
+        commits_kept: The most commits in memory.
+    """
+
+    def __init__(self, root: Path | str, commits_kept: int = _COMMITS_KEPT) -> None:
         super().__init__(root)
+        self._commits_kept = commits_kept
         self._kept: dict[int, Commit] = {}
 
     def commit(self, number: int) -> Commit:
         kept = self._kept.get(number)
         if kept is None:
             kept = super().commit(number)
-            if len(self._kept) >= _COMMITS_KEPT:
+            if len(self._kept) >= self._commits_kept:
                 del self._kept[next(iter(self._kept))]
             self._kept[number] = kept
         return kept
@@ -70,4 +78,4 @@ class FollowedLog(ChangeLog):
             events, size = events + rows, size + length
             quiet += not segments
             position = commit.next_offset
-        return max(position, start) if events or quiet >= QUIET_COMMITS else start
+        return max(position, start) if events or quiet >= limits.quiet else start

@@ -4,7 +4,6 @@ import pytest
 
 from protocol.changelog import layout
 from protocol.errors import ChangeLogError
-from spark_sink.source import followed_log
 from spark_sink.source.followed_log import FollowedLog, Limits
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 
@@ -79,14 +78,11 @@ def test_commits_without_events_of_the_table_are_no_batch(two_tables: LogBuilder
     assert followed.cut(1, Limits(2), 7, "public/items") == 7
 
 
-def test_many_commits_without_events_of_the_table_are_a_batch(
-    two_tables: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(followed_log, "QUIET_COMMITS", 3)
+def test_many_commits_without_events_of_the_table_are_a_batch(two_tables: LogBuilder) -> None:
     for _ in range(3):
         two_tables.commit(*other(1))
 
-    assert FollowedLog(two_tables.root).cut(0, Limits(), 3, "public/items") == 3
+    assert FollowedLog(two_tables.root).cut(0, Limits(quiet=3), 3, "public/items") == 3
 
 
 def test_segments_of_all_tables_come_with_their_commits(two_tables: LogBuilder) -> None:
@@ -99,11 +95,10 @@ def test_segments_of_all_tables_come_with_their_commits(two_tables: LogBuilder) 
     assert [(number, s.collection, s.first_offset) for number, s in found] == [(0, OTHER, 1), (1, OTHER, 2)]
 
 
-def test_more_commits_than_are_kept_in_memory(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_log, "_COMMITS_KEPT", 2)
+def test_more_commits_than_are_kept_in_memory(log: LogBuilder) -> None:
     for i in range(5):
         log.commit(create(i))
-    followed = FollowedLog(log.root)
+    followed = FollowedLog(log.root, commits_kept=2)
 
     assert [c.number for c in followed.commits()] == [c.number for c in followed.commits()] == list(range(5))
 
