@@ -346,6 +346,10 @@ class PgoutputLog:
         if relation.binding in self._current.tracked:
             relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())
         self._dirty = True
+        if relation.keyless:
+            self._enter_counted(relation, batch)
+
+    def _enter_counted(self, relation: BoundRelation, batch: LogBatch) -> None:
         relation.left_to_scan, relation.counted = False, self._tables.counted(relation.binding)
         if relation.counted is not None:
             from_scan = relation.counted.from_scan(self._begin.xid, self._begin.commit_lsn)

@@ -76,6 +76,7 @@ class BoundRelation:
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
         consequence: What follows: it may have taken the place of another table, or have another key.
+        keyless: Its rows are counted while it is scanned.
     """
 
     binding: int
@@ -83,6 +84,7 @@ class BoundRelation:
     origin: bytes
     new_schema: JsonObject | None = None
     consequence: Consequence = Consequence.NOTHING
+    keyless: bool = False
     # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
     transaction: int = -1
     source: bytes = b""

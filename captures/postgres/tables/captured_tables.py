@@ -268,6 +268,7 @@ class CapturedTables:
             origin=origin_members(*binding.table.path),
             new_schema=schema if schema != announced else None,
             consequence=Consequence.EMPTIED if announced is None else Consequence.NOTHING,
+            keyless=not binding.key,
         )
 
     def _successor(self, relation: Relation) -> PostgresBinding | None:
