@@ -144,6 +144,30 @@ CHANGES = (
         adds=True,
     ),
     TableChange(
+        "a partition is detached, written to and attached again",
+        (
+            "ALTER TABLE parts DETACH PARTITION parts_low",
+            "UPDATE parts_low SET n = n + 1",
+            "ALTER TABLE parts ATTACH PARTITION parts_low FOR VALUES FROM (MINVALUE) TO (0)",
+        ),
+        tables=("parts",),
+    ),
+    TableChange("a partition is truncated", ("TRUNCATE parts_low", _FILL), tables=("parts",)),
+    TableChange(
+        "a partition is made again",
+        (
+            "BEGIN; DELETE FROM parts WHERE id < 0; DROP TABLE parts_low; "
+            "CREATE TABLE parts_low PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (0); COMMIT",
+            _FILL,
+        ),
+        tables=("parts",),
+    ),
+    TableChange(
+        "a partition is unlogged for a while",
+        ("ALTER TABLE parts_low SET UNLOGGED", _SOME, "ALTER TABLE parts_low SET LOGGED"),
+        tables=("parts",),
+    ),
+    TableChange(
         "a partition has a replica identity of its own for a while",
         (
             "ALTER TABLE parts_high REPLICA IDENTITY NOTHING",

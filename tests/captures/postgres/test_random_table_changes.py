@@ -78,6 +78,8 @@ class Changes:
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 connection.execute("ROLLBACK")
                 continue
+            except psycopg.errors.UniqueViolation:
+                connection.execute("ROLLBACK")  # A writer's row has the key that a row was to get.
             except psycopg.errors.DuplicateObject:
                 assert "ADD TABLE" in statement
             return

@@ -201,6 +201,31 @@ def test_settings_of_the_role_break_nothing(any_database: Database) -> None:
             admin.execute(f"DROP ROLE {name}")
 
 
+def test_a_role_whose_transactions_only_read_makes_its_publication(any_database: Database) -> None:
+    name = f"{any_database.name}_reader"
+    prepare(
+        any_database,
+        USERS,
+        FILL,
+        f"CREATE ROLE {name} LOGIN REPLICATION PASSWORD 'x'",
+        f"GRANT CREATE ON DATABASE {any_database.name} TO {name}",
+        f"ALTER TABLE users OWNER TO {name}",
+        f"ALTER ROLE {name} SET default_transaction_read_only = on",
+    )
+    try:
+        config = endpoint(any_database, user=name, password="x")
+        apply(config, BOUND)
+        with any_database.connect() as admin:
+            assert admin.execute("SELECT tablename FROM pg_publication_tables").fetchall() == [("users",)]
+        with session(config, BOUND) as capture:
+            capture.until(Session.done)
+            assert capture.rows() == table_rows(any_database)
+    finally:
+        prepare(any_database, f"DROP OWNED BY {name}")
+        with any_database.connect() as admin:
+            admin.execute(f"DROP ROLE {name}")
+
+
 def test_a_table_that_is_published_no_more_is_found_when_the_capture_opens(database: Database) -> None:
     prepare(database, USERS, "CREATE TABLE other (id int PRIMARY KEY)")
     config = endpoint(database)
