@@ -34,6 +34,9 @@ from captures.postgres.tables.record.shown_changes import (
 from captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
 from protocol.messages import JsonObject
 
+_REWRITE = (changes.COLUMN_TYPE, changes.COLUMN_WRITTEN, changes.COLUMN_FILLED, changes.COLUMN_MADE_AGAIN)
+"""The changes of columns that may write all rows to other files."""
+
 
 class Found(NamedTuple):
     """A change, and the columns or partitions that it affects."""
@@ -109,7 +112,9 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
-    if any(change.consequence >= Consequence.READ_AGAIN for change, _ in of_columns):
+    # Such an ALTER writes all partitions. One that is truncated on its own has another file, and the others have not.
+    others = [store for store in record.stores if store.file and store not in (*written_anew, *joined)]
+    if not others and any(change in _REWRITE for change, _ in of_columns):
         written_anew = []
     return Difference(tuple(found), tuple(written_anew), tuple(joined))
 

@@ -143,6 +143,28 @@ def test_a_column_that_is_no_longer_excluded(session: psycopg.Connection) -> Non
     assert {each.change.name: each.columns for each in changed.found} == {"included": ("a", "b")}
 
 
+@pytest.mark.parametrize(
+    ("alter", "written"),
+    [
+        ("ALTER TYPE mood RENAME VALUE 'low' TO 'bad'; TRUNCATE part", ["part"]),
+        ("ALTER TABLE t ADD c int DEFAULT 7; TRUNCATE part", ["part"]),
+        ("ALTER TABLE t ALTER a TYPE text", []),
+    ],
+)
+def test_a_partition_that_is_truncated_beside_an_alter(
+    session: psycopg.Connection, alter: str, written: list[str]
+) -> None:
+    """An ALTER that writes rows to other files writes all of them, so it does not explain one partition's."""
+    prepare = [
+        "CREATE TYPE mood AS ENUM ('low', 'high')",
+        "CREATE TABLE t (id int PRIMARY KEY, a mood) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE rest PARTITION OF t DEFAULT",
+    ]
+    changed = _changes(session, prepare, alter, _resource(), _resource())
+    assert [store.name for store in changed.written_anew] == written
+
+
 def test_partitions_have_identities_and_files_of_their_own(session: psycopg.Connection) -> None:
     prepare = [
         "CREATE TABLE t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)",
