@@ -63,7 +63,9 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
         elif kind == "f":
             remedy = "Capture the table on the server that has it."
         return SourceError("TM-PG-035", f"{name} is {_KINDS[kind]}: the log has only rows of tables", remedy=remedy)
-    return SourceError("TM-PG-035", f"{name} is a system table", remedy="Leave it out.")
+    if resource.schema_name == "information_schema" or resource.schema_name.startswith("pg_"):
+        return SourceError("TM-PG-035", f"{name} is a system table", remedy="Leave it out.")
+    return _missing(config, resource)  # It was away for a moment: there is a table now.
 
 
 def unlogged_partitions(table: Table) -> Iterator[SourceError]:
