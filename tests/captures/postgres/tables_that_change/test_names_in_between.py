@@ -10,6 +10,7 @@ import pytest
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
+from tests.examples import sample
 from tests.servers.postgres import Database
 
 MOOD = "CREATE TYPE mood AS ENUM ('low', 'high')"
@@ -74,6 +75,14 @@ CASES = {
     ),
 }
 
+KILLED, AWAY = (
+    sample(CASES, {name: CASES[name] for name in some})
+    for some in (
+        ("label", "label of a new column", "column", "column, renamed and renamed back"),
+        ("label of a key", "label, deep", "column, and another with its name", "column, dropped and added again"),
+    )
+)
+
 
 def _is_right(capture: Session, database: Database) -> bool:
     """Whether the rows are the table's. A column that was added as NULL is missing in older documents."""
@@ -93,7 +102,7 @@ def test_a_name_between_two_looks(database: Database, table: list[str], used: li
         capture.until(lambda c: c.done() and _is_right(c, database), SECONDS)
 
 
-@pytest.mark.parametrize(("table", "used", "renamed"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("table", "used", "renamed"), KILLED.values(), ids=KILLED)
 def test_a_name_of_which_only_a_killed_capture_had_rows(
     database: Database, table: list[str], used: list[str], renamed: list[str]
 ) -> None:
@@ -109,7 +118,7 @@ def test_a_name_of_which_only_a_killed_capture_had_rows(
         again.until(lambda c: c.done() and _is_right(c, database), SECONDS)
 
 
-@pytest.mark.parametrize(("table", "used", "renamed"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("table", "used", "renamed"), AWAY.values(), ids=AWAY)
 def test_a_name_that_only_existed_while_the_capture_was_away(
     database: Database, table: list[str], used: list[str], renamed: list[str]
 ) -> None:
