@@ -1,1 +1,1 @@
-"""Values of each type to JSON: one path, for the log and for chunks."""
+"""Converts values of each type to JSON, the same way for the log and for chunks."""

@@ -1,7 +1,7 @@
-"""How a column's texts become JSON many at a time: the calls that Python makes in C cost less than a loop's steps.
+"""Converts all texts of a column to JSON at once: calls that run in C cost less than the steps of a loop.
 
-What is here is right for usual texts and raises for others, which ``captures.postgres.values.json_values`` then takes
-one by one.
+These conversions are right for usual texts and raise an error for others. Then ``captures.postgres.values.json_values``
+converts the texts one by one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from captures.postgres.values.json_values import Convert
 from captures.postgres.values.types import Conversion
 
 Texts = list[str]
-"""Of one column, all of them byte texts (see ``captures.postgres.values.json_values``). At least one."""
+"""The byte texts of one column (see ``captures.postgres.values.json_values``). There is at least one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnConvert:
-    """Does what a ``Convert`` does, for many texts.
+    """A ``Convert`` for many texts.
 
     Attributes:
-        convert: Raises ValueError or LookupError when a text is not usual; it may be right all the same.
-        quoted: What ``convert`` makes goes between double quotes, which it leaves out.
+        convert: Raises ValueError or LookupError for an unusual text, which may still be right.
+        quoted: The caller adds double quotes around the results.
     """
 
     convert: Callable[[Texts], Texts]
@@ -79,6 +79,6 @@ _CONVERTS: dict[Convert, ColumnConvert] = {
 
 
 def column_convert(conversion: Conversion) -> ColumnConvert:
-    """The same for many texts."""
+    """The conversion of a column whose values ``conversion`` converts one by one."""
     convert = conversion.convert
     return _CONVERTS.get(conversion.usual or convert) or ColumnConvert(lambda texts: list(map(convert, texts)))

@@ -1,14 +1,15 @@
-"""Dates and timestamps: how PostgreSQL's texts of them become JSON's, in each way in which values are converted.
+"""Converts PostgreSQL's texts of dates and timestamps to JSON, for each way in which values are converted.
 
 ===========  ============================================================================================
-one value    ``date``, ``timestamp``, ``timestamptz``: right for every text; with ``_text`` where the column is text,
-             so that every value has a place
-source       ``…_source`` and ``…_unusual``: for the log's generated functions, right for usual texts
-many values  ``dates``, ``timestamps``, ``timestamps_with_zone``: for the columns of chunks, right for usual texts
+one value    ``date``, ``timestamp``, ``timestamptz``: right for every text. The functions ``…_text`` are for columns
+             that are text in the change log, which holds every value.
+source       ``…_source`` and ``…_unusual``: for generated decoders of the log, right for usual texts
+many values  ``dates``, ``timestamps``, ``timestamps_with_zone``: for columns of chunks, right for usual texts
 ===========  ============================================================================================
 
-Usual are years of four digits. Elsewhere the blank between date and time stands elsewhere, or there is none
-(``infinity``), or the text ends in ``BC``. Texts are byte texts: see ``captures.postgres.values.json_values``.
+A text is usual if its year has four digits. In other texts the space between date and time is at another place, or
+there is no space (``infinity``), or the text ends in ``BC``. Texts are byte texts: see
+``captures.postgres.values.json_values``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from captures.tables.bad_values import BadValue
 Convert = Callable[[str], str]
 
 _ENDLESS = ("infinity", "-infinity")
-# In an array or a composite, other values stand before it and after it.
+# In an array or a composite there are other values before it and after it.
 _BEYOND = r"infinity| BC\M|\m[0-9]{5,}-"
 _LEAST = "0001-01-01"
 _GREATEST = "9999-12-31"
@@ -35,7 +36,7 @@ _TIMESTAMPTZ = re.compile(r"(\d{4,})(-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)\+00(
 
 
 def date(text: str) -> str:
-    """A string in ISO 8601. Raises BadValue for an infinity, and outside the years 1 to 9999."""
+    """A string in ISO 8601. Raises BadValue for an infinity and for years outside 1 to 9999."""
     match = _DATE.fullmatch(text)
     if match is None or len(match[1]) > 4 or match[3]:
         raise _beyond(text, match, "", "")
@@ -59,7 +60,7 @@ def timestamptz(text: str) -> str:
 
 
 def _beyond(text: str, match: re.Match[str] | None, first: str, last: str) -> ValueError:
-    """The error for a text that is no date or timestamp of the years 1 to 9999."""
+    """The error for a text that is not a date or timestamp of the years 1 to 9999."""
     if match is None and text not in _ENDLESS:
         return ValueError("not the text of a date or timestamp")
     what = "infinity" if match is None else "a year before 1" if text.endswith(" BC") else "a year above 9999"
@@ -69,7 +70,7 @@ def _beyond(text: str, match: re.Match[str] | None, first: str, last: str) -> Va
 
 
 def date_text(text: str) -> str:
-    """Any date: a string in ISO 8601, its expanded form where need be; the infinities as PostgreSQL writes them."""
+    """Any date: a string in ISO 8601, in the expanded form if necessary. Infinities are as PostgreSQL prints them."""
     match = _DATE.fullmatch(text)
     if match is None:
         return _endless(text)
@@ -102,7 +103,7 @@ def _endless(text: str) -> str:
 
 
 def _year(digits: str, era: str | None) -> str:
-    """The year of ISO 8601, in the expanded form (a sign, six digits) outside 1 to 9999. 1 BC is the year 0."""
+    """The year in ISO 8601. Outside 1 to 9999 it has the expanded form (a sign, six digits). 1 BC is the year 0."""
     year = int(digits) if era is None else 1 - int(digits)
     return f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}" if year < 0 else f"{year:+07d}"
 
@@ -111,7 +112,7 @@ _BOUND = re.compile(r'"([^"]*)"|([^\[\](){},"]+)')
 
 
 def temporal_range(bound: Convert) -> Convert:
-    """A string: a range or multirange with its bounds written as ``bound`` writes them, without need for quotes."""
+    """A string: a range or multirange with its bounds as ``bound`` converts them. Such bounds need no quotes."""
 
     def replace(match: re.Match[str]) -> str:
         return bound(match[1] or match[2])[1:-1]
@@ -122,7 +123,7 @@ def temporal_range(bound: Convert) -> Convert:
     return convert
 
 
-# Source: the inside of an f-string about the text in a variable, from an index on, and when it is not right.
+# Source: the inside of an f-string for the text in a variable, from an index on, and a condition for unusual texts.
 
 
 def date_source(text: str, at: int) -> str:
@@ -149,7 +150,7 @@ def timestamptz_unusual(text: str, at: int) -> str:
     return f"{text}[-3:] != '+00' or {text}[{at + 10}] != ' '"
 
 
-# Many values, at least one, without quotes. Raise ValueError or LookupError when a text is not usual.
+# Many values, at least one, without quotes. These raise ValueError or LookupError for an unusual text.
 
 _BEFORE_TIME = itemgetter(10)
 """The blank between date and time, in years of four digits."""
@@ -176,6 +177,6 @@ def timestamps_with_zone(texts: list[str]) -> list[str]:
 
 
 def _check_blanks(texts: list[str], joined: str) -> None:
-    """One blank each, where it is in years of four digits; "infinity" has none, and there is one before "BC"."""
+    """Each text has one space, at its place after a year of four digits. ``infinity`` has none, ``BC`` adds one."""
     if joined.count(" ") != len(texts) or set(map(_BEFORE_TIME, texts)) != {" "}:
         raise ValueError("not the usual form")

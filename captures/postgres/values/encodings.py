@@ -39,7 +39,7 @@ _DIVIDED = {
     "EUC_JP": _EUC,
     "EUC_KR": _EUC,
     "EUC_TW": rb"\x8e[\x80-\xff]{3}|" + _EUC,
-    # The server knows no characters there, and takes what it sends for UTF-8, where it is that.
+    # Without an encoding the server cannot convert: it sends the bytes, which may be UTF-8.
     "SQL_ASCII": rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}",
 }
 """The characters beyond ASCII, by src/common/wchar.c. In the encodings that are not here each is a byte."""
@@ -120,7 +120,7 @@ def _converted(session: psycopg.Connection, characters: Sequence[bytes]) -> list
 
 
 def stored(session: psycopg.Connection, text: str) -> bytes:
-    """A text as the database's encoding has it. Raises psycopg.Error."""
+    """The bytes of a text in the encoding of the database. Raises psycopg.Error."""
     row = session.execute("SELECT convert_to(%s, getdatabaseencoding())", [text]).fetchone()
     assert row is not None
     return bytes(row[0])

@@ -1,10 +1,10 @@
-"""How one value's text, as PostgreSQL's output functions print it, becomes JSON.
+"""Converts the text of one value, as PostgreSQL's output functions print it, to JSON.
 
-Texts are *byte texts*: ``str`` with one character per byte of the UTF-8 (decoded as Latin-1). JSON's syntax is ASCII,
-so nothing here has to look at other characters; they pass through and are encoded back as the bytes they were.
+Texts are *byte texts*: a ``str`` with one character per byte of UTF-8 (decoded as Latin-1). The syntax of JSON is
+ASCII. Other characters are copied and encoded back to the same bytes.
 
 Sessions print with ``datestyle`` ISO, ``intervalstyle`` iso_8601, ``timezone`` UTC, ``extra_float_digits`` 3 and
-``bytea_output`` hex. A text that is not as these settings promise raises: it must never become another value.
+``bytea_output`` hex. A text of another form raises an error, so that it never becomes another value.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ import orjson
 from captures.tables.bad_values import BadValue
 
 Convert = Callable[[str], str]
-"""A byte text to JSON. Raises ValueError or LookupError, which may hold the value: never show it."""
+"""Converts a byte text to JSON. Raises ValueError or LookupError, which may contain the value: never show it."""
 
 
 TRUTH = {"t": "true", "f": "false"}
 
 string: Convert = encode_basestring
-"""A JSON string. The C implementation, measured faster than a search for what needs escaping; escapes ``"``, the
-backslash and U+0000 to U+001F, and passes every other byte through."""
+"""A JSON string. It escapes ``"``, the backslash and U+0000 to U+001F, and copies every other byte. The implementation
+is in C: it was measured faster than a search for characters to escape."""
 
 _NONFINITE = {text: f'"{text}"' for text in ("NaN", "Infinity", "-Infinity")}
-# Line breaks stand only between a json value's tokens: inside its strings they are escaped.
+# A json value has line breaks only between tokens: inside strings they are escaped.
 _LINE_BREAKS = str.maketrans("\n\r", "  ")
 
 
 def verbatim(text: str) -> str:
-    """What PostgreSQL prints as JSON does: integers, jsonb."""
+    """The same text, for types that PostgreSQL prints as JSON: integers, jsonb."""
     return text
 
 
 def quoted(text: str) -> str:
-    """A string without anything to escape: numeric, uuid, time, inet and the like."""
+    """A string without characters to escape: numeric, uuid, time, inet and similar types."""
     return f'"{text}"'
 
 
 def boolean(text: str) -> str:
-    """``t`` and ``f`` as JSON has them."""
+    """``true`` for ``t``, ``false`` for ``f``."""
     return TRUTH[text]
 
 
 def floating(text: str) -> str:
-    """A number; what JSON has no number for is a string."""
+    """A number. NaN and the infinities are strings, because JSON has no such numbers."""
     return text if text[-1] <= "9" else _NONFINITE[text]
 
 
 def finite(text: str) -> str:
-    """A string: a numeric of a declared precision, whose only value that is no number is NaN.
+    """A string, for a numeric with a declared precision. Such a column holds NaN, but no infinity.
 
     Raises:
         BadValue: It is NaN, which no decimal type has.
@@ -72,25 +72,25 @@ def bytea(text: str) -> str:
 
 
 JSON_NESTING = 500
-"""Arrays and objects of a json value that may stand in one another. PostgreSQL takes thousands; parsers of JSON end at
-1,000 (Jackson, and with it Spark), at 1,024 (orjson), or where their stack does."""
+"""The greatest depth of nested arrays and objects in a json value. PostgreSQL accepts thousands of levels. Parsers
+accept 1,000 (Jackson, which Spark uses), 1,024 (orjson), or as many as their stack holds."""
 
 SHORT_JSON = 2 * JSON_NESTING
-"""What is shorter cannot be nested as deep."""
+"""A shorter text cannot be nested deeper than that."""
 
 _JSON_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])')
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _PAIRED = re.compile(r"(?:[^\\]+|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+")
-# Where json stands in an array or a composite, each backslash is several.
+# In an array or a composite each backslash of a json value is doubled, perhaps more than once.
 _HALF_PAIR = r"\\u[dD][89abAB]..(?!\\+u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\*)\\u[dD][c-fC-F]"
 
 
 def json(text: str) -> str:
-    """The json itself, on one line. It is what was stored, to the letter: only line breaks become spaces.
+    """The json as it was stored, on one line: line breaks become spaces.
 
     Raises:
-        BadValue: It is nested deeper than parsers go, or a string in it holds half of a surrogate pair, which
-            stands for no character: PostgreSQL's json takes such an escape unread, and no parser does.
+        BadValue: It is nested deeper than parsers accept, or a string in it contains half of a surrogate pair. Half a
+            pair is no character. PostgreSQL's json stores such an escape without a check; parsers reject it.
     """
     if "\\u" in text and _SURROGATE.search(text) and not _PAIRED.fullmatch(text):
         raise BadValue("a text in a value holds half of a surrogate pair, such as \\ud800", pattern=_HALF_PAIR)
@@ -98,7 +98,7 @@ def json(text: str) -> str:
 
 
 def jsonb(text: str) -> str:
-    """The jsonb itself. Raises BadValue when it is nested deeper than parsers go."""
+    """The jsonb, unchanged. Raises BadValue if it is nested deeper than parsers accept."""
     if len(text) >= SHORT_JSON and text.count("[") + text.count("{") > JSON_NESTING and _nesting(text) > JSON_NESTING:
         raise BadValue(f"a value is nested deeper than {JSON_NESTING} levels")
     return text
@@ -119,13 +119,13 @@ _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def array(element: Convert, delimiter: str, dimensions: int | None) -> Convert:
-    """Nested JSON arrays, by the text form of arrays (PostgreSQL docs, 8.15.6). Lower bounds have no place in JSON.
+    """Converts arrays to nested JSON arrays (PostgreSQL docs, 8.15.6). JSON has no lower bounds: they are left out.
 
     Args:
         element: Converts an element.
-        delimiter: Between elements: the element type's typdelim.
-        dimensions: Those that the announced schema has. The server holds no value to those of its column; one with
-            others is a ``BadValue``. None where any are right.
+        delimiter: The character between elements: typdelim of their type.
+        dimensions: The number of dimensions in the announced schema. The server does not check the number that a column
+            declares. A value with another number is a ``BadValue``. None: any number is right.
     """
     braces = "{" * (dimensions or 0)
     structure = {"{": "[", "}": "]", delimiter: ","}
@@ -154,7 +154,7 @@ def array(element: Convert, delimiter: str, dimensions: int | None) -> Convert:
 
 
 def with_first_bounds(convert: Convert) -> Convert:
-    """Of arrays: one with other lower bounds than 1, which ``convert`` leaves out, is a ``BadValue``."""
+    """Converts arrays. One with a lower bound other than 1, which ``convert`` leaves out, is a ``BadValue``."""
 
     def checked(text: str) -> str:
         if text[0] == "[":
@@ -168,14 +168,14 @@ _FIELD = re.compile(r'(?:"((?:[^"\\]+|""|\\\\)*)"|([^,()"\\]*))[,)]')
 
 
 def composite(fields: Sequence[tuple[str, Convert]]) -> Convert:
-    """An object by field name, by the text form of rows (PostgreSQL docs, 8.16.6).
+    """Converts rows to objects by field name (PostgreSQL docs, 8.16.6).
 
-    The log has values with the attributes that their type had when they were written, and does not tell when those are
-    others. One that has fewer was written before the last ones were added, which are null in it. Of one that has more,
-    the last ones are not known yet: its rows are read again once they are.
+    A value in the log has the attributes that its type had when the value was written, and the log does not say which.
+    A value with fewer attributes was written before the last ones were added: these are null. A value with more has
+    attributes that are not known yet: its rows are read again as soon as they are known.
 
     Args:
-        fields: The names, as JSON strings, and how to convert each field.
+        fields: The name of each field, as a JSON string, and its conversion.
     """
     names = [f"{name}:" for name, _ in fields]
     converts = [convert for _, convert in fields]
@@ -197,7 +197,7 @@ def composite(fields: Sequence[tuple[str, Convert]]) -> Convert:
             else:
                 members.append(name + (field(bare) if bare else "null"))
         made = "{" + ",".join(members) + "}"
-        orjson.loads(made.encode("latin-1"))  # What stands in an attribute's place may be another one's value.
+        orjson.loads(made.encode("latin-1"))  # The value may belong to another attribute, and then be invalid here.
         return made
 
     return convert
@@ -207,7 +207,7 @@ _PAIR = re.compile(r'"((?:[^"\\]+|\\.)*)"=>(?:NULL|"((?:[^"\\]+|\\.)*)")(?:, |$)
 
 
 def hstore(text: str) -> str:
-    """An object of strings and nulls, by the output format of the hstore extension."""
+    """An object of strings and nulls, from the output format of the hstore extension."""
     members = []
     place = 0
     while place < len(text):

@@ -1,7 +1,7 @@
-"""Which conversion each PostgreSQL type takes: the one path from the server's text to JSON, for the log and for chunks.
+"""The conversion of each PostgreSQL type from the server's text to JSON, the same for the log and for chunks.
 
-A conversion is a function that is right for every text, and, for types that are common in tables, a piece of source
-that is right for usual texts, to be built into a generated row decoder where calling a function would cost more.
+A conversion is a function that is right for every text. Common types also have a piece of source that is right for
+usual texts. Generated row decoders contain it, because a call of the function would cost more.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from captures.tables.bad_values import UNDECODABLE, BadValue
 from captures.tables.hashes import hashed
 
 SourceOf = Callable[[str, int], str]
-"""Writes Python source about the text in a variable, beginning at an index."""
+"""Returns Python source for the text in a variable, from an index on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Source that does what a ``Convert`` does. It may use the names of ``INLINE_NAMES``, and only single quotes.
+    """The source of a ``Convert``. It may use the names in ``INLINE_NAMES``, and single quotes only.
 
     Attributes:
         value: The inside of an f-string that makes the JSON.
-        unusual: An expression, true for texts that ``value`` is not right for; None when there are none.
-        quoted: ``value`` goes between double quotes, which it leaves out.
+        unusual: An expression that is true for texts which ``value`` converts wrongly. None: there are no such texts.
+        quoted: The decoder adds double quotes around ``value``.
     """
 
     value: SourceOf
@@ -39,12 +39,13 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How texts of a type become JSON.
+    """The conversion of one type.
 
     Attributes:
-        convert: Right for every text of the type; raises BadValue for one that has no place in a document.
-        inline: Where it gains something, for the usual ones.
-        usual: Does for usual texts what ``convert`` does, and is known to ``captures.postgres.values.column_values``.
+        convert: Right for every text of the type. Raises BadValue for a value that a document cannot hold.
+        inline: Source for usual texts, for types where it is faster.
+        usual: Same as ``convert`` for usual texts. ``captures.postgres.values.column_values`` knows how to convert many
+            texts at once with it.
     """
 
     convert: Convert
@@ -82,10 +83,10 @@ _TIMESTAMPTZ = Conversion(
     datetimes.timestamptz, Inline(datetimes.timestamptz_source, datetimes.timestamptz_unusual, quoted=True)
 )
 
-# Of a numeric with a declared precision, which the change log has as a decimal.
+# For a numeric with a declared precision: it is a decimal in the change log.
 _FINITE = Conversion(json_values.finite, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'", quoted=True))
 
-# Oids of built-in types (pg_type.dat). Whatever is not here is a string.
+# Oids of built-in types (pg_type.dat). Values of all other types are strings.
 BOOL, BYTEA, INT8, INT2, INT4, OID, JSON, JSONB = 16, 17, 20, 21, 23, 26, 114, 3802
 FLOAT4, FLOAT8, NUMERIC, DATE, TIMESTAMP, TIMESTAMPTZ = 700, 701, 1700, 1082, 1114, 1184
 TIME, TIMETZ, INTERVAL, UUID, INET, CIDR, MACADDR, MACADDR8 = 1083, 1266, 1186, 2950, 869, 650, 829, 774
@@ -108,7 +109,7 @@ _BUILT_IN: dict[int, Conversion] = {
 _OF_EXTENSIONS = {"hstore": Conversion(json_values.hstore), "vector": _VERBATIM}
 
 
-# Where the column is text: any value of the type has its place.
+# For columns that are text in the change log: a document can hold every value of the type.
 ANY: dict[int, Conversion] = {
     JSON: _STRING,
     JSONB: _STRING,
@@ -122,17 +123,17 @@ TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
 
 
 def column_conversion(column: Column, *, in_key: bool = False, labels: EnumLabels | None = None) -> Conversion:
-    """How texts of a column become JSON.
+    """The conversion of a column.
 
     Args:
-        labels: Sees the labels of all enum values, except those in the bounds of ranges.
+        labels: Is shown the labels of all enum values, except those in the bounds of ranges.
     """
     if column.salt:
         return _hashed(column, labels)
     as_text = column.on_bad_value == "text"
     if not (in_key and is_array(column.type)):
         found = conversion(column.type, as_text=as_text, labels=labels)
-    elif as_text:  # Without their lower bounds two keys would become one.
+    elif as_text:  # Two keys that differ only in their lower bounds would become one.
         found = _STRING
     else:
         found = Conversion(json_values.with_first_bounds(conversion(column.type, labels=labels).convert))
@@ -156,7 +157,7 @@ def _hashed(column: Column, labels: EnumLabels | None) -> Conversion:
 
 
 def _of_characters(of: Conversion) -> Conversion:
-    """The same, for texts that may have bytes which stand for no character."""
+    """The same conversion, for texts that may contain bytes without a character."""
     inline = of.inline
     if inline is not None:
         unusual = inline.unusual
@@ -176,21 +177,21 @@ def _of_characters(of: Conversion) -> Conversion:
 
 
 def _is_ascii(column_type: ColumnType) -> bool:
-    """Whether all its texts are."""
+    """Whether all texts of the type are ASCII."""
     while column_type.base is not None:
         column_type = column_type.base
     return column_type.oid in _BUILT_IN and column_type.oid not in (JSON, JSONB)
 
 
 def is_array(column_type: ColumnType) -> bool:
-    """Whether it is an array, or a domain over one."""
+    """Whether the type is an array, or a domain over one."""
     while column_type.base is not None:
         column_type = column_type.base
     return column_type.kind == "array"
 
 
 def clampable(column: Column) -> bool:
-    """Whether the column's values are dates or timestamps, of which one is nearest to any other."""
+    """Whether a bad value of the column can be clamped: dates and timestamps have a nearest valid value."""
     base = column.type
     while base.base is not None:
         base = base.base
@@ -198,10 +199,10 @@ def clampable(column: Column) -> bool:
 
 
 def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLabels | None = None) -> Conversion:
-    """How texts of a type become JSON.
+    """The conversion of a type.
 
     Args:
-        as_text: Every value of it is right.
+        as_text: The column is text in the change log, which holds every value.
         labels: As in ``column_conversion``.
     """
     if column_type.base is not None:
@@ -242,14 +243,14 @@ def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLa
     return _OF_EXTENSIONS.get(extension_type(column_type)) or _BUILT_IN.get(column_type.oid, _STRING)
 
 
-_NUMERIC_HEADER = 4  # VARHDRSZ, which numeric's typmod has added.
+_NUMERIC_HEADER = 4  # VARHDRSZ: the typmod of numeric includes it.
 _MOST_DIGITS = 38
 
 
 def numeric_digits(typmod: int) -> tuple[int, int] | None:
-    """Precision and scale of numeric(p,s), None of a bare numeric.
+    """Precision and scale of numeric(p,s). None for a numeric without them.
 
-    By numeric.c: the scale has eleven bits and, from version 15 on, a sign.
+    Source: numeric.c. The scale has eleven bits and, from version 15 on, a sign.
     """
     if typmod < _NUMERIC_HEADER:
         return None
@@ -258,17 +259,17 @@ def numeric_digits(typmod: int) -> tuple[int, int] | None:
 
 
 def decimal_digits(typmod: int) -> tuple[int, int] | None:
-    """The same where the change log has the values as decimals; there is no NaN among these."""
+    """Precision and scale, if the change log has the values as decimals, which cannot hold NaN."""
     digits = numeric_digits(typmod)
     return digits if digits is not None and 0 <= digits[1] <= digits[0] <= _MOST_DIGITS else None
 
 
 def extension_type(column_type: ColumnType) -> Literal["hstore", "vector", ""]:
-    """Which of the extensions' types that have a JSON of their own this is. They have no fixed oids.
+    """The name of a type of an extension that has a conversion of its own. Such types have no fixed oid.
 
-    ``vector`` stands for pgvector's ``halfvec`` too: their texts are JSON arrays.
+    ``vector`` also stands for pgvector's ``halfvec``: the texts of both are JSON arrays.
     """
-    # The name is format_type's: perhaps qualified, perhaps with a modifier.
+    # The name comes from format_type: it may be qualified and have a modifier.
     name = column_type.name.rpartition(".")[2].partition("(")[0]
     if column_type.extension == "hstore" and name == "hstore":
         return "hstore"
@@ -278,10 +279,10 @@ def extension_type(column_type: ColumnType) -> Literal["hstore", "vector", ""]:
 
 
 def to_json(column_type: ColumnType, text: bytes) -> bytes:
-    """One value's JSON. Raises ValueError or LookupError when ``text`` is not a text of the type."""
+    """The JSON of one value. Raises ValueError or LookupError if ``text`` is not a text of the type."""
     return conversion(column_type).convert(text.decode("latin-1")).encode("latin-1")
 
 
 def byte_text(name: str) -> str:
-    """A name as the byte text that conversions and decoders work with."""
+    """A name as a byte text, for conversions and decoders."""
     return name.encode().decode("latin-1")

@@ -1,4 +1,4 @@
-"""Tables that cannot be captured because of a name that no statement and no document can have.
+"""Tables that cannot be captured because of a name that no statement and no document can contain.
 
 A database whose encoding is not UTF-8 stores names with bytes that stand for no character. Texts for people show such a
 byte as ``\\x81``, and so does the option ``exclude``.
@@ -97,7 +97,7 @@ def _rename_column(table: Table, column: Column) -> str:
     columns = table.record.columns if table.record is not None else ()
     number = next((each.number for each in columns if each.name == column.name), None)
     if number is None:
-        return ""  # It has another name by now.
+        return ""  # It was renamed meanwhile.
     name = f"(SELECT attname FROM pg_attribute WHERE attrelid = {table.oid} AND attnum = {number})"
     return f"Run: {_executing('ALTER TABLE %s RENAME COLUMN %I TO new_name', f'{table.oid}::regclass', name)}"
 
