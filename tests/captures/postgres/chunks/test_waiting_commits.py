@@ -133,7 +133,7 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
     """What the last one emitted unseen, it knows from the state, and not which rows that was: it waits."""
     with fresh_database(own_server, "begun") as database, database.connect() as admin:
         prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text)", FILL)
-        config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "1000 rows"})
+        config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "200 rows"})
         with session(config, BOUND) as first, ThreadPoolExecutor(1) as threads:
             first.until(lambda c: len(c.documents) >= READ)
             with admin_setting(admin, "synchronous_standby_names", "ghost"):
