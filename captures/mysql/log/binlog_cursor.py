@@ -171,8 +171,9 @@ class ReadTo:
 
     def boundary(self, place: LogPlace) -> int:
         """A transaction ends here. Returns the position as the engine knows it."""
-        if place.order > self._order:
-            self._order = place.order
+        order = place.order
+        if order > self._order:
+            self._order = order
             self._boundary = place.file, place.offset
             if not self.keeps_gtids:
                 self._last = place.last
