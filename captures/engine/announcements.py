@@ -28,7 +28,7 @@ class Announcements:
         """At the start of a session: the schemas of all captured tables, and the begin of new tables' backfills."""
         self.schemas(backfill.table.binding for backfill in self._backfills.tables if not backfill.left_out)
         for backfill in self._backfills.tables:
-            new = state.binding(backfill.table.state_key) is None and not backfill.anew
+            new = state.binding(backfill.table.state_key) is None and not backfill.from_scratch
             if new and not backfill.done and not backfill.left_out:
                 self.begin(backfill)
 

@@ -134,7 +134,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self._slot.note_owner(standby=self._standby)
         with asking("preparing the source again"):
             self._slot.drop_useless(undecodable=self._undecodable)
-            self.followed.published_anew()
+            self.followed.published_again()
         self._log = None
         self._undecodable = False
         return self._slot.made(ended)

@@ -75,10 +75,10 @@ class Backfills:
         ]
         self._snapshots = source if isinstance(source, ReadsInSnapshots) else None
         for backfill in self.tables:
-            if not (backfill.anew or backfill.left_out):
+            if not (backfill.from_scratch or backfill.left_out):
                 self._await_snapshot(backfill)
         self.latest = list(source.tables)
-        self.emptied = {backfill.table.binding for backfill in self.tables if backfill.anew}
+        self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
         self.to_read_again: set[int] = set()
         self.stored_anew: set[int] = set()
         if not self.done:
@@ -319,7 +319,7 @@ class Backfills:
     def come_back(self, bindings: Iterable[int]) -> None:
         """Tables are captured again that were left out; some of them where they stood."""
         for binding in bindings:
-            if self.tables[binding].anew:
+            if self.tables[binding].from_scratch:
                 self.emptied.add(binding)
             else:
                 self._await_snapshot(self.tables[binding])

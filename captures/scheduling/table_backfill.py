@@ -43,7 +43,7 @@ class TableBackfill:
         base: What the state held of the snapshot of a table without a key; None where there was none.
         kept_snapshot: What the state is to hold of it.
         unopened: No chunk is started before a snapshot is open for it: see ``contract.capabilities.ReadsInSnapshots``.
-        anew: What earlier sessions emitted of the table no longer holds; it is emptied downstream and read again.
+        from_scratch: The table is emptied downstream and read again: what earlier sessions emitted is not valid.
         begun: Its begin was announced, and its end was not.
         paused: By command.
         priority: Tables of higher priority are read first.
@@ -66,7 +66,7 @@ class TableBackfill:
     base: str | None = None
     kept_snapshot: Callable[[], str | None] | None = None
     unopened: bool = False
-    anew: bool = False
+    from_scratch: bool = False
     begun: bool = False
     paused: bool = False
     priority: int = 0
@@ -163,7 +163,7 @@ class TableBackfill:
         self.size = new_size(options)
         self.barrier = barrier
         self.base = None
-        self.anew = False
+        self.from_scratch = False
         self.bad.clear()
         self.take_up()
 
@@ -173,7 +173,7 @@ class TableBackfill:
         self.table = table
         self.take_up()
         if kept is None:
-            self.anew = True
+            self.from_scratch = True
         else:
             self.restore(kept)
 
@@ -260,24 +260,24 @@ def opened(
         return backfill
     if stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)
-        backfill.anew = True
+        backfill.from_scratch = True
         return backfill
     if taken_out and table.scan.reads:
         logger.warning(
             ("%s is captured again: it is emptied and read again, since rows may have been deleted"), table.name
         )
-        backfill.anew = True
+        backfill.from_scratch = True
         return backfill
     if stored is None or (stored.get("log_only") and table.scan.reads):
         if not backfill.done:
             backfill.barrier = barrier()
         # Rows without a key would be added to those that the log brought.
-        backfill.anew = stored is not None and not table.key
+        backfill.from_scratch = stored is not None and not table.key
         return backfill
     backfill.restore(stored)
     if table.captured_otherwise and table.scan.reads:
         logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
-        backfill.anew = not table.key
+        backfill.from_scratch = not table.key
         backfill.ranges.restart(pages_of(table))
     return backfill
 

@@ -20,7 +20,7 @@ from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.inferred_schema import InferredSchema
 from spark_sink.source.log_path import log_and_warehouse
 from spark_sink.source.options import resolve_range
-from spark_sink.source.partitions import packed
+from spark_sink.source.partitions import runs_of_segments
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
@@ -171,7 +171,7 @@ def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequ
 def _python(
     spark: SparkSession, root: Path, segments: Sequence[Segment], columns: Columns, start: int, end: int
 ) -> DataFrame:
-    runs = [tuple(map(SegmentFile.of, run)) for run in packed(segments)]
+    runs = [tuple(map(SegmentFile.of, run)) for run in runs_of_segments(segments)]
     wanted = dict(columns) or {"_offset": META_COLUMNS["_offset"]}  # a batch without columns would have no rows
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -49,7 +49,7 @@ def plan(
     """
     partitions = []
     checked: set[str] = set()
-    for run in packed(list(log.segments(collection, start, end)), at_least):
+    for run in runs_of_segments(list(log.segments(collection, start, end)), at_least):
         for segment in run:
             if segment.fingerprint not in checked:
                 check_readable(log.schema(segment.fingerprint), columns)
@@ -76,7 +76,7 @@ def check_pinned(columns: Columns) -> None:
             raise SparkError("TM-SPK-003", f"the reader's schema has {name} with type {columns[name]}, not {wanted}")
 
 
-def packed(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:
+def runs_of_segments(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:
     """Divides segments into runs of about ``PARTITION_BYTES``, or less if that makes too few runs."""
     most = min(PARTITION_BYTES, sum(segment.size for segment in segments) // at_least)
     run: list[Segment] = []

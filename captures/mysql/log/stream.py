@@ -210,9 +210,8 @@ class BinlogLog:
         elif kind == events.TABLE_MAP:
             self._maps.mapped(data[start:end], batch)
         elif kind == events.XID:
-            if self._open is not None:
-                self._commit(timestamp, batch)
-                return  # It has moved the position.
+            self._commit(timestamp, batch)
+            return  # The commit has moved the position.
         elif kind == events.MARIADB_GTID:
             self._begin(events.read_mariadb_gtid(data[start:end], server_id), timestamp, batch)
         elif kind in (events.GTID, events.ANONYMOUS_GTID):

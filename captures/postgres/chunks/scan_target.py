@@ -53,7 +53,7 @@ class ScanTarget:
         if any(definitions.get(column.name) != column.definition for column in self.columns):
             return False
         # Once rows are rewritten, those that existed at the base cannot be told from later ones.
-        return bool(self.key) or not record.written_anew(self.files)
+        return bool(self.key) or not record.rewritten(self.files)
 
     def lock(self) -> sql.Composable:
         return sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._relation())

@@ -75,7 +75,7 @@ class Publishing:
                 made = self._publish_some(tables, refused, ended)
             if made is not None:
                 self._made(made)
-                self._followed.published_anew()
+                self._followed.published_again()
         self._check_published()
 
     def publish_again(self, binding: int, *, asked: bool) -> bool:

@@ -127,7 +127,7 @@ class CapturedTables:
                 self._names_shown.note(binding)
                 self.found.add(binding.index)
 
-    def published_anew(self) -> None:
+    def published_again(self) -> None:
         """Notes all tables as they are now: all of them are read again, or are captured from now on."""
         with asking("reading the publication"):
             digests = self._digests([binding.table.path for binding in self.bindings])

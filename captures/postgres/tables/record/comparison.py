@@ -65,7 +65,7 @@ def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
     if before["columns"] != binding.noted["columns"] or "shown" in before:
         return True  # Columns may have been renamed, and renamed back.
     changed = difference(before, recorded(binding.table), binding.resource, binding.key)
-    return bool(changed.found or changed.written_anew or changed.joined)
+    return bool(changed.found or changed.rewritten or changed.joined)
 
 
 def changes_of(
@@ -87,12 +87,12 @@ def changes_of(
         return None
     if names := [f"{store.schema}.{store.name}" for store, had in had_rows.items() if had]:
         changed = changed.with_change(table_changes.PARTITION_JOINED, names)
-    anew = changed.written_anew
-    if not anew:
+    rewritten = changed.rewritten
+    if not rewritten:
         return changed
     # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
     named = str(binding.noted.get("entry", "")).startswith("table ")
-    suspected = [] if truncated else [store for store in anew if store.joined or not named]
+    suspected = [] if truncated else [store for store in rewritten if store.joined or not named]
     if suspected:
         with asking(f"checking whether {binding.name} was unlogged"):
             older = [holds_older_rows(session, store, binding.noted["since"]) for store in suspected]

@@ -66,8 +66,8 @@ KEY = TableChange("key", "Another key", _LOG_TOO, Consequence.EMPTIED)
 UNPUBLISHED = TableChange(
     "unpublished", "The publication no longer has it", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-011"
 )
-PUBLISHED_ANEW = TableChange(
-    "published_anew",
+PUBLISHED_AGAIN = TableChange(
+    "published_again",
     "It left the publication, or a published schema, and came back",
     _LOOKED_AT,
     Consequence.EMPTIED,
@@ -164,7 +164,7 @@ CHANGES = (
     IDENTITY,
     KEY,
     UNPUBLISHED,
-    PUBLISHED_ANEW,
+    PUBLISHED_AGAIN,
     IN_PART,
     OPTIONS,
     PRIVILEGES,

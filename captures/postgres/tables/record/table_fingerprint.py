@@ -49,12 +49,12 @@ class Difference(NamedTuple):
     """What changed of a table.
 
     Attributes:
-        written_anew: The stores with another file, if no change of a column explains that.
+        rewritten: The stores with another file, if no change of a column explains that.
         joined: New partitions. One without rows that are older than it is no change.
     """
 
     found: tuple[Found, ...]
-    written_anew: tuple[Store, ...] = ()
+    rewritten: tuple[Store, ...] = ()
     joined: tuple[Store, ...] = ()
 
     @property
@@ -97,7 +97,7 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
         return Difference((Found(changes.MADE_AGAIN),))
     found = []
     if "entry" in before and record.entry is not None and before["entry"] != record.entry:
-        found.append(Found(changes.PUBLISHED_ANEW))
+        found.append(Found(changes.PUBLISHED_AGAIN))
     publication = record.publication
     if "options" in before and publication is not None and before["options"] != publication.options:
         found.append(Found(changes.OPTIONS))
@@ -107,16 +107,16 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
         found.append(Found(changes.PRIVILEGES))
     joined, of_partitions = _of_partitions(before.get("partitions"), record)
     found += of_partitions
-    written_anew = [store for store in record.written_anew(before["files"]) if store not in joined]
-    of_columns = _of_columns(before, record, resource, written_anew=bool(written_anew))
+    rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
+    of_columns = _of_columns(before, record, resource, rewritten=bool(rewritten))
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
     # Such an ALTER writes all partitions. One that is truncated on its own has another file, and the others have not.
-    others = [store for store in record.stores if store.file and store not in (*written_anew, *joined)]
+    others = [store for store in record.stores if store.file and store not in (*rewritten, *joined)]
     if not others and any(change in _REWRITE for change, _ in of_columns):
-        written_anew = []
-    return Difference(tuple(found), tuple(written_anew), tuple(joined))
+        rewritten = []
+    return Difference(tuple(found), tuple(rewritten), tuple(joined))
 
 
 def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:
@@ -133,7 +133,7 @@ def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[
     return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
-def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig, *, written_anew: bool) -> list[Found]:
+def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig, *, rewritten: bool) -> list[Found]:
     """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
     before: dict[str, list[Any]] = noted["columns"]
@@ -144,11 +144,11 @@ def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig
             continue
         known = before.get(str(column.number))
         if known is None:
-            found = [_added(column, again=column.name in names, written_anew=written_anew)]
+            found = [_added(column, again=column.name in names, rewritten=rewritten)]
             if otherwise:
                 found.append(changes.COLUMN_RENAMED)
         else:
-            found = list(_altered(known, column, resource, written_anew=written_anew))
+            found = list(_altered(known, column, resource, rewritten=rewritten))
             if gone and not found and known[4] != column.written:
                 found.append(changes.COLUMN_RENAMED)  # And renamed back.
         found += _of_types(noted, known, column)
@@ -161,15 +161,15 @@ def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig
     return [Found(change, tuple(columns)) for change, columns in by_change.items()]
 
 
-def _added(column: ColumnRecord, *, again: bool, written_anew: bool) -> TableChange:
+def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> TableChange:
     if again:
         return changes.COLUMN_MADE_AGAIN
     # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
-    return changes.COLUMN_FILLED if column.filled or written_anew else changes.COLUMN_ADDED
+    return changes.COLUMN_FILLED if column.filled or rewritten else changes.COLUMN_ADDED
 
 
 def _altered(
-    known: list[Any], column: ColumnRecord, resource: ResourceConfig, *, written_anew: bool
+    known: list[Any], column: ColumnRecord, resource: ResourceConfig, *, rewritten: bool
 ) -> Iterable[TableChange]:
     name, type_oid, typmod, mark, written, _ = known
     if mark == "generated":
@@ -178,10 +178,10 @@ def _altered(
         yield changes.INCLUDED
     if name != column.name:
         yield changes.COLUMN_RENAMED
-    another = type_oid != column.type and (written_anew or not same_type(type_oid, column.type))
-    if another or (typmod != column.typmod and written_anew):
+    another = type_oid != column.type and (rewritten or not same_type(type_oid, column.type))
+    if another or (typmod != column.typmod and rewritten):
         yield changes.COLUMN_TYPE
-    elif written_anew and written != column.written:
+    elif rewritten and written != column.written:
         yield changes.COLUMN_WRITTEN
 
 

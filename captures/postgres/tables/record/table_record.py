@@ -286,7 +286,7 @@ class TableRecord:
         """
         return {str(store.oid): store.file for store in self.stores if store.file not in (0, store.oid)}
 
-    def written_anew(self, files: Mapping[str, int]) -> list[Store]:
+    def rewritten(self, files: Mapping[str, int]) -> list[Store]:
         """The stores that had other ``files``: an ALTER TABLE, TRUNCATE or VACUUM FULL wrote all of their rows."""
         return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
 

@@ -125,7 +125,7 @@ SCENES = {
     changes.UNPUBLISHED: Scene(
         _same("ALTER PUBLICATION tidemark DROP TABLE t", _LOST), _same("ALTER PUBLICATION tidemark ADD TABLE t")
     ),
-    changes.PUBLISHED_ANEW: Scene(
+    changes.PUBLISHED_AGAIN: Scene(
         _same("ALTER PUBLICATION tidemark DROP TABLE t", _LOST, "ALTER PUBLICATION tidemark ADD TABLE t")
     ),
     changes.IN_PART: Scene(_same("ALTER PUBLICATION tidemark SET (publish = 'insert')", _LOST), _same(_WHOLE)),

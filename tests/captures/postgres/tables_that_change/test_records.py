@@ -107,7 +107,7 @@ PUBLISHED = [*PLAIN, "CREATE PUBLICATION pub FOR TABLE t"]
         (TYPED, "ALTER TYPE pair ADD ATTRIBUTE z int", {"attributes": ("b",)}),
         (TYPED, "ALTER TYPE pair RENAME ATTRIBUTE x TO z", {"attributes": ("b",)}),
         (TYPED, "ALTER TYPE pair DROP ATTRIBUTE x", {"attributes": ("b",)}),
-        (PUBLISHED, "ALTER PUBLICATION pub DROP TABLE t; ALTER PUBLICATION pub ADD TABLE t", {"published_anew": ()}),
+        (PUBLISHED, "ALTER PUBLICATION pub DROP TABLE t; ALTER PUBLICATION pub ADD TABLE t", {"published_again": ()}),
         (PUBLISHED, "ALTER PUBLICATION pub SET (publish = 'insert')", {"options": ()}),
         (PUBLISHED, "ALTER PUBLICATION pub SET (publish_via_partition_root = true)", {"options": ()}),
         (PUBLISHED, "ALTER TABLE t RENAME TO s; ALTER TABLE s RENAME TO t", None),
@@ -126,7 +126,7 @@ def test_what_an_alter_changes(
     changed = _changes(session, prepare, alter, _resource(), _resource())
     assert {each.change.name: each.columns for each in changed.found} == found
     written = "VACUUM" in alter or "TRUNCATE" in alter
-    assert bool(changed.written_anew) == written
+    assert bool(changed.rewritten) == written
 
 
 def test_a_table_that_left_its_published_schema(session: psycopg.Connection) -> None:
@@ -135,7 +135,7 @@ def test_a_table_that_left_its_published_schema(session: psycopg.Connection) -> 
     there_and_back = "CREATE SCHEMA s; ALTER TABLE t SET SCHEMA s; ALTER TABLE s.t SET SCHEMA public"
     prepare = [*PLAIN, "CREATE PUBLICATION pub FOR TABLES IN SCHEMA public"]
     changed = _changes(session, prepare, there_and_back, _resource(), _resource())
-    assert [each.change.name for each in changed.found] == ["published_anew"]
+    assert [each.change.name for each in changed.found] == ["published_again"]
 
 
 def test_a_column_that_is_no_longer_excluded(session: psycopg.Connection) -> None:
@@ -162,7 +162,7 @@ def test_a_partition_that_is_truncated_beside_an_alter(
         "CREATE TABLE rest PARTITION OF t DEFAULT",
     ]
     changed = _changes(session, prepare, alter, _resource(), _resource())
-    assert [store.name for store in changed.written_anew] == written
+    assert [store.name for store in changed.rewritten] == written
 
 
 def test_partitions_have_identities_and_files_of_their_own(session: psycopg.Connection) -> None:
