@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq
@@ -18,15 +19,9 @@ from captures.postgres.server.session import error_text, refusal
 from captures.postgres.values.encodings import Transcoder
 from protocol.errors import SourceError
 
-DECODE_ROWS = 500
-"""Rows handed to the decoder at once: enough to make the call cheap."""
-
 DECODE_BYTES = 48 * 1024
-"""And no more than make documents of this size: what they take on the way stays in a processor's own cache. Measured
-with rows of 230 bytes, twice as many took two fifths more time each."""
-
-ANSWER_SECONDS = 60
-"""A server that says nothing for so long is taken for gone: it ends statements sooner."""
+"""Rows handed to the decoder at once make documents of at most this size. What they need meanwhile stays in a
+processor's own cache. Measured with rows of 230 bytes, twice as many took two fifths more time each."""
 
 _CODES = {"42501": "TM-PG-008", "42703": "TM-PG-030"}  # The second: a condition names a column that is not there.
 
@@ -34,6 +29,26 @@ _NO_TABLE = "42P01"
 _CANCELED = "57014"
 _NO_CHARACTER = ("22P05", "22021")
 """untranslatable_character and character_not_in_repertoire."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """Where a chunk ends although the table has more rows, and what a server may take.
+
+    Attributes:
+        chunk_bytes: The most bytes of documents in a chunk.
+        decode_rows: The most rows handed to the decoder at once: enough to make the call cheap.
+        statement_seconds: No statement runs longer. What was read by then is a chunk.
+        answer_seconds: A server that is silent for so long counts as gone: it ends statements sooner.
+    """
+
+    chunk_bytes: int = CHUNK_BYTES
+    decode_rows: int = 500
+    statement_seconds: int = 30
+    answer_seconds: float = 60
+
+
+LIMITS = ChunkLimits()
 
 
 class UnsayableText(SourceError):
@@ -48,10 +63,14 @@ class CopyConnection:
 
     Args:
         texts: Converts those of a database whose encoding is not UTF-8.
+        limits: Of chunks and answers.
     """
 
-    def __init__(self, connection: pq.abc.PGconn, texts: Transcoder | None = None) -> None:
+    def __init__(
+        self, connection: pq.abc.PGconn, texts: Transcoder | None = None, limits: ChunkLimits = LIMITS
+    ) -> None:
         self._connection = connection
+        self._limits = limits
         self._texts = texts
 
     @property
@@ -73,10 +92,10 @@ class CopyConnection:
         """Hands the lines of ``COPY (query) TO STDOUT`` to ``take``, some at a time, which returns bytes of memory.
 
         Returns:
-            False when the rest was left out: another row would make more than ``CHUNK_BYTES``, or the statement ran
+            False when the rest was left out: another row would make more than ``chunk_bytes``, or the statement ran
             into its timeout, or was canceled, after some rows. With ``whole`` neither is taken for an end.
         """
-        connection = self._connection
+        connection, limits = self._connection, self._limits
         self._send(b"COPY (%b) TO STDOUT%b" % (query, self._encoding()), name)
         started = self._next_result()
         if started is None or started.status != pq.ExecStatus.COPY_OUT:
@@ -97,12 +116,12 @@ class CopyConnection:
                     held += length
                     del data  # A row may be large, and taking it needs room for it several times.
                     # Rows may become wider than those before them: what is held is bounded, too.
-                    if len(lines) >= batch or held > CHUNK_BYTES // 8:
+                    if len(lines) >= batch or held > limits.chunk_bytes // 8:
                         count += len(lines)
                         size += take(self._utf8(lines))
                         lines, held = [], 0
-                        batch = min(DECODE_ROWS, 1 + DECODE_BYTES * count // (size + 1))
-                        if size + size // count > CHUNK_BYTES and not whole:
+                        batch = min(limits.decode_rows, 1 + DECODE_BYTES * count // (size + 1))
+                        if size + size // count > limits.chunk_bytes and not whole:
                             cut = True
                             self.cancel()
                 elif length == 0:
@@ -167,8 +186,9 @@ class CopyConnection:
 
     def _wait(self) -> None:
         try:
-            if not select.select([self._connection.socket], [], [], ANSWER_SECONDS)[0]:
-                raise SourceError("TM-PG-020", f"reading a chunk: the server has not answered for {ANSWER_SECONDS} s")
+            seconds = self._limits.answer_seconds
+            if not select.select([self._connection.socket], [], [], seconds)[0]:
+                raise SourceError("TM-PG-020", f"reading a chunk: the server has not answered for {seconds} s")
             self._connection.consume_input()
         except psycopg.OperationalError as error:
             raise _broken(error, "") from None

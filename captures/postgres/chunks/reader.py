@@ -10,7 +10,7 @@ from psycopg import sql
 from backfill.keys import Key
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.contract.errors import TableAltered
-from captures.postgres.chunks.copy_rows import CopyConnection, UnsayableText
+from captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
 from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
 from captures.postgres.chunks.fence import FenceTaker
 from captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
@@ -23,16 +23,14 @@ from captures.postgres.tables.record.table_record import read_records
 from captures.postgres.values.encodings import transcoder
 from captures.tables.bad_values import UNDECODABLE, BadValues
 
-STATEMENT_SECONDS = 30
-"""No statement of a chunk runs longer. What was read by then is a chunk."""
-
 
 class CopyChunkReader:
     """Reads chunks: a connection for rows, one for fences. See ``captures.scheduling.reader_process.TableReader``."""
 
-    def __init__(self, endpoint: ReaderEndpoint) -> None:
+    def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
         self._session = endpoint.connect()
-        self._rows = CopyConnection(endpoint.connect_pq(), transcoder(lambda: self._session))
+        self._limits = limits
+        self._rows = CopyConnection(endpoint.connect_pq(), transcoder(lambda: self._session), limits)
         self._fences = FenceTaker(self._session, read_only=endpoint.read_only)
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
 
@@ -89,7 +87,7 @@ class CopyChunkReader:
         """
         begin = sql.SQL(
             "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {} SET LOCAL statement_timeout = '{}s'; {}"
-        ).format(table.snapshot.imported(), sql.SQL(str(STATEMENT_SECONDS)), table.lock())
+        ).format(table.snapshot.imported(), sql.SQL(str(self._limits.statement_seconds)), table.lock())
         self._rows.execute(self._text(begin), table.name)
         if (operators := table.operators()) is not None:
             self._rows.execute(self._text(operators), table.name)

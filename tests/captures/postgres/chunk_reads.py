@@ -10,6 +10,7 @@ from typing import Any
 
 from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest, Rows
+from captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.scan_target import ScanTarget
@@ -68,7 +69,9 @@ def after(chunk: Chunk) -> bytes | None:
 
 
 @contextmanager
-def opened(database: Database, *statements: str, table: str = "t", **resource: Any) -> Iterator[Table]:
+def opened(
+    database: Database, *statements: str, table: str = "t", limits: ChunkLimits = LIMITS, **resource: Any
+) -> Iterator[Table]:
     """A reader of a table that ``statements`` made."""
     config = parse_endpoint(database.config())
     with database.connect() as session, connect(config) as catalog:
@@ -77,7 +80,7 @@ def opened(database: Database, *statements: str, table: str = "t", **resource: A
         options = parse_resource({"schema": "public", "table": table, **resource})
         (found,) = bound_tables(catalog, [options], "tidemark")
         assert found is not None and found.record is not None
-        reader = CopyChunkReader(ReaderEndpoint.of(config))
+        reader = CopyChunkReader(ReaderEndpoint.of(config), limits)
         try:
             yield Table(
                 session, reader, PostgresBinding(0, "t", options, found, True, noted={"files": found.record.files})

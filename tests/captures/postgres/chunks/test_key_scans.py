@@ -11,8 +11,7 @@ from psycopg import sql
 from backfill.keys import Key, key_from_texts
 from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import ChunkRequest
-from captures.postgres.chunks import copy_rows
-from captures.postgres.chunks import reader as chunks
+from captures.postgres.chunks.copy_rows import ChunkLimits
 from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened
 from tests.servers.postgres import Database
@@ -80,21 +79,19 @@ def test_rereads_come_whatever_the_conditions(database: Database) -> None:
         assert sorted(values(table.documents(chunk.rereads))) == [0, 21]
 
 
-def test_a_chunk_of_too_many_bytes_is_ended_early(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_rows, "CHUNK_BYTES", 50_000)
+def test_a_chunk_of_too_many_bytes_is_ended_early(database: Database) -> None:
     wide = "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 3000) i"
-    with opened(database, "CREATE TABLE t (v int PRIMARY KEY, x text)", wide) as table:
+    with opened(database, "CREATE TABLE t (v int PRIMARY KEY, x text)", wide, limits=ChunkLimits(50_000)) as table:
         read = list(table.chunks(10_000))
         assert all(len(chunk.rows) < 3000 for chunk in read) and not any(chunk.end for chunk in read[:-1])
         assert [v for chunk in read for v in values(table.documents(chunk.rows))] == list(range(1, 3001))
 
 
-def test_a_statement_timeout_with_rows_is_a_smaller_chunk(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_timeout_with_rows_is_a_smaller_chunk(database: Database) -> None:
     """Rows up to 1000 come at once, and each of the others takes a tenth of a second."""
-    monkeypatch.setattr(chunks, "STATEMENT_SECONDS", 1)
     slow = "CASE WHEN v > 1000 THEN pg_sleep(0.1) IS NOT NULL ELSE true END"
     fill = "INSERT INTO t SELECT i FROM generate_series(1, 2000) i"
-    with opened(database, "CREATE TABLE t (v int PRIMARY KEY)", fill) as table:
+    with opened(database, "CREATE TABLE t (v int PRIMARY KEY)", fill, limits=ChunkLimits(statement_seconds=1)) as table:
         chunk = table.chunk(2000, where=slow)
         found = values(table.documents(chunk.rows))
         assert found == list(range(1, len(found) + 1)) and 500 <= len(found) < 1100
@@ -104,9 +101,9 @@ def test_a_statement_timeout_with_rows_is_a_smaller_chunk(database: Database, mo
         assert len(table.chunk(3).rows) == 3
 
 
-def test_a_lock_is_not_waited_for_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "STATEMENT_SECONDS", 1)
-    with opened(database, *TWO_COLUMNS) as table, database.connect(autocommit=False) as other:
+def test_a_lock_is_not_waited_for_long(database: Database) -> None:
+    limits = ChunkLimits(statement_seconds=1)
+    with opened(database, *TWO_COLUMNS, limits=limits) as table, database.connect(autocommit=False) as other:
         other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(SourceError) as failure:
             table.chunk()
@@ -115,9 +112,8 @@ def test_a_lock_is_not_waited_for_long(database: Database, monkeypatch: pytest.M
         assert len(table.chunk().rows) == 10
 
 
-def test_a_server_that_says_nothing_is_taken_for_gone(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_rows, "ANSWER_SECONDS", 1)
-    with opened(database, *TWO_COLUMNS) as table:
+def test_a_server_that_says_nothing_is_taken_for_gone(database: Database) -> None:
+    with opened(database, *TWO_COLUMNS, limits=ChunkLimits(answer_seconds=1)) as table:
         started = time.monotonic()
         with pytest.raises(SourceError, match=r"TM-PG-020.*has not answered for 1 s"):
             table.chunk(where="pg_sleep(20) IS NOT NULL")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.chunks import copy_rows
+from captures.postgres.chunks.copy_rows import ChunkLimits
 from captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
 from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened
@@ -114,12 +114,8 @@ def test_a_condition_bounds_what_is_looked_at(database: Database) -> None:
         assert [v for chunk in read for v in values(table.documents(chunk.rows))] == list(range(991, 1001))
 
 
-def test_a_chunk_that_is_cut_short_goes_on_in_the_middle_of_a_page(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copy_rows, "CHUNK_BYTES", 3000)
-    monkeypatch.setattr(copy_rows, "DECODE_ROWS", 5)
-    with opened(database, *KEYED) as table:
+def test_a_chunk_that_is_cut_short_goes_on_in_the_middle_of_a_page(database: Database) -> None:
+    with opened(database, *KEYED, limits=ChunkLimits(3000, decode_rows=5)) as table:
         assert len(table.chunk(1000, physical=True).rows) < 100
         assert values(table.scan(1000, physical=True)) == list(range(1, 1001))
 
