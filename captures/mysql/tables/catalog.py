@@ -69,8 +69,20 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
     """
     if paths is not None:
         # One at a time: only for constants does the server open no other tables.
-        return [table for path in sorted(set(paths)) for table in _read(session, path)]
+        return [table for path in sorted(set(paths)) for table in _settled(session, path)]
     return _read(session, None)
+
+
+def _settled(session: Session, path: Path) -> list[Table]:
+    """The table of this name, if there is one.
+
+    Each query shows the catalog as it is at that moment. A table that is dropped and created again between two of them
+    seems to have no key, so what has none is read until two reads agree.
+    """
+    before, found = None, _read(session, path)
+    while (seen := [(table.columns, table.key) for table in found if not table.key]) and seen != before:
+        before, found = seen, _read(session, path)
+    return found
 
 
 def is_versioned(session: Session, path: Path) -> bool:

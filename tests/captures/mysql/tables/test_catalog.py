@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from captures.mysql.config import parse_endpoint, parse_resource, replica_id
@@ -47,6 +49,28 @@ def test_types_and_their_attributes(binlog_database: Database) -> None:
     assert columns["e"].labels == ("a", "it's", "b\\s", "ü,", "n\nl", "unsigned)") and not columns["e"].unsigned
     assert columns["s"].labels == ("x", "y")
     assert (columns["g"].generated, columns["h"].generated, u.generated) == ("virtual", "stored", "")
+
+
+@pytest.mark.parametrize("between", ["columns and indexes", "indexes and tables"])
+def test_a_table_that_is_created_again_while_it_is_read_keeps_its_key(
+    binlog_database: Database, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with session_on(binlog_database) as session:
+        ask = session.rows
+        todo = [["DROP TABLE t"], ["CREATE TABLE t (other INT PRIMARY KEY)"]]
+        if between == "columns and indexes":
+            todo = [[*todo[0], *todo[1]], []]
+
+        def ask_meanwhile(query: str, *parameters: object) -> list[tuple[Any, ...]]:
+            begun = [name for name in ("statistics t", "tables t") if f"information_schema.{name}" in query]
+            if begun and todo:
+                run(binlog_database, *todo.pop(0))
+            return ask(query, *parameters)
+
+        monkeypatch.setattr(session, "rows", ask_meanwhile)
+        (table,) = read_tables(session, [(binlog_database.name, "t")])
+    assert not todo and table.key == ("other",) and [column.name for column in table.columns] == ["other"]
 
 
 def test_json_is_known_by_type_or_by_check(binlog_database: Database) -> None:
