@@ -15,7 +15,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
 FORWARDED := DOCS_URL PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
 
-# Tests wait for servers half of their time: twice as many processes as cores keep both cores busy.
+# Tests often wait for servers: four processes keep two cores busy. Five would need 20 GB of memory.
 WORKERS := 4
 SOAK_SECONDS := 600
 # They start a connector a thousand times, which is not to compile its modules each time.

@@ -50,7 +50,7 @@ class LogBatch:
             in. ``Source.changed_tables`` hands them over as they are now.
         read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
             rows downstream. A table without a key is emptied first.
-        stored_anew: Bindings whose rows moved in storage: a scan by pages starts again.
+        moved: Bindings whose rows moved in storage: a scan by pages starts again.
         noted: ``Source.identity`` has changed.
         undecided: Tables were altered, and the consequence is not yet known.
         away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.
@@ -66,7 +66,7 @@ class LogBatch:
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
     read_again: set[int] = field(default_factory=set)
-    stored_anew: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
     noted: bool = False
     undecided: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
@@ -77,14 +77,14 @@ class LogBatch:
     @property
     def says_something(self) -> bool:
         """Its content counts as returned, so it must be returned even if the read failed after it."""
-        altered = self.changed or self.restarted or self.read_again or self.stored_anew or self.noted
+        altered = self.changed or self.restarted or self.read_again or self.moved or self.noted
         return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
 
     def follow(self, binding: int, consequence: Consequence) -> None:
         """Makes the engine carry out the consequence of a table's change. The source itself logs warnings and
         errors."""
         follows = {
-            Consequence.BEGUN_AGAIN: self.stored_anew,
+            Consequence.BEGUN_AGAIN: self.moved,
             Consequence.READ_AGAIN: self.read_again,
             Consequence.EMPTIED: self.restarted,
         }

@@ -203,7 +203,7 @@ class Capture:
     def _read_tables_again(self) -> None:
         """Reads tables again whose changes are not all in the log, and empties them first where necessary."""
         backfills = self._backfills
-        follows = backfills.to_read_again | backfills.stored_anew
+        follows = backfills.to_read_again | backfills.moved
         if follows:
             # The state gets the tables as they are now in the same checkpoint as the consequences.
             self._identity_changed = True

@@ -46,7 +46,7 @@ class Backfills:
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
         to_read_again: Bindings all of whose rows are to be read again, over what there is.
-        stored_anew: Bindings whose rows are in other places than scans by places believe.
+        moved: Bindings whose rows moved in storage: a scan by pages starts again.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -80,7 +80,7 @@ class Backfills:
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
         self.to_read_again: set[int] = set()
-        self.stored_anew: set[int] = set()
+        self.moved: set[int] = set()
         if not self.done:
             readers.ahead()
 
@@ -155,7 +155,7 @@ class Backfills:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
         self.emptied |= batch.restarted
         self.to_read_again |= batch.read_again
-        self.stored_anew |= batch.stored_anew
+        self.moved |= batch.moved
 
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
@@ -365,17 +365,17 @@ class Backfills:
         backfill.ranges.restart(pages_of(backfill.table))
 
     def read_altered_again(self) -> None:
-        """Begins what ``to_read_again`` and ``stored_anew`` ask for. Tables that are left out are read when they are
+        """Begins what ``to_read_again`` and ``moved`` ask for. Tables that are left out are read when they are
         back, and of those that are captured from their log only, nothing can be read.
         """
-        by_pages = {binding for binding in self.stored_anew if self.tables[binding].ranges.by_pages}
+        by_pages = {binding for binding in self.moved if self.tables[binding].ranges.by_pages}
         for binding in sorted((self.to_read_again | by_pages) - self.emptied):
             backfill = self.tables[binding]
             if not backfill.left_out and backfill.table.scan.reads:
                 backfill.take_up()
                 self._rewritten(backfill)
         self.to_read_again.clear()
-        self.stored_anew.clear()
+        self.moved.clear()
 
     def _rewritten(self, backfill: TableBackfill) -> None:
         logger.info("%s was rewritten, so its scan cannot continue: its backfill starts again", backfill.table.name)

@@ -211,7 +211,7 @@ class BinlogLog:
             self._maps.mapped(data[start:end], batch)
         elif kind == events.XID:
             self._commit(timestamp, batch)
-            return  # The commit has moved the position.
+            return  # ``_over`` has moved the position.
         elif kind == events.MARIADB_GTID:
             self._begin(events.read_mariadb_gtid(data[start:end], server_id), timestamp, batch)
         elif kind in (events.GTID, events.ANONYMOUS_GTID):

@@ -76,8 +76,9 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
 def _settled(session: Session, path: Path) -> list[Table]:
     """The table of this name, if there is one.
 
-    Each query shows the catalog as it is at that moment. A table that is dropped and created again between two of them
-    seems to have no key, so what has none is read until two reads agree.
+    Each query shows the catalog of its moment. A table that is created again between two queries looks like a mixture
+    of both. Chunks and the log disagree with a wrong mixture, and the table is read again. But a table that seems to
+    have no key would be refused at once: it is read until two reads agree.
     """
     before, found = None, _read(session, path)
     while (seen := [(table.columns, table.key) for table in found if not table.key]) and seen != before:

@@ -33,7 +33,7 @@ _NO_CHARACTER = ("22P05", "22021")
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """Where a chunk ends although the table has more rows, and what a server may take.
+    """When a chunk ends before its last row, and how long the server may take.
 
     Attributes:
         chunk_bytes: The most bytes of documents in a chunk.

@@ -28,7 +28,7 @@ class Inline:
 
     Attributes:
         value: The inside of an f-string that makes the JSON.
-        unusual: An expression that is true for texts which ``value`` converts wrongly. None: there are no such texts.
+        unusual: An expression that is true for each text which ``value`` converts wrongly. None: there is no such text.
         quoted: The decoder adds double quotes around ``value``.
     """
 
