@@ -36,7 +36,7 @@ FALLBACK_KEY = ["/_meta/source/cursor"]
 
 
 class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
-    """See ``captures.contract.database.Database``."""
+    """See ``TableDatabase``."""
 
     fallback_key = FALLBACK_KEY
     endpoint_config: type[BaseModel] = EndpointConfig

@@ -40,7 +40,7 @@ FALLBACK_KEY = [f"/_meta/source/loc/{part}" for part in range(LOC_PARTS)]
 
 
 class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Connection]):
-    """See ``captures.contract.database.Database``."""
+    """See ``TableDatabase``."""
 
     fallback_key = FALLBACK_KEY
     endpoint_config: type[BaseModel] = EndpointConfig

@@ -14,7 +14,6 @@ from types import FrameType
 
 import orjson
 
-from captures.contract.database import Database, DatabaseFactory
 from captures.engine.engine import Capture
 from captures.engine.state import CaptureState
 from captures.process.memory import bound_freed_memory, collect_rarely
@@ -23,6 +22,7 @@ from captures.process.plan import make_plan
 from captures.process.requests import Requests, SessionRequests
 from captures.process.wakeup import Wakeup
 from captures.scheduling.reader_process import forked_readers, place
+from captures.server.table_database import Database, DatabaseFactory
 from captures.tables.collection import check_keys, check_state_keys
 from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError

@@ -1,13 +1,13 @@
-"""A database whose tables have a schema and a name: the part of a connector that all of them share."""
+"""One kind of database as a connector runs it: discovery, prerequisites, and a source to capture."""
 
 from __future__ import annotations
 
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -32,9 +32,11 @@ S = TypeVar("S")
 
 
 class TableDatabase(ABC, Generic[E, R, S]):
-    """The methods of ``captures.contract.database.Database`` that do not depend on the kind of database.
+    """A kind of database whose tables have a schema and a name, as it is passed to ``captures.process.connector``.
 
     Attributes:
+        documentation_url: Absolute; set by ``captures.process.connector.main``.
+        fallback_key: Pointers to the members that identify documents of a table without a key.
         wrong_config: The code of errors in the configuration.
         several_unmet: The code of an error that lists several unmet prerequisites.
         why_disabled: Why tables without a key are discovered as disabled.
@@ -53,6 +55,12 @@ class TableDatabase(ABC, Generic[E, R, S]):
         self._state: JsonObject = {}
 
     def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
+        """The configuration completed with the defaults that depend on the capture. Called before any other method.
+
+        Args:
+            capture: Its name; empty if the runtime gives none.
+            state: As far as it is known.
+        """
         self._state = state
         return self.named(config, capture, state)
 
@@ -66,6 +74,11 @@ class TableDatabase(ABC, Generic[E, R, S]):
         return found
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
+        """The resource path of each binding. Warns of tables that cannot be captured.
+
+        Raises:
+            SourceError: No table can be captured; with all unmet prerequisites.
+        """
         endpoint = self.endpoint(config)
         resources = [self.resource(binding.resource_config) for binding in bindings]
         with self.session(endpoint, "checking prerequisites") as session:
@@ -78,6 +91,11 @@ class TableDatabase(ABC, Generic[E, R, S]):
         return [resource.path for resource in resources]
 
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
+        """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server.
+
+        What the capture needs there is made by the source: only then is it known where the capture stands, and so
+        whether this is its server.
+        """
         resources = [self.resource(binding.resource_config) for binding in bindings]
         endpoint = self.endpoint(config)
         policies = [(resource.name, resource.on_bad_value) for resource in resources]
@@ -118,3 +136,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
     @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:
         """As ``open``."""
+
+
+Database = TableDatabase[Any, Any, Any]
+DatabaseFactory = Callable[[], Database]

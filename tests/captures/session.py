@@ -17,10 +17,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from captures.contract.database import Database, DatabaseFactory
 from captures.mysql.database import MysqlDatabase
 from captures.postgres.database import PostgresDatabase
 from captures.process.connector import answer
+from captures.server.table_database import Database, DatabaseFactory
 from protocol.codec import decode_request, split_captured
 from protocol.messages import Apply, CaptureSpec
 from protocol.state import merge_patch
