@@ -51,7 +51,6 @@ class SessionState:
             {backfill.table.state_key: self._of(backfill, position) for backfill in self._backfills.tables},
             handled,
             until,
-            taken_out=self._state.taken_out_of({table.state_key for table in self._backfills.latest}),
         )
 
     def _of(self, backfill: TableBackfill, position: int) -> JsonObject:

@@ -29,7 +29,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -121,11 +120,6 @@ class CaptureState:
         """Whether a table was captured once, and then not: its rows downstream may no longer exist."""
         return self.binding(state_key) is None and state_key in (self._stored.get("taken_out") or ())
 
-    def taken_out_of(self, bound: Set[str]) -> list[str]:
-        """Tables that were captured once, and are not in ``bound``."""
-        known = {*(self._stored.get("taken_out") or ()), *(self._stored.get("bindings") or {})}
-        return sorted(known - bound)
-
     def binding(self, state_key: str) -> JsonObject | None:
         return (self._stored.get("bindings") or {}).get(state_key)
 
@@ -137,22 +131,22 @@ class CaptureState:
         bindings: dict[str, JsonObject],
         control: int = 0,
         hidden_until: Barrier | None = None,
-        *,
-        taken_out: Sequence[str] = (),
     ) -> ConnectorState | None:
         """The change from the last checkpoint to this state; None without a change.
 
         ``bindings`` holds all of them, without nulls: a null in a merge patch removes a member.
         """
-        new: JsonObject = {"cursor": cursor, "source": _without_nulls(source)}
-        if hidden:
-            new["hidden"] = hidden
-        if hidden_until is not None:
-            new["hidden_until"] = hidden_until
-        if control:
-            new["control"] = control
-        if taken_out:
-            new["taken_out"] = list(taken_out)
+        known = {*(self._stored.get("taken_out") or ()), *(self._stored.get("bindings") or {})}
+        new = _without_nulls(
+            {
+                "cursor": cursor,
+                "source": source,
+                "hidden": hidden or None,
+                "hidden_until": hidden_until,
+                "control": control or None,
+                "taken_out": sorted(known - bindings.keys()) or None,
+            }
+        )
         old = {name: value for name, value in self._stored.items() if name != "bindings"}
         patch = difference(old, new) or {}
         if changed := self._changed(bindings):
