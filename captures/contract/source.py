@@ -89,6 +89,11 @@ class OpenedTable:
     formerly: str | None = None
     captured_otherwise: bool = False
 
+    @property
+    def counted(self) -> bool:
+        """Whether its rows are read, and nothing identifies them: a consumer can only count them."""
+        return self.scan.reads and not self.key
+
     def outrun(self, failure: SourceError) -> SourceError:
         """The error of a table whose rows get other keys faster than they are read, with what to do about this one."""
         again = f"Then have it read again: tidemark backfill FILE --table {shlex.quote(self.name)}"

@@ -225,7 +225,7 @@ class Backfills:
                 write(piece)
         for backfill, chunk, _ in ready:
             if chunk.request.plan.scan and backfill.done:
-                if backfill.counted and self._snapshots is not None:
+                if backfill.table.counted and self._snapshots is not None:
                     self._snapshots.end_snapshot(backfill.table.binding)
                 logger.info("the backfill of %s is complete", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
@@ -326,7 +326,7 @@ class Backfills:
 
     def _await_snapshot(self, backfill: TableBackfill) -> None:
         """The log has to know of a table without a key, before it is read on, what its scan gives."""
-        if self._snapshots is not None and backfill.counted and not backfill.done:
+        if self._snapshots is not None and backfill.table.counted and not backfill.done:
             binding = backfill.table.binding
             self._snapshots.await_snapshot(binding, backfill.base)
             backfill.kept_snapshot = partial(self._snapshots.kept_snapshot, binding)
@@ -334,7 +334,7 @@ class Backfills:
 
     def _begin_snapshot(self, backfill: TableBackfill, now: float) -> None:
         """Opens the table's snapshot, or another one if that has ended."""
-        if self._snapshots is None or not backfill.counted:
+        if self._snapshots is None or not backfill.table.counted:
             return
         binding = backfill.table.binding
         table = str(binding)

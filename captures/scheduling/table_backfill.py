@@ -86,11 +86,6 @@ class TableBackfill:
         return self.ranges.done
 
     @property
-    def counted(self) -> bool:
-        """Whether its rows are read, and nothing identifies them."""
-        return self.table.scan.reads and not self.table.key
-
-    @property
     def left_out(self) -> bool:
         """Nothing of it is captured, the log neither."""
         return self.aside is not None and self.aside.left_out
@@ -159,8 +154,8 @@ class TableBackfill:
         """Starts from nothing, with another table perhaps: what was emitted before counts no more."""
         self.put_off_all(0.0)
         self.table = table
-        self.ranges = new_ranges(table)
-        self.size = new_size(options)
+        self.ranges = ranges_of(table, {})
+        self.size = size_of_chunks(options)
         self.barrier = barrier
         self.base = None
         self.from_scratch = False
@@ -183,14 +178,10 @@ class TableBackfill:
         Raises:
             ProtocolError: TM-BKF-001, the state of the scan is not one.
         """
-        table = self.table
         self.bad = Counter(stored.get("bad") or {})
         self.barrier = stored.get("barrier")
         self.base = None if stored.get("base") is None else str(stored["base"])
-        scan = stored.get("scan") or {}
-        if not table.scan.reads:
-            scan = {**scan, "scanned": True, "ranges": []}  # It was scanned before: only rows to be read again remain.
-        self.ranges = TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=_keyless(table))
+        self.ranges = ranges_of(self.table, stored.get("scan") or {})
         if stored.get("failed"):
             self.ranges.retry()
 
@@ -201,7 +192,7 @@ class TableBackfill:
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
         if self.barrier is not None:
             state["barrier"] = self.barrier
-        if self.counted and not self.done:
+        if self.table.counted and not self.done:
             base = self.base if self.kept_snapshot is None else self.kept_snapshot()
             if base is not None:
                 state["base"] = base
@@ -232,7 +223,7 @@ def opened(
     barrier: Callable[[], Barrier],
     now: float,
     *,
-    taken_out: bool = False,
+    taken_out: bool,
 ) -> TableBackfill:
     """The backfill as an earlier session left it, or of a table that is captured from now on.
 
@@ -247,7 +238,7 @@ def opened(
         ProtocolError: TM-BKF-001, the state of the scan is not one.
         SourceError: The source cannot be asked for a barrier.
     """
-    backfill = TableBackfill(table, new_ranges(table), new_size(options), priority=table.priority)
+    backfill = TableBackfill(table, ranges_of(table, {}), size_of_chunks(options), priority=table.priority)
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
         backfill.begun = bool(stored.get("begun"))
@@ -257,44 +248,42 @@ def opened(
     if (aside := opened_aside(table, stored, now)) is not None:
         aside.passed |= table.captured_otherwise
         backfill.aside = aside
-        return backfill
-    if stored is not None and not table.is_still(stored.get("identity")):
+    elif stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)
         backfill.from_scratch = True
-        return backfill
-    if taken_out and table.scan.reads:
+    elif taken_out and table.scan.reads:
         logger.warning(
-            ("%s is captured again: it is emptied and read again, since rows may have been deleted"), table.name
+            "%s is captured again: it is emptied and read again, since rows may have been deleted", table.name
         )
         backfill.from_scratch = True
-        return backfill
-    if stored is None or (stored.get("log_only") and table.scan.reads):
+    elif stored is None or (stored.get("log_only") and table.scan.reads):
         if not backfill.done:
             backfill.barrier = barrier()
         # Rows without a key would be added to those that the log brought.
         backfill.from_scratch = stored is not None and not table.key
-        return backfill
-    backfill.restore(stored)
-    if table.captured_otherwise and table.scan.reads:
-        logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
-        backfill.from_scratch = not table.key
-        backfill.ranges.restart(pages_of(table))
+    else:
+        backfill.restore(stored)
+        if table.captured_otherwise and table.scan.reads:
+            logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
+            backfill.from_scratch = not table.key
+            backfill.ranges.restart(pages_of(table))
     return backfill
 
 
-def new_ranges(table: OpenedTable) -> TableRanges:
-    """The scan of a whole table, or what is done with its scan: rows may have to be read again by key all the same."""
+def ranges_of(table: OpenedTable, scan: JsonObject) -> TableRanges:
+    """The scans of a table as its part of the state has them; of the whole table if that is empty.
+
+    Raises:
+        ProtocolError: ``TM-BKF-001`` the state is invalid.
+    """
     if not table.scan.reads:
-        return TableRanges.from_state(str(table.binding), {"scanned": True, "done": True})
-    return TableRanges(str(table.binding), pages=pages_of(table), keyless=_keyless(table))
+        scan = {**scan, "scanned": True, "ranges": []}  # Rows may have to be read again by key all the same.
+    return TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=table.counted)
 
 
-def new_size(options: BackfillOptions) -> ChunkSize:
+def size_of_chunks(options: BackfillOptions) -> ChunkSize:
+    """The size of a table's next chunks, before the first is read."""
     return ChunkSize(options.chunk_seconds, fixed=options.chunk_rows)
-
-
-def _keyless(table: OpenedTable) -> bool:
-    return table.scan.reads and not table.key
 
 
 def pages_of(table: OpenedTable) -> Pages | None:
