@@ -342,7 +342,7 @@ class Backfills:
         try:
             begun = self._snapshots.begin_snapshot(binding, hidden)
         except TidemarkError as error:
-            self._failures.take_snapshot(backfill, error)
+            self._failures.of_table(backfill, None, error)
             return
         backfill.unopened = begun is not Begun.OPEN
         if begun is Begun.LOST:

@@ -80,13 +80,14 @@ class Failures:
             return
         backfill.size.failed()
         backfill.reread_size.failed()
-        self._of_table(backfill, flight, error)
+        self.of_table(backfill, flight, error)
 
-    def take_snapshot(self, backfill: TableBackfill, error: TidemarkError) -> None:
-        """The snapshot in which a table is to be read could not be opened: it is tried again, or left alone."""
-        self._of_table(backfill, None, error)
+    def of_table(self, backfill: TableBackfill, flight: Flight | None, error: TidemarkError) -> None:
+        """Counts a failure of the table itself: it is retried later, or its backfill is suspended.
 
-    def _of_table(self, backfill: TableBackfill, flight: Flight | None, error: TidemarkError) -> None:
+        Args:
+            flight: The chunk; None if the snapshot could not be opened in which the table is to be read.
+        """
         passes = error.entry.policy is Policy.RETRY
         if isinstance(error, TableAway | UnfitValues):
             self.unfit[backfill.table.binding] = error
@@ -138,9 +139,8 @@ def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfi
         aside: Tables that are set aside.
         failed: Tables that could not be backfilled.
     """
-    what = _not_backfilled(failed) if failed else ""
     if not aside:
-        return SourceError("TM-CAP-003", what) if failed else None
+        return SourceError("TM-CAP-003", _not_backfilled(failed)) if failed else None
     listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
     one_by_one = [_not_backfilled([each]) for each in failed]
     return SourceError("TM-CAP-007", "; ".join([f"tables are set aside: {'; '.join(listed)}", *one_by_one]))

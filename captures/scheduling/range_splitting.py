@@ -98,6 +98,4 @@ def split_points(
 
 
 def _worth(backfill: TableBackfill, scan: RangeScan, left: float | None) -> bool:
-    if left is None:
-        return scan.rows >= WORTH_CHUNKS * backfill.size.rows
-    return left >= WORTH_CHUNKS * backfill.size.rows
+    return (scan.rows if left is None else left) >= WORTH_CHUNKS * backfill.size.rows

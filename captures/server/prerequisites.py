@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from protocol.errors import SourceError, codes_of
 from protocol.logs import log_failure
@@ -53,10 +53,6 @@ class Unmet:
     @property
     def all(self) -> list[SourceError]:
         return [*self.source, *(failure for failures in self.tables for failure in failures)]
-
-    def with_source(self, *more: SourceError) -> Unmet:
-        """A copy with more failures of the source."""
-        return replace(self, source=[*self.source, *more])
 
     def enforce(self, several: str) -> None:
         """Warns of tables that cannot be captured if others can: they are set aside when the capture opens.

@@ -86,7 +86,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
             if check := os.environ.get(CHECK):
                 said = {str(failure) for failure in found.all}
                 more = self.standing(session, endpoint, running=check == "running")
-                found = found.with_source(*(failure for failure in more if str(failure) not in said))
+                found = Unmet([*found.source, *(each for each in more if str(each) not in said)], found.tables)
         found.enforce(self.several_unmet)
         return [resource.path for resource in resources]
 
