@@ -8,9 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from captures.server.config_schema import Secret
 from captures.server.endpoint_config import Endpoint
-from captures.server.strict_config import parsed_endpoint, parsed_resource
+from captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
 from captures.tables.table_config import TableConfig
 from protocol.messages import JsonObject
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr
 
 from captures.postgres.server.slot_names import WITHOUT_A_NAME
-from captures.server.config_schema import Secret
 from captures.server.endpoint_config import Endpoint
-from captures.server.strict_config import parsed_endpoint, parsed_resource
+from captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
 from captures.tables.table_config import TableConfig
 from protocol.messages import JsonObject
 from protocol.sizes import size_or_number

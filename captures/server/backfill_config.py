@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, Field
 
 from captures.contract.source import BackfillOptions
 from captures.scheduling.quiet_hours import QuietHours
+from captures.server.strict_config import Strict
 from protocol.sizes import parse_size
 
 _ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
@@ -31,10 +33,18 @@ def parse_rate(text: str) -> tuple[float | None, float | None]:
     return (rate, None) if match is not None else (None, rate)
 
 
-class BackfillConfig(BaseModel):
-    """How and when tables are backfilled."""
+def _readable(parse: Callable[[str], object]) -> AfterValidator:
+    """Refuses a text that ``parse`` refuses, and leaves any other as it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
+
+
+class BackfillConfig(Strict):
+    """How and when tables are backfilled."""
 
     readers: Annotated[
         int, Field(ge=1, le=32, description="Number of chunks read at the same time, each on its own connection")
@@ -44,30 +54,16 @@ class BackfillConfig(BaseModel):
         int | None, Field(ge=1, description="Rows in a chunk; by default adapted to chunk_seconds")
     ] = None
     max_rate: Annotated[
-        str | None,
+        Annotated[str, _readable(parse_rate)] | None,
         Field(description="Limit on rows or bytes per second, for all tables together: '20000 rows' or '10MB'"),
     ] = None
     quiet_hours: Annotated[
-        str | None,
+        Annotated[str, _readable(QuietHours.parse)] | None,
         Field(description="Hours without backfills: '08:00-20:00 Europe/Berlin'; UTC if no zone is given"),
     ] = None
     max_replica_lag: Annotated[
         float | None, Field(gt=0, description="Replica lag, in seconds, above which chunks wait")
     ] = None
-
-    @field_validator("max_rate")
-    @classmethod
-    def _is_rate(cls, text: str | None) -> str | None:
-        if text is not None:
-            parse_rate(text)
-        return text
-
-    @field_validator("quiet_hours")
-    @classmethod
-    def _are_hours(cls, text: str | None) -> str | None:
-        if text is not None:
-            QuietHours.parse(text)
-        return text
 
     def options(
         self, *, on_lost_position: Literal["fail", "backfill"] = "fail", announced: bool = False

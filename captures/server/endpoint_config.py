@@ -8,8 +8,7 @@ from pydantic import ConfigDict, Field, SecretStr
 
 from captures.contract.source import BackfillOptions
 from captures.server.backfill_config import BackfillConfig
-from captures.server.config_schema import Secret
-from captures.server.strict_config import Strict
+from captures.server.strict_config import Secret, Strict
 from captures.tables.bad_values import EndpointPolicy
 from captures.tables.truncation import TruncateOption, Truncation, truncation
 

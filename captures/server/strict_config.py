@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, WithJsonSchema
 
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 M = TypeVar("M", bound=BaseModel)
+
+Secret = Annotated[SecretStr, WithJsonSchema({"type": "string", "secret": True})]
+"""A secret. Flow's runtime does not accept pydantic's format ``password``."""
 
 
 class Strict(BaseModel):
