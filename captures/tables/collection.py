@@ -8,7 +8,6 @@ defines exactly what documents have at present.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from protocol.errors import ConnectorError
 from protocol.messages import COMPLETE, KEY_COLUMNS, Binding, DiscoveredBinding, JsonObject
@@ -41,7 +40,7 @@ def discovered(
         disable: Whether the table is captured only if it is configured.
     """
     properties = closed_schema["properties"]
-    usable = bool(key) and all(_can_be_key(properties[name]) for name in key)
+    usable = bool(key) and all(properties[name].get("type") in _KEY_TYPES for name in key)
     return DiscoveredBinding(
         recommended_name="/".join(path),
         resource_config={"schema": path[0], "table": path[1]},
@@ -110,25 +109,17 @@ def check_state_keys(bindings: Iterable[Binding]) -> None:
             )
 
 
-def _can_be_key(schema: JsonObject) -> bool:
-    return schema.get("type") in _KEY_TYPES
-
-
 def _opened(schema: JsonObject) -> JsonObject:
     """A schema of this connector, opened in all of its parts."""
     opened: JsonObject = {}
     for keyword, part in schema.items():
-        if keyword == "additionalProperties" and part is False:
-            continue
-        opened[keyword] = _opened_part(keyword, part)
+        match keyword, part:
+            case "additionalProperties", False:
+                pass
+            case "properties", _:
+                opened[keyword] = {name: _opened(member) for name, member in part.items()}
+            case "items" | "additionalProperties", _:
+                opened[keyword] = _opened(part)
+            case _:
+                opened[keyword] = part
     return opened
-
-
-def _opened_part(keyword: str, part: Any) -> Any:
-    match keyword:
-        case "properties":
-            return {name: _opened(member) for name, member in part.items()}
-        case "items" | "additionalProperties":
-            return _opened(part)
-        case _:
-            return part

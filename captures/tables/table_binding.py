@@ -107,9 +107,17 @@ class TableBinding(ABC):
         """The table for the engine; ``binding`` is its index."""
         resource = self.resource
         if self.unfit is not None:
-            why, none = self.unfit, ScanMethod.NONE
             return OpenedTable(
-                binding, resource.name, self.state_key, {}, "", (), none, resource.priority, None, unfit=why
+                binding=binding,
+                name=resource.name,
+                state_key=self.state_key,
+                document_schema={},
+                identity="",
+                key=(),
+                scan=ScanMethod.NONE,
+                priority=resource.priority,
+                estimated_rows=None,
+                unfit=self.unfit,
             )
         return OpenedTable(
             binding=binding,
@@ -159,15 +167,10 @@ def captured_as(
     Args:
         columns: Dataclasses with ``name``, ``salt`` and ``on_bad_value``.
     """
-    return tuple(_captured(column, hashed, salt, policies, key) for column in columns if _name(column) not in exclude)
-
-
-def _captured(column: Any, hashed: Sequence[str], salt: bytes, policies: Policies, key: Sequence[str]) -> Any:
-    name = _name(column)
-    policy = policies.column(name, in_key=name in key)
-    return replace(column, salt=salt if name in hashed else b"", on_bad_value=policy)
-
-
-def _name(column: Any) -> str:
-    name: str = column.name
-    return name
+    captured = []
+    column: Any
+    for column in columns:
+        if column.name not in exclude:
+            policy = policies.column(column.name, in_key=column.name in key)
+            captured.append(replace(column, salt=salt if column.name in hashed else b"", on_bad_value=policy))
+    return tuple(captured)
