@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 RUNTIME = "TIDEMARK_RUNTIME"
 """Set by our runtime, so that a connector knows that events unknown to Flow are supported."""
 
@@ -16,3 +18,8 @@ KNOWN_STATE = "TIDEMARK_STATE"
 
 CHECK = "TIDEMARK_CHECK"
 """``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""
+
+
+def is_on(name: str) -> bool:
+    """Whether a variable is set, to anything but nothing and 0."""
+    return os.environ.get(name, "") not in ("", "0")

@@ -24,7 +24,7 @@ from captures.process.wakeup import Wakeup
 from captures.scheduling.reader_process import forked_readers, place
 from captures.server.table_database import Database, DatabaseFactory
 from captures.tables.collection import check_keys, check_state_keys
-from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP
+from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on
 from protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from protocol.logs import CONTROL, log_failure, log_to_stderr
 from protocol.messages import (
@@ -120,7 +120,7 @@ def answer(database: Database, request: Request) -> Message:
         check_keys(request.bindings, database.fallback_key)
         config = database.with_names(request.config, request.name, known_state())
         paths = database.validate(config, request.bindings)
-        if os.environ.get(PLAN, "") not in ("", "0"):
+        if is_on(PLAN):
             _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
     if isinstance(request, Apply):
@@ -154,7 +154,7 @@ def capture(database: Database, request: Open, requests: Requests, output: Outpu
             output,
             following,
             wakeup,
-            stop_when_caught_up=os.environ.get(STOP_WHEN_CAUGHT_UP, "") not in ("", "0"),
+            stop_when_caught_up=is_on(STOP_WHEN_CAUGHT_UP),
             clock=time.monotonic,
         ).run()
     finally:

@@ -6,7 +6,6 @@ of it: they raise, and the rows in question are decoded again by what is here.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import orjson
 from pydantic import BeforeValidator
 
 from captures.contract.errors import UnfitValues
-from protocol.environment import RUNTIME
+from protocol.environment import RUNTIME, is_on
 from protocol.errors import SourceError
 from protocol.messages import MAX_LINE_BYTES
 
@@ -241,7 +240,7 @@ def quarantine_failures(
         resources: Of each table, ``schema.table`` and its policy.
     """
     asking = sorted(name for name, policy in resources if "quarantine" in Policies.of(endpoint, policy).used)
-    if not asking or os.environ.get(RUNTIME):
+    if not asking or is_on(RUNTIME):
         return []
     return [
         SourceError(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from protocol.codec import encode
-from protocol.environment import RUNTIME
+from protocol.environment import RUNTIME, is_on
 from protocol.messages import BackfillBegin, BackfillComplete
 
 TruncateOption = Annotated[
@@ -40,8 +39,7 @@ def truncation(option: str) -> Truncation:
     """The meaning of a configuration with the present runtime."""
     if option != "auto":
         return Truncation(option)
-    ours = os.environ.get(RUNTIME, "") not in ("", "0")
-    return Truncation.EMIT if ours else Truncation.IGNORE
+    return Truncation.EMIT if is_on(RUNTIME) else Truncation.IGNORE
 
 
 def emptied(binding: int) -> list[bytes]:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pickle
 
-from captures.tables.bad_values import TOO_LARGE, UNDECODABLE, BadValue, BadValues, Repairs, unfit_for
+import pytest
+
+from captures.tables.bad_values import (
+    TOO_LARGE,
+    UNDECODABLE,
+    BadValue,
+    BadValues,
+    Repairs,
+    quarantine_failures,
+    unfit_for,
+)
+from captures.tables.truncation import Truncation, truncation
+from protocol.environment import RUNTIME
 
 
 def test_a_reason_has_the_policy_that_fits_it() -> None:
@@ -23,3 +35,12 @@ def test_a_reason_has_the_policy_that_fits_it() -> None:
     assert "column b: infinity; " in error.message and "key 7" in error.message
     again = pickle.loads(pickle.dumps(error))  # Chunks are read by other processes.
     assert (again.message, again.remedy, again.columns) == (error.message, error.remedy, error.columns)
+
+
+@pytest.mark.parametrize(("value", "ours"), [("1", True), ("test", True), ("0", False), ("", False)])
+def test_only_our_runtime_is_given_marked_events_and_truncations(
+    value: str, ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(RUNTIME, value)
+    assert bool(quarantine_failures("TM-PG-023", "quarantine", [("shop.t", None)])) is not ours
+    assert (truncation("auto") is Truncation.EMIT) is ours
