@@ -126,7 +126,7 @@ class Batch:
         self._open: dict[str, SegmentWriter] = {}
         self._begun: list[SegmentWriter] = []
         self._finished: list[Future[Segment | None]] = []
-        self.quarantine = Quarantine({})
+        self.quarantine = Quarantine()
         self.schemas: dict[str, TableSchema] = {}
 
     @property
@@ -227,7 +227,7 @@ class Batch:
         self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
         parts, misfits = block.collection.fit(list(_parts(block)))
         decoder = block.collection.decoder
-        self.quarantine.add(block.collection.schema, misfits)
+        self.quarantine.add(misfits)
         if parts:
             segment = self._segment(block.collection)
             self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, parts, self.quarantine))
@@ -284,7 +284,7 @@ def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, parts: list[P
         for part in parts:
             found, misfits = decoder.fit(part.documents, part.offsets, whole=True)
             fitting += found
-            apart.add(decoder.schema, misfits)
+            apart.add(misfits)
         if not fitting:
             return
         table = decoder.cast([part.batch for part in fitting])

@@ -171,7 +171,7 @@ class DocumentDecoder(ABC):
             if len(documents) == 1:
                 if not isinstance(error, Unfit):
                     raise
-                return [], [Misfit(self.schema.collection, offsets[0], documents[0], error)]
+                return [], [Misfit(self.schema, offsets[0], documents[0], error)]
         else:
             return [Part(documents, offsets, batch)], []
         middle = len(documents) // 2

@@ -31,11 +31,12 @@ class Misfit:
     """An event that is kept apart.
 
     Attributes:
+        schema: Of its collection.
         document: The unchanged document.
         reason: The error, without a value.
     """
 
-    collection: str
+    schema: TableSchema
     offset: int
     document: bytes
     reason: TidemarkError
@@ -48,15 +49,13 @@ class Quarantine:
         most_bytes: Of their documents.
     """
 
-    def __init__(self, keys: dict[str, Sequence[str]], most_bytes: int = QUARANTINE_BYTES) -> None:
-        self.most_bytes = most_bytes
-        self._keys = keys
+    def __init__(self) -> None:
+        self.most_bytes = QUARANTINE_BYTES
         self._misfits: list[Misfit] = []
         self._bytes = 0
 
-    def add(self, schema: TableSchema, misfits: Sequence[Misfit]) -> None:
+    def add(self, misfits: Sequence[Misfit]) -> None:
         """Adds events. Raises ChangeLogError ``TM-LOG-010`` if there are too many: then the cause is another one."""
-        self._keys[schema.collection] = schema.key
         self._misfits += misfits
         self._bytes += sum(len(misfit.document) for misfit in misfits)
         if self._bytes > self.most_bytes:
@@ -73,37 +72,38 @@ class Quarantine:
         """By collection: the number of events, and the reason of the first one."""
         found: dict[str, tuple[int, TidemarkError]] = {}
         for misfit in self._misfits:
-            count, reason = found.get(misfit.collection, (0, misfit.reason))
-            found[misfit.collection] = count + 1, reason
+            count, reason = found.get(misfit.schema.collection, (0, misfit.reason))
+            found[misfit.schema.collection] = count + 1, reason
         return found
 
     def take(self) -> tuple[list[bytes], array[int]]:
         """The documents of ``QUARANTINE_SCHEMA`` in the order of their offsets, and these."""
         misfits = sorted(self._misfits, key=lambda misfit: misfit.offset)
-        return [self._document(misfit) for misfit in misfits], array("q", [misfit.offset for misfit in misfits])
+        return [_document(misfit) for misfit in misfits], array("q", [misfit.offset for misfit in misfits])
 
-    def _document(self, misfit: Misfit) -> bytes:
-        members = _members(misfit.document)
-        meta = as_type(members.get("_meta", b"null"), dict[str, Raw]) or {}
-        # A document that no parser accepts as a whole counts as no JSON.
-        is_json = isinstance(as_type(misfit.document, Any), dict)
-        key = {
-            name: orjson.Fragment(bytes(members[name]))
-            for name in self._keys[misfit.collection]
-            if as_type(members.get(name, b""), Any) is not None
-        }
-        whole: dict[str, Any] = {
-            # Here each event is a new row, whatever its operation on its own row.
-            "_meta": {"op": "c", "source": _source(meta)},
-            "collection": misfit.collection,
-            "op": as_type(meta.get("op", b"null"), str | None),
-            "key": key or None,
-            "reason": misfit.reason.message,
-            "bad": orjson.Fragment(bytes(meta["bad"])) if is_json and "bad" in meta else None,
-            "document": orjson.Fragment(misfit.document) if is_json else None,
-            "raw": None if is_json else base64.b64encode(misfit.document).decode(),
-        }
-        return orjson.dumps(whole)
+
+def _document(misfit: Misfit) -> bytes:
+    members = _members(misfit.document)
+    meta = as_type(members.get("_meta", b"null"), dict[str, Raw]) or {}
+    # A document that no parser accepts as a whole counts as no JSON.
+    is_json = isinstance(as_type(misfit.document, Any), dict)
+    key = {
+        name: orjson.Fragment(bytes(members[name]))
+        for name in misfit.schema.key
+        if as_type(members.get(name, b""), Any) is not None
+    }
+    whole: dict[str, Any] = {
+        # Here each event is a new row, whatever its operation on its own row.
+        "_meta": {"op": "c", "source": _source(meta)},
+        "collection": misfit.schema.collection,
+        "op": as_type(meta.get("op", b"null"), str | None),
+        "key": key or None,
+        "reason": misfit.reason.message,
+        "bad": orjson.Fragment(bytes(meta["bad"])) if is_json and "bad" in meta else None,
+        "document": orjson.Fragment(misfit.document) if is_json else None,
+        "raw": None if is_json else base64.b64encode(misfit.document).decode(),
+    }
+    return orjson.dumps(whole)
 
 
 class _Source(msgspec.Struct):

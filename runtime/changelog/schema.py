@@ -51,12 +51,10 @@ def table_schema(
     try:
         properties = _properties(document_schema)
     except UnclearSchema as error:
-        logger.info("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, error)
-        return _documents(collection, key)
+        return _documents(collection, key, str(error), logging.INFO)
     properties.pop(_META, None)
     if fault := _fault_of_names(list(properties)):
-        logger.warning("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, fault)
-        return _documents(collection, key)
+        return _documents(collection, key, fault)
     if strange := sorted(set(text) - set(properties)):
         logger.warning("%s has no column %s to keep as text", collection, ", ".join(map(repr, strange)))
     columns = [_column(name, part, document_schema or {}, name in text) for name, part in properties.items()]
@@ -67,8 +65,7 @@ def widened(schema: TableSchema, names: Sequence[str]) -> TableSchema:
     """The schema with more columns of JSON text; with whole documents if their names are not distinct in a file."""
     columns = [*schema.columns, *(Column(name=name, type="string", json_text=True) for name in names)]
     if fault := _fault_of_names([column.name for column in columns]):
-        logger.warning("%s: documents are kept whole in the column %s: %s", schema.collection, DOCUMENT_COLUMN, fault)
-        return _documents(schema.collection, schema.key)
+        return _documents(schema.collection, schema.key, fault)
     return schema.model_copy(update={"columns": columns})
 
 
@@ -77,7 +74,9 @@ def is_untyped(schema: TableSchema) -> bool:
     return [column.name for column in schema.columns] == [DOCUMENT_COLUMN]
 
 
-def _documents(collection: str, key: Sequence[str]) -> TableSchema:
+def _documents(collection: str, key: Sequence[str], why: str, level: int = logging.WARNING) -> TableSchema:
+    """The schema of whole documents; logs why there are no columns."""
+    logger.log(level, "%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, why)
     column = Column(name=DOCUMENT_COLUMN, type="string", nullable=False, json_text=True)
     return TableSchema(collection=collection, columns=[column], key=list(key))
 
