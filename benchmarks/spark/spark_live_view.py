@@ -73,7 +73,7 @@ def append(log: Path, ids: Sequence[str]) -> int:
         document = {"_meta": meta, "customer": 1, "amount": 1, "status": "paid", "note": "changed"}
         batch.add(orders, [json.dumps({**document, "id": id}).encode() for id in ids])
         writer.commit(batch, {}, 1)
-        return writer.next_offset
+        return writer.summary.next_offset
 
 
 def keep_base(log: Path, lake: Path, ids: Sequence[str], position: int) -> PositionedTable:

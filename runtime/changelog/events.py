@@ -23,33 +23,16 @@ _INSTANT = pa.timestamp("us", "UTC")
 _JSON_COLUMNS = ("_loc", "_before")
 
 
-def events(log: ChangeLog, collection: str, start: int = 0, end: int | None = None) -> Iterator[Event]:
-    """The events of a collection with offsets in ``[start, end)``, in order.
-
-    Args:
-        log: The change log.
-        collection: The collection's name.
-        start: The first offset.
-        end: One past the last offset; by default the end of the newest commit.
+def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
+    """The events of one segment.
 
     Yields:
         The stored values by column name. Decimals are ``Decimal``, timestamps ``datetime`` (in UTC if they are
         instants), binary values ``bytes``, and JSON its text.
 
     Raises:
-        ChangeLogError: ``TM-LOG-009`` a segment is missing or corrupt; ``TM-LOG-002``, ``TM-LOG-004`` and
-            ``TM-LOG-011`` as ``ChangeLog``.
+        ChangeLogError: ``TM-LOG-009`` the segment is missing or corrupt.
     """
-    if end is None:
-        end = log.summary().next_offset
-    for segment in log.segments(collection, start, end):
-        for event in segment_events(log, segment):
-            if start <= event["_offset"] < end:
-                yield event
-
-
-def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
-    """The events of one segment. Raises as ``events``."""
     path = log.root / segment.path
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:

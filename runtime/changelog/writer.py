@@ -85,11 +85,6 @@ class LogWriter:
         """The connector's state as of the newest commit."""
         return self.summary.state
 
-    @property
-    def next_offset(self) -> int:
-        """One past the newest committed event."""
-        return self.summary.next_offset
-
     def bind(
         self,
         collection: str,

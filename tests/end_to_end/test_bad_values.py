@@ -10,10 +10,10 @@ import pytest
 
 from protocol.changelog import ChangeLog
 from protocol.changelog.models import QUARANTINE
-from runtime.changelog.events import events
 from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
+from tests.runtime.logged_events import events
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

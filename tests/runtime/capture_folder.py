@@ -14,7 +14,7 @@ import yaml
 
 from protocol.changelog import ChangeLog
 from protocol.changelog.layout import HEADER
-from runtime.changelog.events import events
+from tests.runtime.logged_events import events
 from tests.warm_process import WarmProcess, run_to_its_end
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")

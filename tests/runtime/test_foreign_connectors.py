@@ -14,11 +14,11 @@ from protocol.changelog.models import QUARANTINE
 from protocol.environment import RUNTIME
 from protocol.errors import ConnectorError
 from protocol.messages import ConnectorState
-from runtime.changelog.events import events
 from runtime.sessions.interruption import Interruption
 from runtime.sessions.owned_log import OwnedLog
 from runtime.sessions.supervisor import Supervisor
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import AT_ONCE, RARELY, ROW_SCHEMA, Recorder, prepared, run_session, table
 
 CHECKPOINT = {"checkpoint": {"n": 1}}

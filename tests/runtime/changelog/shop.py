@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from protocol.changelog import ChangeLog
-from runtime.changelog.events import events
+from tests.runtime.logged_events import events
 
 ORDERS = "public/orders"
 

@@ -14,9 +14,10 @@ import pytest
 
 from protocol.changelog import ChangeLog, Column, Segment, TableSchema
 from protocol.errors import ChangeLogError
-from runtime.changelog.events import events, json_line
+from runtime.changelog.events import json_line
 from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, document, order, stored
+from tests.runtime.logged_events import events
 
 OTHER = "public/other"
 

@@ -43,7 +43,7 @@ def test_a_commit_holds_its_events_and_the_state(root: Path) -> None:
         commit = log.commit(batch, {"cursor": "0/1", "gone": 1}, checkpoints=2)
         assert log.state == {"cursor": "0/1", "gone": 1}
         log.commit(log.begin(), {"cursor": "0/2"}, checkpoints=1)
-        assert (batch.events, log.next_offset) == (3, 3)
+        assert (batch.events, log.summary.next_offset) == (3, 3)
 
     assert (commit.number, commit.first_offset, commit.next_offset, commit.checkpoints) == (1, 0, 3, 2)
     (segment,) = commit.segments
@@ -73,7 +73,7 @@ def test_opening_again_goes_on_with_a_new_epoch(root: Path) -> None:
     for epoch in (1, 2, 3):
         with LogWriter.open(root, "shop") as log:
             assert log.epoch == epoch
-            assert log.next_offset == (epoch - 1) * 2
+            assert log.summary.next_offset == (epoch - 1) * 2
             batch = log.begin()
             batch.add(log.bind(ORDERS, ORDER_SCHEMA), [order(1), order(2)])
             log.commit(batch, {"round": epoch}, 1)
@@ -191,7 +191,7 @@ def test_a_batch_that_failed_is_never_committed(root: Path) -> None:
                 log.commit(batch, {}, 1)
     assert data_files(root) == set()
     with LogWriter.open(root, "shop") as log:
-        assert (log.summary.number, log.next_offset) == (1, 0)
+        assert (log.summary.number, log.summary.next_offset) == (1, 0)
 
 
 def test_many_collections_in_one_commit_keep_few_files_open(root: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_log_of_an_older_format_is_refused_and_left_as_it_is(root: Path) -> No
     # What the remedy says: with the directory moved away there is a new log, in which a connector begins anew.
     root.rename(root.with_name("old.log"))
     with LogWriter.open(root, "shop") as log:
-        assert (log.state, log.next_offset) == ({}, 0)
+        assert (log.state, log.summary.next_offset) == ({}, 0)
 
 
 def test_a_second_writer_on_the_machine_is_told_who_writes(root: Path) -> None:
@@ -335,7 +335,7 @@ log.close()
     assert run.stdout.startswith(f"TM-LOG-008: cannot write {root}/data/public/orders/")
     assert "too large" in run.stdout
     with LogWriter.open(root, "shop") as log:
-        assert (log.state, log.next_offset) == ({"n": 1}, 1)
+        assert (log.state, log.summary.next_offset) == ({"n": 1}, 1)
     assert data_files(root) == named_files(root)
 
 

@@ -7,8 +7,8 @@ import pytest
 from protocol.capture_file import CommitEntry
 from protocol.errors import ConnectorError, TidemarkError
 from protocol.messages import MAX_LINE_BYTES
-from runtime.changelog.events import events
 from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
 
 

@@ -1,0 +1,17 @@
+"""The events of a change log, as the runtime reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.changelog import ChangeLog
+from runtime.changelog.events import Event, segment_events
+
+
+def events(log: ChangeLog, collection: str, start: int = 0, end: int | None = None) -> Iterator[Event]:
+    """The events of a collection with offsets in ``[start, end)``, in order; by default all."""
+    end = log.end() if end is None else end
+    for segment in log.segments(collection, start, end):
+        for event in segment_events(log, segment):
+            if start <= event["_offset"] < end:
+                yield event
