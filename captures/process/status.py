@@ -81,13 +81,14 @@ class StatusReports:
         }
         unfinished = [table for table in tables.values() if not table.done]
         self._all.note(now, sum(table.rows_done for table in tables.values()))
-        left = _rows_left(unfinished)
+        left = [_rows_left(table) for table in unfinished]
+        known = [rows for rows in left if rows is not None]
         return Progress(
             tables=tables,
             position=self._source.format_position(position),
             lag_seconds=lag,
             rows_per_second=round(self._all.per_second, 1) if unfinished else 0.0,
-            seconds_left=None if left is None else _rounded(self._all.seconds_for(left)),
+            seconds_left=_rounded(self._all.seconds_for(sum(known))) if len(known) == len(left) else None,
             held=self._backfills.throttle.reason or None if unfinished else None,
             retained_bytes=retained.size,
             retained_limit=retained.limit,
@@ -107,30 +108,26 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
     speed.note(now, rows)
     done = backfill.done and not backfill.left_out
     error = backfill.error if backfill.aside is None else backfill.aside.error
-    left = None
-    if not done and backfill.state not in _HALTED and estimated is not None and estimated > rows:
-        left = _rounded(speed.seconds_for(estimated - rows))
-    return TableProgress(
+    progress = TableProgress(
         rows_done=rows,
         rows_estimated=estimated,
         done=done,
         state=backfill.state,
         bytes_done=backfill.bytes,
         rows_per_second=0.0 if done else round(speed.per_second, 1),
-        seconds_left=left,
         error=None if error is None else str(error),
         bad_values=dict(backfill.bad),
     )
+    if not done and (left := _rows_left(progress)) is not None:
+        progress.seconds_left = _rounded(speed.seconds_for(left))
+    return progress
 
 
-def _rows_left(unfinished: list[TableProgress]) -> int | None:
-    """The rows left in all tables; None if the number is unknown for one, or one makes no progress."""
-    left = 0
-    for table in unfinished:
-        if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:
-            return None
-        left += table.rows_estimated - table.rows_done
-    return left
+def _rows_left(table: TableProgress) -> int | None:
+    """The rows left in an unfinished table; None if the number is unknown, or it makes no progress."""
+    if table.rows_estimated is None or table.rows_estimated <= table.rows_done or table.state in _HALTED:
+        return None
+    return table.rows_estimated - table.rows_done
 
 
 def _moving(progress: Progress) -> tuple[object, ...]:
