@@ -142,15 +142,15 @@ class ReaderProcess:
 
 
 @contextlib.contextmanager
-def forked_readers() -> Iterator[None]:
+def forked_readers() -> Iterator[ForkServer]:
     """Inside this context, reader processes are forks of this process as it is on entry, without threads.
 
-    Outside of it, each one is an interpreter of its own.
+    Outside of it, and once the server that the context gives has ended, each one is an interpreter of its own.
     """
     global _fork_server
-    _fork_server = ForkServer.forked(_work)
+    _fork_server = ForkServer.forked(work)
     try:
-        yield
+        yield _fork_server
     finally:
         _fork_server.close()
         _fork_server = None
@@ -168,11 +168,15 @@ class _Worker:
     """Runs the reader in its process.
 
     A thread reads the requests, so that a running read can be canceled, and does not outlive the parent.
+
+    Args:
+        end_seconds: Of a process whose parent has ended, until its running read is canceled.
     """
 
-    def __init__(self, requests: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], end_seconds: float) -> None:
         self._requests = requests
         self._answers = answers
+        self._end_seconds = end_seconds
         self._queue: queue.SimpleQueue[tuple[ChunkRequest, object]] = queue.SimpleQueue()
         self._reader: TableReader | None = None
 
@@ -226,7 +230,7 @@ class _Worker:
             return
         # On a silent network this takes minutes. Then SIGALRM ends the process: it must not outlive its parent, and
         # a parent that still runs sees a reader that ended.
-        signal.setitimer(signal.ITIMER_REAL, END_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, self._end_seconds)
         self._reader.cancel()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
@@ -241,11 +245,11 @@ def place(error: BaseException) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
-def _work(requests: int, answers: int) -> NoReturn:
-    """The process."""
+def work(requests: int, answers: int, end_seconds: float = END_SECONDS) -> NoReturn:
+    """The process. See ``END_SECONDS``."""
     _widen(answers)
     with os.fdopen(requests, "rb") as incoming, os.fdopen(answers, "wb") as outgoing:
-        _Worker(incoming, outgoing).run()
+        _Worker(incoming, outgoing, end_seconds).run()
 
 
 def _widen(pipe: int) -> None:
@@ -256,4 +260,4 @@ def _widen(pipe: int) -> None:
 
 if __name__ == "__main__":
     bound_freed_memory()
-    serve(sys.stdin.fileno(), _work)
+    serve(sys.stdin.fileno(), work)

@@ -96,9 +96,10 @@ def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool, capfd: pyte
 
 
 DEAF = """
-from captures.scheduling import reader_process
-reader_process.END_SECONDS = 0.2
-reader_process.serve(0, reader_process._work)
+from functools import partial
+from captures.scheduling.fork_server import serve
+from captures.scheduling.reader_process import work
+serve(0, partial(work, end_seconds=0.2))
 """
 
 
@@ -287,15 +288,14 @@ def test_what_the_system_refuses_is_an_error_that_passes_and_ends_no_server() ->
 LOST_SERVER = """
 import os, signal, sys
 from contextlib import closing
-from captures.scheduling import reader_process
 from captures.scheduling.reader_process import forked_readers
 from tests.captures.scheduling.test_reader_process import REQUEST, opened, reader_of
 from tests.servers.postgres import Database
-with forked_readers():
+with forked_readers() as server:
     database = Database(sys.argv[1], 0)
     with opened(database) as table:
         with closing(reader_of(database, table)) as reader:
-            os.kill(reader_process._fork_server.pid, signal.SIGKILL)
+            os.kill(server.pid, signal.SIGKILL)
             print(len(reader.read(REQUEST).rows))
         with closing(reader_of(database, table)) as reader:
             print(len(reader.read(REQUEST).rows))
