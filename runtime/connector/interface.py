@@ -79,10 +79,10 @@ class RunningConnector(ABC):
     def release(self) -> None:
         """Frees descriptors and, for a container, the container. The process has ended before."""
 
-    def stop(self) -> Exit:
-        """Ends it: SIGTERM, and after ``GRACE_SECONDS`` SIGKILL. Does nothing when it has ended."""
+    def stop(self, grace: float = GRACE_SECONDS) -> Exit:
+        """Ends it: SIGTERM, and after ``grace`` seconds SIGKILL. Does nothing when it has ended."""
         self.terminate()
-        ended = self.wait(GRACE_SECONDS)
+        ended = self.wait(grace)
         if ended is None:
             self.kill()
             ended = self.wait(None)

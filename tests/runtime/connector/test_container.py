@@ -24,7 +24,7 @@ from protocol.messages import CaptureSpec
 from runtime.connector.calls import Caller
 from runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector
 from runtime.connector.conversation import Conversation
-from runtime.connector.interface import Exit, RunningConnector
+from runtime.connector.interface import GRACE_SECONDS, Exit, RunningConnector
 from runtime.connector.secrets import Redactor
 from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.scripted_sessions import table
@@ -119,11 +119,11 @@ def opened(image: str, mode: str, **more: str) -> RunningConnector:
     return running
 
 
-def ended(running: RunningConnector) -> Exit:
+def ended(running: RunningConnector, grace: float = GRACE_SECONDS) -> Exit:
     """Stops it and gives it back."""
     running.close_stdin()
     try:
-        return running.stop()
+        return running.stop(grace)
     finally:
         running.release()
 
@@ -194,10 +194,9 @@ def test_it_is_removed_when_nobody_reads_what_it_says(image: str) -> None:
     ended(running)
 
 
-def test_one_that_ignores_sigterm_is_killed(image: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.connector.interface.GRACE_SECONDS", 0.5)
+def test_one_that_ignores_sigterm_is_killed(image: str) -> None:
     running = opened(image, "stubborn")
-    assert ended(running).signal == signal.SIGKILL
+    assert ended(running, grace=0.5).signal == signal.SIGKILL
 
 
 def test_what_a_killed_runtime_left_is_removed_by_the_next_session(engine: docker.DockerClient, image: str) -> None:
