@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import select
 from collections.abc import Callable
+from functools import partial
 
 from captures.contract.errors import LostPosition, SessionEnded
 from captures.contract.log import LogBatch, LogStream
@@ -84,7 +85,6 @@ class Capture:
         self._undecided = False
         self._position = 0
         self._durable: int | None = None
-        self._lost: LostPosition | None = None
         self._stop_at: int | None = None
         self._progress_asked = 0.0
 
@@ -94,14 +94,15 @@ class Capture:
         Raises:
             TidemarkError: Any other end. A retryable error ends the session only before the log is open.
         """
+        lost = None
         try:
             leave_out(self._source, self._state)
             self._position = self._source.start_position(self._state.cursor, self._state.source, self._ended)
             self._identity = self._source.identity()
             self._log = self._source.open_log(self._position)
-        except LostPosition as lost:
-            self._lost = lost
-            self._open_anew()
+        except LostPosition as error:
+            lost = error
+            self._open_new_log(lost)
         except SessionEnded:
             self._requests.acknowledged()  # The last request on stdin may have been an error.
             return
@@ -113,8 +114,8 @@ class Capture:
             self._session_state = SessionState(self._source, self._backfills, self._state)
             self._commands = Commands(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
-            if self._lost is not None:
-                self._read_all_anew()
+            if lost is not None:
+                self._read_all_again(lost)
             self._announce()
             self._loop()
         finally:
@@ -226,24 +227,21 @@ class Capture:
             self._announcements.emptied(binding, self._position)
         emptied.clear()
 
-    def _open_anew(self) -> None:
+    def _open_new_log(self, lost: LostPosition) -> None:
         """Opens the log from a new start. Raises ``lost`` if the configuration does not allow that."""
-        assert self._lost is not None
         if self._source.options.on_lost_position != "backfill":
-            raise self._lost
+            raise lost
         position = self._source.start_over(self._ended)
         self._log = self._source.open_log(position)
         self._identity = self._source.identity()
         self._position = position
 
-    def _read_all_anew(self) -> None:
-        """After ``_open_anew``: discards everything that was known from the old log, and all chunks."""
-        assert self._lost is not None
+    def _read_all_again(self, lost: LostPosition) -> None:
+        """After ``_open_new_log``: discards everything that was known from the old log, and all chunks."""
         self._backfills.take_over(self._source.changed_tables())
         # A table that is captured from its log only cannot be read again: its rows downstream stay.
         readable = [table for table in self._backfills.latest if table.scan.reads]
-        tell_lost(self._lost, readable)
-        self._lost = None
+        tell_lost(lost, readable)
         self._durable = None
         self._stop_at = None
         self._checkpoints.forget_positions()
@@ -257,26 +255,27 @@ class Capture:
         """Waits for the source and answers stdin meanwhile. Returns False at the end of the session."""
         # Otherwise a server that shuts down would wait for the reader of its log.
         self._log.close()
+        lost: LostPosition | None = None
         while True:
-            if isinstance(error, LostPosition) and self._lost is None:
-                self._lost = error
+            if isinstance(error, LostPosition) and lost is None:
+                lost = error
             else:
                 wait = self._outages.failed(error)
                 self._status.away(self._outages.away_seconds)
                 if not self._pass(wait):
                     return self._end_away(error)
-            attempt = Attempt(self._connect)
+            attempt = Attempt(partial(self._connect, lost))
             while not attempt.over:
                 if not self._pass(IDLE_SECONDS, attempt.descriptor):
                     return self._end_away(error)
             try:
                 identity = attempt.result()
-                if self._lost is not None:
-                    self._read_all_anew()
+                if lost is not None:
+                    self._read_all_again(lost)
                 elif self._durable is not None:
                     self._log.acknowledge(self._durable)
             except SourceError as again:
-                if again is self._lost:
+                if again is lost:
                     raise
                 error = again
                 continue
@@ -286,14 +285,14 @@ class Capture:
             self._outages.connected()
             return True
 
-    def _connect(self) -> JsonObject:
+    def _connect(self, lost: LostPosition | None) -> JsonObject:
         """Reconnects to the source and asks for its identity. Meanwhile the engine's own thread only answers stdin."""
         self._source.reconnect()
-        if self._lost is None:
+        if lost is None:
             self._log.reconnect()
         else:
             self._log.close()
-            self._open_anew()
+            self._open_new_log(lost)
         return self._source.identity()
 
     def _pass(self, seconds: float, ended: int | None = None) -> bool:
