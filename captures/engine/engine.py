@@ -18,7 +18,7 @@ from captures.engine.announcements import Announcements
 from captures.engine.checkpoints import Checkpoints
 from captures.engine.commands import Commands
 from captures.engine.reconnection import Attempt, Outages, tell_lost
-from captures.engine.session_state import SessionState
+from captures.engine.session_state import advance_state
 from captures.engine.set_aside import SetAsideTables, leave_out
 from captures.engine.state import CaptureState
 from captures.process.output import Output
@@ -111,7 +111,6 @@ class Capture:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
             self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
-            self._session_state = SessionState(self._source, self._backfills, self._state)
             self._commands = Commands(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if lost is not None:
@@ -327,7 +326,8 @@ class Capture:
 
     def _checkpoint(self) -> None:
         """Writes a checkpoint for all output so far. Only between transactions."""
-        change = self._session_state.advance(self._position, self._identity, self._commands.handled)
+        handled = self._commands.handled
+        change = advance_state(self._state, self._source, self._backfills, self._position, self._identity, handled)
         self._checkpoints.end(change, self._position)
 
     def _acknowledge(self) -> None:
