@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Protocol
 
@@ -48,13 +49,8 @@ class Rows:
         tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
     """
 
-    keys: Sequence[Key]
-    tails: JoinedRows
-
-    @classmethod
-    def of(cls, keys: Sequence[Key] = (), tails: Iterable[bytes] = ()) -> Rows:
-        """Rows from lists, none without."""
-        return cls(keys, joined_rows(TAIL_MARK, tails))
+    keys: Sequence[Key] = ()
+    tails: JoinedRows = field(default_factory=partial(JoinedRows, TAIL_MARK))
 
     def __len__(self) -> int:
         return len(self.tails)
@@ -92,9 +88,9 @@ class Chunk:
 
     request: ChunkRequest
     fence: Fence
-    rows: Rows = field(default_factory=Rows.of)
+    rows: Rows = field(default_factory=Rows)
     end: bool = False
-    rereads: Rows = field(default_factory=Rows.of)
+    rereads: Rows = field(default_factory=Rows)
     seconds: float = 0.0
     cursor: Key | None = None
     scanned: int = 0

@@ -58,12 +58,10 @@ def mistakes_in(file: CaptureFile, mistakes: Sequence[tuple[Loc, str]]) -> Usage
 
 
 def _wrong(path: Path, mistakes: Sequence[tuple[int, str]]) -> UsageError:
-    listed = "".join(f"\n  line {line}: {text}" for line, text in sorted(set(mistakes)))
-    return UsageError("TM-CFG-002", f"{path} has {_count(len(set(mistakes)), 'mistake')}:{listed}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    distinct = sorted(set(mistakes))
+    listed = "".join(f"\n  line {line}: {text}" for line, text in distinct)
+    count = "1 mistake" if len(distinct) == 1 else f"{len(distinct)} mistakes"
+    return UsageError("TM-CFG-002", f"{path} has {count}:{listed}")
 
 
 def _mistake(loc: Loc, kind: str, message: str) -> str:

@@ -15,7 +15,7 @@ from captures.scheduling.readers import ChunkFailure, ReaderPool
 from protocol.errors import SourceError
 from tests.servers.deadline import wait_until
 
-NOTHING = Rows.of((), ())
+NOTHING = Rows()
 
 
 class Fence:

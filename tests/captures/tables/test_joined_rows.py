@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.contract.chunk import Rows
+from captures.contract.chunk import TAIL_MARK, Rows
 from captures.tables.joined_rows import JoinedRows, joined_rows
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
@@ -57,7 +57,7 @@ def test_a_large_string_is_not_copied() -> None:
 
 @given(STRINGS, st.data())
 def test_only_wanted_rows_are_written(tails: list[bytes], data: st.DataObject) -> None:
-    rows = Rows.of([b"key"] * len(tails), tails)
+    rows = Rows([b"key"] * len(tails), joined_rows(TAIL_MARK, tails))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(tails)), max_size=6)))
     keep = [slice(low, high) for low, high in zip(cuts[::2], cuts[1::2], strict=False)]
     kept = [tail for part in keep for tail in tails[part]]
