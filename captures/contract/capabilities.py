@@ -1,6 +1,7 @@
-"""What some kinds of databases can, or need, and others do not.
+"""What some kinds of databases can, or need, and others do not; and how tables without a key are read.
 
-A ``Source`` that does is a subclass of the protocol, and the engine asks with ``isinstance``.
+A ``Source`` that can is a subclass of the protocol, and the engine asks with ``isinstance``. Every source is of the
+last one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,6 @@ class Begun(Enum):
     """The scan cannot be resumed: the table has to be emptied and read again."""
 
 
-@runtime_checkable
 class ReadsInSnapshots(Protocol):
     """Tables without a key are read in a snapshot that says which rows come from the scan, and which from the log.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from backfill.fence import Fence
 from backfill.keys import Key
+from captures.contract.capabilities import ReadsInSnapshots
 from captures.contract.chunk import Barrier, ChunkReader
 from captures.contract.log import LogStream
 from captures.contract.scan import ScanMethod
@@ -130,7 +131,7 @@ class RetainedLog:
     limit: int | None = None
 
 
-class Source(Protocol):
+class Source(ReadsInSnapshots, Protocol):
     """A database opened for capturing: its tables are known, its log can be streamed and its tables read.
 
     Questions to the server raise SourceError, retryable when the connection is lost: the engine then calls

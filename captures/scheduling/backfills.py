@@ -9,7 +9,7 @@ from itertools import chain
 
 from backfill.hidden import HiddenSet
 from backfill.range_scan import RangeScan
-from captures.contract.capabilities import Begun, ReadsInSnapshots
+from captures.contract.capabilities import Begun
 from captures.contract.chunk import Barrier, ChunkRequest
 from captures.contract.log import LogBatch
 from captures.contract.source import OpenedTable, Source
@@ -73,7 +73,6 @@ class Backfills:
             )
             for table in source.tables
         ]
-        self._snapshots = source if isinstance(source, ReadsInSnapshots) else None
         for backfill in self.tables:
             if not (backfill.from_scratch or backfill.left_out):
                 self._await_snapshot(backfill)
@@ -225,8 +224,8 @@ class Backfills:
                 write(piece)
         for backfill, chunk, _ in ready:
             if chunk.request.plan.scan and backfill.done:
-                if backfill.table.counted and self._snapshots is not None:
-                    self._snapshots.end_snapshot(backfill.table.binding)
+                if backfill.table.counted:
+                    self._source.end_snapshot(backfill.table.binding)
                 logger.info("the backfill of %s is complete", backfill.table.name, extra={"rows": backfill.ranges.rows})
         return bool(ready)
 
@@ -326,21 +325,21 @@ class Backfills:
 
     def _await_snapshot(self, backfill: TableBackfill) -> None:
         """The log has to know of a table without a key, before it is read on, what its scan gives."""
-        if self._snapshots is not None and backfill.table.counted and not backfill.done:
+        if backfill.table.counted and not backfill.done:
             binding = backfill.table.binding
-            self._snapshots.await_snapshot(binding, backfill.base)
-            backfill.kept_snapshot = partial(self._snapshots.kept_snapshot, binding)
+            self._source.await_snapshot(binding, backfill.base)
+            backfill.kept_snapshot = partial(self._source.kept_snapshot, binding)
             backfill.unopened = True
 
     def _begin_snapshot(self, backfill: TableBackfill, now: float) -> None:
-        """Opens the table's snapshot, or another one if that has ended."""
-        if self._snapshots is None or not backfill.table.counted:
+        """Opens the snapshot of a table without a key, or another one if that has ended."""
+        if not backfill.table.counted:
             return
         binding = backfill.table.binding
         table = str(binding)
         hidden = [each.txn for each in self.hidden.entries() if table in each.touched or table not in each.tracked]
         try:
-            begun = self._snapshots.begin_snapshot(binding, hidden)
+            begun = self._source.begin_snapshot(binding, hidden)
         except TidemarkError as error:
             self._failures.of_table(backfill, None, error)
             return
