@@ -200,10 +200,7 @@ class Batch:
         if not documents:
             return
         apart = BoundCollection(QUARANTINE_SCHEMA)
-        batches = [
-            apart.decoder.gather(documents[start : start + DECODE_ROWS], offsets[start : start + DECODE_ROWS])
-            for start in range(0, len(documents), DECODE_ROWS)
-        ]
+        batches = [apart.decoder.gather(*part) for part in _parts(documents, offsets)]
         self._segment(apart).write(apart.decoder.cast(batches))
         self._finish_segment(QUARANTINE)
 
@@ -225,7 +222,7 @@ class Batch:
             return
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
         self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
-        parts, misfits = block.collection.fit(list(_parts(block)))
+        parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)))
         decoder = block.collection.decoder
         self.quarantine.add(misfits)
         if parts:
@@ -263,9 +260,9 @@ class Batch:
             self._finished.append(self._writing_thread.submit(_finish, segment))
 
 
-def _parts(block: _Block) -> Iterator[tuple[list[bytes], array[int]]]:
-    for start in range(0, len(block.documents), DECODE_ROWS):
-        yield block.documents[start : start + DECODE_ROWS], block.offsets[start : start + DECODE_ROWS]
+def _parts(documents: list[bytes], offsets: array[int]) -> Iterator[tuple[list[bytes], array[int]]]:
+    for start in range(0, len(documents), DECODE_ROWS):
+        yield documents[start : start + DECODE_ROWS], offsets[start : start + DECODE_ROWS]
 
 
 def _finish(segment: SegmentWriter) -> Segment | None:
