@@ -6,6 +6,7 @@ of it: they raise, and the rows in question are decoded again by what is here.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,8 +131,13 @@ CODE = "TM-CAP-020"
 """Of ``BadValues``."""
 
 
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
+"""What YAML reads as something else than text, in lower case."""
+
+
 def _yaml(name: str) -> str:
-    plain = name.replace("_", "").replace(".", "").isalnum() and not name[0].isdigit()
+    plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _WORDS
     return name if plain else orjson.dumps(name).decode()
 
 
