@@ -7,6 +7,7 @@ their figures in ``fields`` (see ``Progress``).
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
@@ -30,6 +31,7 @@ LEFT_OUT = "leftOut"
 
 _LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -106,7 +108,12 @@ class JsonLines(logging.Formatter):
             line["fields"] = extra
         if record.exc_info and record.exc_info[0] is not None:
             line.setdefault("fields", {})["exception"] = self.formatException(record.exc_info)
-        return visible_json(orjson.dumps(line, default=str).decode())
+        try:
+            text = orjson.dumps(line, default=str).decode()
+        except TypeError:  # A surrogate: Python has one in place of each byte that is no UTF-8, as in a path.
+            text = json.dumps(line, default=str, ensure_ascii=False)
+            text = _SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text)
+        return visible_json(text)
 
 
 def log_to_stderr(level: str = "info", stream: TextIO | None = None) -> None:

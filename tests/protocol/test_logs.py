@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import SourceError
-from protocol.logs import STATUS, LogLine, Progress, TableProgress, log_failure, log_to_stderr, read_log_line
+from protocol.logs import STATUS, JsonLines, LogLine, Progress, TableProgress, log_failure, log_to_stderr, read_log_line
 from tests.protocol.documents import OBJECTS, Json
 
 
@@ -38,6 +39,13 @@ def test_a_record_is_one_line_of_json(stderr: io.StringIO) -> None:
     assert datetime.fromisoformat(line["ts"]).utcoffset() == timedelta(0)
     assert (line["level"], line["message"]) == ("warning", "slot tidemark\nis far behind")
     assert line["fields"] == {"bytes": 5, "slot": "tidemark"}
+
+
+def test_a_path_that_is_no_utf_8_has_a_line_too() -> None:
+    path = os.fsdecode(b"/logs/\xff.log")
+    record = logging.makeLogRecord({"msg": f"there is no log in {path}", "levelname": "ERROR", "code": "TM-LOG-001"})
+    line = read_log_line(JsonLines().format(record))
+    assert (line.level, line.message, line.code) == ("error", "there is no log in /logs/\\udcff.log", "TM-LOG-001")
 
 
 def test_below_the_level_nothing_is_written(stderr: io.StringIO) -> None:
