@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backfill.fence import Fence
 from backfill.keys import Key
@@ -16,40 +16,13 @@ from captures.contract.scan import ScanMethod
 from protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
-    from captures.scheduling.quiet_hours import QuietHours
+    from captures.server.endpoint_config import Endpoint
     from protocol.messages import JsonObject
 
 
 def never() -> bool:
     """The session continues while a source waits."""
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillOptions:
-    """How tables are read; made from the configuration by ``captures.server.backfill_config``.
-
-    Attributes:
-        readers: Number of chunks read at the same time.
-        chunk_seconds: Target time for a chunk.
-        chunk_rows: Rows of every chunk, instead of adapting to ``chunk_seconds``.
-        on_lost_position: The reaction to ``LostPosition``.
-        announced: The begin and the end of each backfill are written, so that a table is emptied.
-        max_rows_per_second: For all tables together.
-        max_bytes_per_second: For the documents of all tables together.
-        quiet_hours: No chunk is started in them.
-        max_replica_lag: In seconds; no chunk is started while a replica lags by more.
-    """
-
-    readers: int = 1
-    chunk_seconds: float = 1.0
-    chunk_rows: int | None = None
-    on_lost_position: Literal["fail", "backfill"] = "fail"
-    announced: bool = False
-    max_rows_per_second: float | None = None
-    max_bytes_per_second: float | None = None
-    quiet_hours: QuietHours | None = None
-    max_replica_lag: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +111,13 @@ class Source(ReadsInSnapshots, Protocol):
     ``reconnect`` and asks again. What only some databases can is in ``captures.contract.capabilities``.
 
     Attributes:
+        options: The part of the configuration that all databases have.
         tables: By binding, as they are when the source is opened, and again once ``start_position`` was asked. What
             becomes of them later is handed over by ``changed_tables``.
     """
 
-    options: BackfillOptions
-    heartbeat_seconds: float
+    @property
+    def options(self) -> Endpoint: ...
 
     @property
     def tables(self) -> Sequence[OpenedTable]: ...

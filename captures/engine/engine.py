@@ -78,7 +78,7 @@ class Capture:
         self._wakeup = wakeup
         self._stop_when_caught_up = stop_when_caught_up
         self._clock = clock
-        self._checkpoints = Checkpoints(output, requests, source.heartbeat_seconds, clock)
+        self._checkpoints = Checkpoints(output, requests, source.options.heartbeat_seconds, clock)
         self._outages = Outages(clock)
         self._identity: JsonObject = {}
         self._identity_changed = False
@@ -106,7 +106,7 @@ class Capture:
         except SessionEnded:
             self._requests.acknowledged()  # The last request on stdin may have been an error.
             return
-        readers = ReaderPool(self._source.open_chunk_reader, self._source.options.readers, self._wakeup)
+        readers = ReaderPool(self._source.open_chunk_reader, self._source.options.backfill.readers, self._wakeup)
         try:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
             self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
@@ -348,7 +348,7 @@ class Capture:
             return FENCE_SECONDS
         if not self._backfills.done:
             return self._backfills.pause(IDLE_SECONDS)
-        return min(IDLE_SECONDS, self._source.heartbeat_seconds)
+        return min(IDLE_SECONDS, self._source.options.heartbeat_seconds)
 
     def _nudge(self) -> None:
         """Asks the server to report its position, while something waits for the log to reach one."""

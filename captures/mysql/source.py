@@ -88,8 +88,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         self._emissions = Emissions()
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
-        self.options = config.backfill_options()
-        self.heartbeat_seconds = config.heartbeat_seconds
+        self.options = config
 
     @property
     def tables(self) -> Sequence[OpenedTable]:

@@ -82,8 +82,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self._retention = Retention(config)
         self._emissions = Emissions()
         self._stream: PgoutputLog | None = None
-        self.options = config.backfill_options()
-        self.heartbeat_seconds = config.heartbeat_seconds
+        self.options = config
 
     @property
     def tables(self) -> Sequence[OpenedTable]:

@@ -47,7 +47,7 @@ def make_plan(source: Source, clock: Callable[[], float]) -> Plan:
                 if (speed := _speed(reader, table)) is not None:
                     speeds[table.binding] = speed
     ordered = sorted((table for table in source.tables if table.unfit is None), key=lambda table: -table.priority)
-    readers = source.options.readers
+    readers = source.options.backfill.readers
     return Plan(readers=readers, tables={t.name: _plan(source, t, readers, speeds.get(t.binding)) for t in ordered})
 
 

@@ -32,7 +32,7 @@ class StatusReports:
         self._source = source
         self._backfills = backfills
         self._clock = clock
-        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.heartbeat_seconds))
+        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.options.heartbeat_seconds))
         self._reported_at = clock() - STATUS_SECONDS
         self._last = Progress()
         self._speeds = [RateEstimate() for _ in backfills.tables]

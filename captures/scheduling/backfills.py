@@ -57,7 +57,7 @@ class Backfills:
         self._names = _TableNames()
         self._splitter = RangeSplitter(source)
         self._failures = Failures(source, clock)
-        self.throttle = Throttle(source.options, source.replica_lag, clock)
+        self.throttle = Throttle(source.options.backfill, source.replica_lag, clock)
         self.hidden = HiddenSet()
         self.hidden.restore(state.hidden)
         self.hidden_until = state.hidden_until
@@ -66,7 +66,7 @@ class Backfills:
             opened(
                 table,
                 state.binding(table.state_key),
-                source.options,
+                source.options.backfill,
                 barrier,
                 clock(),
                 taken_out=state.was_taken_out(table.state_key),
@@ -282,7 +282,7 @@ class Backfills:
         if self._readers.free <= 0 or now < self._failures.connect_at or held:
             return
         idle = {b.table.binding: scans for b in self.unfinished if (scans := b.startable(now))}
-        room = FLIGHTS * self._source.options.readers - sum(len(b.flights) for b in self.tables)
+        room = FLIGHTS * self._source.options.backfill.readers - sum(len(b.flights) for b in self.tables)
         for _ in range(min(room, self._readers.free)):
             if not idle:
                 break
@@ -299,7 +299,7 @@ class Backfills:
         Otherwise it would be read in between whenever the log is slower than a chunk.
         """
         higher = any(other.flights for other in self.tables if other.priority > backfill.priority)
-        return higher and sum(len(other.flights) for other in self.tables) >= self._source.options.readers
+        return higher and sum(len(other.flights) for other in self.tables) >= self._source.options.backfill.readers
 
     def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
         plan = scan.start(position, self.hidden, backfill.reread_size.rows)
@@ -355,7 +355,7 @@ class Backfills:
     def restart(self, bindings: Iterable[int], barrier: Barrier) -> None:
         """Begins backfills from nothing, with the tables as the source has them now."""
         for binding in bindings:
-            self.tables[binding].begin(self.latest[binding], barrier, self._source.options)
+            self.tables[binding].begin(self.latest[binding], barrier, self._source.options.backfill)
             self._await_snapshot(self.tables[binding])
 
     def read_again(self, backfill: TableBackfill) -> None:

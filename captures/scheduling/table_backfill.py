@@ -12,9 +12,10 @@ from backfill.range_scan import RangeScan
 from backfill.ranges import Pages, TableRanges
 from backfill.rereads import REREADS_PER_CHUNK
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.source import BackfillOptions, OpenedTable
+from captures.contract.source import OpenedTable
 from captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
 from captures.scheduling.backoff import Backoff
+from captures.server.backfill_config import BackfillConfig
 from protocol.errors import TidemarkError
 from protocol.messages import JsonObject
 
@@ -150,12 +151,12 @@ class TableBackfill:
         self.not_before = 0.0
         self.backoff.reset()
 
-    def begin(self, table: OpenedTable, barrier: Barrier | None, options: BackfillOptions) -> None:
+    def begin(self, table: OpenedTable, barrier: Barrier | None, config: BackfillConfig) -> None:
         """Starts from nothing, with another table perhaps: what was emitted before counts no more."""
         self.put_off_all(0.0)
         self.table = table
         self.ranges = ranges_of(table, {})
-        self.size = size_of_chunks(options)
+        self.size = size_of_chunks(config)
         self.barrier = barrier
         self.base = None
         self.from_scratch = False
@@ -219,7 +220,7 @@ class TableBackfill:
 def opened(
     table: OpenedTable,
     stored: JsonObject | None,
-    options: BackfillOptions,
+    config: BackfillConfig,
     barrier: Callable[[], Barrier],
     now: float,
     *,
@@ -238,7 +239,7 @@ def opened(
         ProtocolError: TM-BKF-001, the state of the scan is not one.
         SourceError: The source cannot be asked for a barrier.
     """
-    backfill = TableBackfill(table, ranges_of(table, {}), size_of_chunks(options), priority=table.priority)
+    backfill = TableBackfill(table, ranges_of(table, {}), size_of_chunks(config), priority=table.priority)
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
         backfill.begun = bool(stored.get("begun"))
@@ -281,9 +282,9 @@ def ranges_of(table: OpenedTable, scan: JsonObject) -> TableRanges:
     return TableRanges.from_state(str(table.binding), scan, pages=pages_of(table), keyless=table.counted)
 
 
-def size_of_chunks(options: BackfillOptions) -> ChunkSize:
+def size_of_chunks(config: BackfillConfig) -> ChunkSize:
     """The size of a table's next chunks, before the first is read."""
-    return ChunkSize(options.chunk_seconds, fixed=options.chunk_rows)
+    return ChunkSize(config.chunk_seconds, fixed=config.chunk_rows)
 
 
 def pages_of(table: OpenedTable) -> Pages | None:

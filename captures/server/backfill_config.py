@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, GetPydanticSchema
+from pydantic_core.core_schema import no_info_after_validator_function, str_schema
 
-from captures.contract.source import BackfillOptions
 from captures.scheduling.quiet_hours import QuietHours
 from captures.server.strict_config import Strict
 from protocol.sizes import parse_size
@@ -16,31 +16,38 @@ from protocol.sizes import parse_size
 _ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
 
 
-def parse_rate(text: str) -> tuple[float | None, float | None]:
-    """Reads a rate such as ``20000 rows``, ``10MB`` or ``512 KiB/s``: rows and bytes per second, one of them None.
+class Rate(NamedTuple):
+    """A limit for all tables together.
 
-    Raises:
-        ValueError: The text is no rate, or the rate is zero.
+    Attributes:
+        amount: Rows or bytes per second, more than 0.
+        of_rows: It counts rows, not the bytes of their documents.
     """
-    amount = text.strip().removesuffix("/s")
-    match = _ROWS.fullmatch(amount)
-    try:
-        rate = float(match[1]) if match is not None else float(parse_size(amount))
-    except ValueError:
-        rate = 0.0
-    if rate <= 0:
-        raise ValueError("a rate is rows or bytes per second, such as '20000 rows' or '10MB'")
-    return (rate, None) if match is not None else (None, rate)
+
+    amount: float
+    of_rows: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads a rate such as ``20000 rows``, ``10MB`` or ``512 KiB/s``.
+
+        Raises:
+            ValueError: The text is no rate, or the rate is zero.
+        """
+        written = text.strip().removesuffix("/s")
+        match = _ROWS.fullmatch(written)
+        try:
+            amount = float(match[1]) if match is not None else float(parse_size(written))
+        except ValueError:
+            amount = 0.0
+        if amount <= 0:
+            raise ValueError("a rate is rows or bytes per second, such as '20000 rows' or '10MB'")
+        return cls(amount, match is not None)
 
 
-def _readable(parse: Callable[[str], object]) -> AfterValidator:
-    """Refuses a text that ``parse`` refuses, and leaves any other as it is."""
-
-    def check(text: str) -> str:
-        parse(text)
-        return text
-
-    return AfterValidator(check)
+def _written(parse: Callable[[str], object]) -> GetPydanticSchema:
+    """The type of a value that is a text in the configuration."""
+    return GetPydanticSchema(lambda _, __: no_info_after_validator_function(parse, str_schema()))
 
 
 class BackfillConfig(Strict):
@@ -54,30 +61,13 @@ class BackfillConfig(Strict):
         int | None, Field(ge=1, description="Rows in a chunk; by default adapted to chunk_seconds")
     ] = None
     max_rate: Annotated[
-        Annotated[str, _readable(parse_rate)] | None,
+        Annotated[Rate, _written(Rate.parse)] | None,
         Field(description="Limit on rows or bytes per second, for all tables together: '20000 rows' or '10MB'"),
     ] = None
     quiet_hours: Annotated[
-        Annotated[str, _readable(QuietHours.parse)] | None,
+        Annotated[QuietHours, _written(QuietHours.parse)] | None,
         Field(description="Hours without backfills: '08:00-20:00 Europe/Berlin'; UTC if no zone is given"),
     ] = None
     max_replica_lag: Annotated[
         float | None, Field(gt=0, description="Replica lag, in seconds, above which chunks wait")
     ] = None
-
-    def options(
-        self, *, on_lost_position: Literal["fail", "backfill"] = "fail", announced: bool = False
-    ) -> BackfillOptions:
-        """The options for the engine."""
-        rows, size = parse_rate(self.max_rate) if self.max_rate is not None else (None, None)
-        return BackfillOptions(
-            readers=self.readers,
-            chunk_seconds=self.chunk_seconds,
-            chunk_rows=self.chunk_rows,
-            on_lost_position=on_lost_position,
-            announced=announced,
-            max_rows_per_second=rows,
-            max_bytes_per_second=size,
-            quiet_hours=QuietHours.parse(self.quiet_hours) if self.quiet_hours is not None else None,
-            max_replica_lag=self.max_replica_lag,
-        )

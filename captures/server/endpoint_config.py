@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from captures.contract.source import BackfillOptions
 from captures.server.backfill_config import BackfillConfig
 from captures.server.strict_config import Secret, Strict
 from captures.tables.bad_values import EndpointPolicy
@@ -44,7 +43,7 @@ class Endpoint(Strict):
         """The output for a TRUNCATE with the present runtime."""
         return truncation(self.truncate)
 
-    def backfill_options(self) -> BackfillOptions:
-        """The options for the engine."""
-        announced = self.truncation is Truncation.BACKFILL
-        return self.backfill.options(on_lost_position=self.on_lost_position, announced=announced)
+    @property
+    def announced(self) -> bool:
+        """Whether the begin and the end of each backfill are written, so that a table is emptied."""
+        return self.truncation is Truncation.BACKFILL

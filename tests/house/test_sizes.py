@@ -15,4 +15,4 @@ def test_every_entry_reads_sizes_alike(text: str, size: int) -> None:
     assert postgres.max_retained_wal == size
     assert CommitEntry.model_validate({"bytes": text}).bytes == size
     assert LimitsEntry.model_validate({"memory": text}).memory == size
-    assert BackfillConfig(max_rate=text).options().max_bytes_per_second == size
+    assert BackfillConfig.model_validate({"max_rate": text}).max_rate == (size, False)

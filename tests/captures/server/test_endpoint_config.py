@@ -21,7 +21,6 @@ def test_options_for_the_engine_come_from_the_whole_configuration() -> None:
     endpoint = Endpoint.model_validate(
         {"on_lost_position": "backfill", "truncate": "backfill", "backfill": {"readers": 3, "max_rate": "5 rows"}}
     )
-    options = endpoint.backfill_options()
-    assert (options.readers, options.max_rows_per_second) == (3, 5)
-    assert (options.on_lost_position, options.announced) == ("backfill", True)
-    assert not Endpoint(truncate="ignore").backfill_options().announced
+    assert (endpoint.backfill.readers, endpoint.backfill.max_rate) == (3, (5.0, True))
+    assert (endpoint.on_lost_position, endpoint.announced) == ("backfill", True)
+    assert not Endpoint(truncate="ignore").announced
