@@ -34,14 +34,14 @@ class RangeSplitter:
         self._not_before: WeakKeyDictionary[RangeScan, float] = WeakKeyDictionary()
         self._look_at = 0.0
 
-    def cut(self, tables: Iterable[TableBackfill], parts: int, now: float) -> bool:
-        """Cuts the longest scan into up to ``parts``; returns False if no scan is worth it.
+    def cut(self, tables: Iterable[TableBackfill], parts: int, now: float) -> None:
+        """Cuts the longest scan into up to ``parts``, if one is worth it.
 
         Raises:
             SourceError: The source cannot be queried.
         """
         if now < self._look_at:
-            return False
+            return
         worth = [
             (left is None, left or 0.0, scan.rows, backfill, scan)
             for backfill in tables
@@ -56,7 +56,7 @@ class RangeSplitter:
         if not worth or found:
             self._look_at = now + LOOK_SECONDS
         if not found:
-            return False
+            return
         # The rest of a scan beyond its estimate, or without one, is unknown: it comes first.
         _, _, _, backfill, scan = max(found, key=lambda each: each[:3])
         self._not_before[scan] = now + AGAIN_SECONDS
@@ -68,7 +68,6 @@ class RangeSplitter:
         self._shares[scan] = None if share is None else scan.rows + share
         for part in cut:
             self._shares[part] = share
-        return bool(cut)
 
     def _left(self, backfill: TableBackfill, scan: RangeScan) -> float | None:
         """Rows that are left of a scan; None if unknown."""

@@ -18,23 +18,17 @@ class Throttle:
         config: The configured limits.
         replica_lag: As of ``Source``.
         clock: Seconds that only go forward.
-        wall: Seconds since the epoch.
 
     Attributes:
         reason: Why chunks wait, for people; empty while they may be started.
     """
 
     def __init__(
-        self,
-        config: BackfillConfig,
-        replica_lag: Callable[[], float | None],
-        clock: Callable[[], float],
-        wall: Callable[[], float] = time.time,
+        self, config: BackfillConfig, replica_lag: Callable[[], float | None], clock: Callable[[], float]
     ) -> None:
         self._config = config
         self._replica_lag = replica_lag
         self._clock = clock
-        self._wall = wall
         self._paid_at = clock()
         self._lag: float | None = None
         self._lag_asked = clock() - LAG_SECONDS
@@ -63,7 +57,7 @@ class Throttle:
     def remaining(self) -> float:
         """Seconds until a chunk may be started, by what is known now; 0 if one may be started."""
         now = self._clock()
-        quiet = self._config.quiet_hours.remaining(self._wall()) if self._config.quiet_hours is not None else 0.0
+        quiet = self._config.quiet_hours.remaining(time.time()) if self._config.quiet_hours is not None else 0.0
         limit = self._config.max_replica_lag
         if quiet > 0:
             self.reason = "quiet hours"

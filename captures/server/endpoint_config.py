@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field, SecretStr
 from captures.server.backfill_config import BackfillConfig
 from captures.server.strict_config import Secret, Strict
 from captures.tables.bad_values import EndpointPolicy
-from captures.tables.truncation import TruncateOption, Truncation, truncation
+from captures.tables.truncation import TruncateOption, Truncation
+from protocol.environment import RUNTIME, is_on
 
 
 def _own_options_first(schema: dict[str, Any]) -> None:
@@ -41,7 +42,9 @@ class Endpoint(Strict):
     @property
     def truncation(self) -> Truncation:
         """The output for a TRUNCATE with the present runtime."""
-        return truncation(self.truncate)
+        if self.truncate != "auto":
+            return Truncation(self.truncate)
+        return Truncation.EMIT if is_on(RUNTIME) else Truncation.IGNORE
 
     @property
     def announced(self) -> bool:

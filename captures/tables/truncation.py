@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from protocol.codec import encode
-from protocol.environment import RUNTIME, is_on
 from protocol.messages import BackfillBegin, BackfillComplete
 
 TruncateOption = Annotated[
@@ -33,13 +32,6 @@ class Truncation(StrEnum):
     """Nothing."""
     BACKFILL = "backfill"
     """``backfillBegin`` and ``backfillComplete``."""
-
-
-def truncation(option: str) -> Truncation:
-    """The meaning of a configuration with the present runtime."""
-    if option != "auto":
-        return Truncation(option)
-    return Truncation.EMIT if is_on(RUNTIME) else Truncation.IGNORE
 
 
 def emptied(binding: int) -> list[bytes]:

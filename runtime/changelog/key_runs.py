@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.models import LONGEST_RUN, MOST_RUNS, Run
+from protocol.changelog.models import MOST_RUNS, Run
 from runtime.changelog.key_jumps import key_jumps
 from runtime.changelog.stated_keys import stated_rows
 
@@ -22,7 +22,7 @@ class KeyRuns:
         longest: The most rows of a run.
     """
 
-    def __init__(self, key: dict[str, str], longest: int = LONGEST_RUN) -> None:
+    def __init__(self, key: dict[str, str], longest: int) -> None:
         self._key = key
         self._longest = longest
         self._rows = 0

@@ -12,14 +12,11 @@ from runtime.changelog import storage
 logger = logging.getLogger(__name__)
 
 
-def sweep(root: Path, summary: Summary) -> int:
+def sweep(root: Path, summary: Summary) -> None:
     """Deletes leftovers of writers older than ``summary.epoch``, which has just claimed the log.
 
     It reads no commit. A dead writer committed the numbers from its first commit to the next writer's first. Any other
     segment of it was never committed. Files of this and of newer writers stay, and so do files with other names.
-
-    Returns:
-        How many files were deleted.
 
     Raises:
         ChangeLogError: ``TM-LOG-008`` a file cannot be deleted.
@@ -34,7 +31,6 @@ def sweep(root: Path, summary: Summary) -> int:
         storage.remove(path)
     if leftovers:
         logger.info("removed %d files that no commit names from %s", len(leftovers), root)
-    return len(leftovers)
 
 
 def _is_orphan(name: str, summary: Summary) -> bool:

@@ -7,6 +7,7 @@ import pickle
 import pytest
 import yaml
 
+from captures.server.endpoint_config import Endpoint
 from captures.tables.bad_values import (
     TOO_LARGE,
     UNDECODABLE,
@@ -16,7 +17,7 @@ from captures.tables.bad_values import (
     quarantine_failures,
     unfit_for,
 )
-from captures.tables.truncation import Truncation, truncation
+from captures.tables.truncation import Truncation
 from protocol.environment import RUNTIME
 
 
@@ -53,4 +54,4 @@ def test_only_our_runtime_is_given_marked_events_and_truncations(
 ) -> None:
     monkeypatch.setenv(RUNTIME, value)
     assert bool(quarantine_failures("TM-PG-023", "quarantine", [("shop.t", None)])) is not ours
-    assert (truncation("auto") is Truncation.EMIT) is ours
+    assert (Endpoint().truncation is Truncation.EMIT) is ours
