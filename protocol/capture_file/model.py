@@ -41,7 +41,7 @@ class LimitsEntry(BaseModel):
     model_config = STRICT
 
     memory: Annotated[Bytes, Field(ge=64 * 10**6)] = 4 * 10**9
-    cpus: Annotated[float, Field(gt=0)] | None = None
+    cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     processes: Annotated[int, Field(gt=0)] = 1024
 
 
@@ -66,7 +66,7 @@ class ConnectorEntry(BaseModel):
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], JsonValue] = {}
     limits: LimitsEntry | None = None
     silence: Annotated[Seconds, Field(ge=0)] = SILENCE_SECONDS
-    answer: Annotated[Seconds, Field(gt=0)] = ANSWER_SECONDS
+    answer: Annotated[Seconds, Field(gt=0, le=86_400)] = ANSWER_SECONDS
     config: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")

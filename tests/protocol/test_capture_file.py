@@ -100,6 +100,8 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST + "commit:\n  intervall: 1s\n", ["line 5: commit.intervall: unknown key (did you mean interval?)"]),
         (LEAST + "commit:\n  interval: soon\n", ["line 5: commit.interval: a duration is a number with a unit"]),
         (LEAST + "commit: {interval: 0s}\n", ["line 4: commit.interval: Input should be greater than 0"]),
+        (LEAST.replace("[x]", "[x], answer: .inf"), ["line 2: connector.answer: Input should be less than"]),
+        (LEAST.replace("command: [x]", "image: x, limits: {cpus: .inf}"), ["line 2: connector.limits.cpus: Input"]),
         (LEAST + "commit: {interval: .inf}\n", ["line 4: commit.interval: Input should be less than or equal to"]),
         (LEAST.replace("[x]", "[x], config: {since: 2024-01-01}"), ["line 2: connector.config.since: input was not a"]),
         (LEAST.replace("log: l", "log: ''"), ["line 3: log: a path must not be empty"]),
