@@ -9,12 +9,21 @@ from types import MappingProxyType
 from tests.servers.templates import PASSWORD, data_directory
 from tidemark_demo.servers.postgres_server import PostgresServer
 
+_LEAN = {
+    "shared_buffers": "32MB",
+    "max_wal_size": "192MB",
+    "wal_init_zero": "off",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+"""Less memory to fill, and to let go of when a connection ends. Tests of a few rows have thousands of connections."""
+
 
 class CopiedPostgres(PostgresServer):
     """A server as its base class starts one. All of one run have one system identifier, and one password."""
 
     def __init__(self, binaries: Path | None = None, *, settings: Mapping[str, str] = MappingProxyType({})) -> None:
-        super().__init__(binaries, settings=settings)
+        super().__init__(binaries, settings={**_LEAN, **settings})
         self.password = PASSWORD
         self._installation = binaries or self.binaries
 
