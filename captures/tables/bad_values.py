@@ -6,7 +6,6 @@ of it: they raise, and the rows in question are decoded again by what is here.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import orjson
 from pydantic import BeforeValidator
 
 from captures.contract.errors import UnfitValues
+from captures.tables.suggested_entries import in_yaml
 from protocol.environment import RUNTIME, is_on
 from protocol.errors import SourceError
 from protocol.messages import MAX_LINE_BYTES
@@ -109,8 +109,8 @@ class BadValues(UnfitValues):
         super().__init__(CODE, f"{table}: {listed}{example}", remedy=self._remedy())
 
     def _remedy(self) -> str:
-        entry = ", ".join(f"{_yaml(name)}: {reason.policy}" for name, reason in self.columns.items())
-        line = f"{{table: {_yaml(self.table)}, on_bad_value: {{{entry}}}}}"
+        entry = ", ".join(f"{in_yaml(name)}: {reason.policy}" for name, reason in self.columns.items())
+        line = f"{{table: {in_yaml(self.table)}, on_bad_value: {{{entry}}}}}"
         found = f" To find such rows: {' '.join(self.find)}" if self.find else ""
         return (
             f"Add to the capture file's tables:  - {line}  (or choose clamp, null or quarantine, or leave a column "
@@ -129,16 +129,6 @@ class BadValues(UnfitValues):
 
 CODE = "TM-CAP-020"
 """Of ``BadValues``."""
-
-
-_PLAIN = re.compile(r"[^\W\d][\w.]*")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
-"""What YAML reads as something else than text, in lower case."""
-
-
-def _yaml(name: str) -> str:
-    plain = _PLAIN.fullmatch(name) is not None and name.lower() not in _WORDS
-    return name if plain else orjson.dumps(name).decode()
 
 
 def _shown(key: bytes) -> str:

@@ -22,6 +22,7 @@ from captures.mysql.values.types import Form, KeyForm, column_conversion, form, 
 from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, unfit_for
 from captures.tables.captured_line import END
 from captures.tables.source_literals import generated, literal, quoted
+from captures.tables.suggested_entries import excluding
 from protocol.errors import SourceError
 
 ChunkDecoder = Callable[[Sequence[bytes], int], tuple[list[bytes], list[bytes]]]
@@ -243,7 +244,7 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
         raise SourceError(
             "TM-MY-031",
             f"{table}: column {column.name} has the unknown type {column.data_type}",
-            remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+            remedy=f"Leave the column out with `{excluding(column.name)}`.",
         )
     return of
 

@@ -21,6 +21,7 @@ from captures.mysql.values.types import clampable, form, hashable, key_form
 from captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
 from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
 from captures.tables.hashes import no_salt
+from captures.tables.suggested_entries import excluding
 from captures.tables.table_binding import captured_as
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
@@ -271,7 +272,7 @@ def definition_failures(
             yield SourceError(
                 "TM-MY-031",
                 f"{name}: column {column.name} has the unknown type {column.data_type}",
-                remedy=f"Leave the column out with `exclude: [{column.name}]`.",
+                remedy=f"Leave the column out with `{excluding(column.name)}`.",
             )
     policies = Policies.of(config.on_bad_value, resource.on_bad_value)
     yield from policy_failures(
@@ -309,10 +310,7 @@ def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Tabl
         yield SourceError(
             "TM-MY-022",
             f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
-            remedy=(
-                f"Leave it out with `exclude: [{', '.join(unfit)}]`: the log may have partial updates instead "
-                "of its value."
-            ),
+            remedy=(f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."),
         )
     if resource.hash and not config.hash_salt.get_secret_value():
         yield no_salt("TM-MY-023", table.name_in_full)

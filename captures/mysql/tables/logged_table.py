@@ -18,6 +18,7 @@ from captures.mysql.tables.columns import Column
 from captures.mysql.values.charsets import UNICODE, RecodeOf
 from captures.mysql.values.types import Form, form
 from captures.tables.captured_line import origin_members
+from captures.tables.suggested_entries import excluding
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -56,7 +57,7 @@ class LoggedTable:
     incomplete: list[Key] = field(default_factory=list)
 
 
-_EXCLUDE = "Leave the column out with `exclude: [{}]`."
+_EXCLUDE = "Leave the column out with `{}`."
 
 
 def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> LoggedTable | None:
@@ -183,7 +184,7 @@ def _check_texts(
                 f"column {column.name} of {table} has the character set {column.charset} in the log, which the server "
                 "does not have"
             )
-            raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(column.name))) from None
+            raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(excluding(column.name)))) from None
         if not named and column.charset in UNICODE and any("?" in label for label in column.labels):
             reason = f"column {column.name} of {table} may have labels that the catalog cannot show"
             raise _Unfit(UnfitValues("TM-MY-032", reason))
@@ -239,7 +240,7 @@ def _labels(logged: LoggedColumn, charset: str | None, recode_of: RecodeOf) -> t
         return tuple(text.encode("latin-1").decode() for text in texts)
     except (ValueError, LookupError):
         reason = f"column {logged.name}: its labels are not texts in {charset}"
-        raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(logged.name))) from None
+        raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(excluding(logged.name or "")))) from None
 
 
 def _same_charset(one: str, other: str) -> bool:

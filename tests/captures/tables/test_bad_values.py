@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import pytest
-import yaml
 
 from captures.server.endpoint_config import Endpoint
 from captures.tables.bad_values import (
@@ -37,15 +36,6 @@ def test_a_reason_has_the_policy_that_fits_it() -> None:
     assert "column b: infinity; " in error.message and "key 7" in error.message
     again = pickle.loads(pickle.dumps(error))  # Chunks are read by other processes.
     assert (again.message, again.remedy, again.columns) == (error.message, error.remedy, error.columns)
-
-
-@pytest.mark.parametrize(
-    "name", ["a", "größe_2", "a.b", "no", "On", "null", "1a", ".5", ".inf", "two words", 'a"b', "a: b"]
-)
-def test_the_suggested_entry_names_the_column_in_yaml(name: str) -> None:
-    error = BadValues(f"public.{name}", {name: TOO_LARGE})
-    entry = error.remedy.partition("  - ")[2].partition("  (or ")[0]
-    assert yaml.safe_load(entry) == {"table": f"public.{name}", "on_bad_value": {name: "quarantine"}}
 
 
 @pytest.mark.parametrize(("value", "ours"), [("1", True), ("test", True), ("0", False), ("", False)])
