@@ -54,14 +54,14 @@ class FollowedLog(ChangeLog):
             self._kept[number] = kept
         return kept
 
-    def cut(self, start: int, limits: Limits, ceiling: int, collection: str | None = None) -> int:
+    def cut(self, start: int, limits: Limits, ceiling: int, collection: str) -> int:
         """The end of the batch that starts at ``start``: a commit boundary within the limits, at most ``ceiling``.
 
         Args:
             start: The first offset of the batch.
             limits: The limits of the batch, which always has at least one commit.
             ceiling: A commit boundary.
-            collection: The collection whose events count; all collections if it is None.
+            collection: The collection whose events count.
 
         Returns:
             ``start`` if there is nothing to read.
@@ -71,7 +71,7 @@ class FollowedLog(ChangeLog):
         for commit in self.commits(self.commit_with_offset(start)):
             if commit.first_offset >= ceiling:
                 break
-            segments = [s for s in commit.segments if collection in (None, s.collection) and s.last_offset >= start]
+            segments = [s for s in commit.segments if s.collection == collection and s.last_offset >= start]
             rows, length = sum(s.rows for s in segments), sum(s.uncompressed for s in segments)
             if events and limits.exceeded_by(events + rows, size + length):
                 break

@@ -33,30 +33,39 @@ else:
 Offset = dict[str, Any]
 
 
-class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The offsets of a stream over a change log. Subclasses read the events.
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streams the events of one table.
 
     Args:
         options: The source's options.
-        table: The table whose events count for a batch; None if the events of all tables count.
+        columns: The columns to read.
+        inferred: The schema that they were inferred from; None if the user gave them.
+
+    Raises:
+        SparkError: ``TM-SPK-003`` for wrong options or a wrong schema.
     """
 
-    def __init__(self, options: SourceOptions, table: str | None) -> None:
+    def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:
+        check_pinned(columns)
+        self.table = options.required_table()
         if options.ending.lower() != "latest":
             raise SparkError("TM-SPK-003", "option endingOffset is only for batch reads: a stream has no end")
         self.options = options
-        self.table = table
+        self.columns = columns
+        self.inferred = inferred
         self._target: int | None = None
+        self._resumed = True
 
     @cached_property
     def log(self) -> FollowedLog:
         return FollowedLog(self.options.path)
 
     @cached_property
-    def collection(self) -> str | None:
-        return find_collection(self.log, self.log.summary(), self.table) if self.table else None
+    def collection(self) -> str:
+        return find_collection(self.log, self.log.summary(), self.table)
 
     def initialOffset(self) -> Offset:
+        self._resumed = False  # Spark asks only where the checkpoint has no offset
         return self._offset(resolve_offset("startingOffset", self.options.starting, self.log))
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
@@ -77,47 +86,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Offset:
         return self._offset(self.log.end())
 
-    def _readable(self, start: int, end: int) -> int:
-        """The end of the part of a batch that can be read."""
-        return end
-
-    def _offset(self, offset: int) -> Offset:
-        return {"v": 1, "log": self.log.header.log_id, "offset": offset}
-
-    def _position(self, offset: Offset) -> int:
-        """The log offset of a checkpoint. Raises ``TM-SPK-006`` if it is of another log, or beyond the log's end."""
-        if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
-            raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
-        position = int(offset["offset"])
-        if position > self.log.end():
-            raise SparkError(
-                "TM-SPK-006", f"the checkpoint is at offset {position}, but {self.log.root} ends at {self.log.end()}"
-            )
-        return position
-
-
-class StreamReader(LogStreamReader):
-    """Streams the events of one table.
-
-    Args:
-        options: The source's options.
-        columns: The columns to read.
-        inferred: The schema that they were inferred from; None if the user gave them.
-    """
-
-    def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:
-        check_pinned(columns)
-        super().__init__(options, options.required_table())
-        self.columns = columns
-        self.inferred = inferred
-        self._resumed = True
-
-    def initialOffset(self) -> Offset:
-        self._resumed = False  # Spark asks only where the checkpoint has no offset
-        return super().initialOffset()
-
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        assert self.collection is not None
         first, last = self._position(start), self._position(end)
         # Not of a batch cut here: of one that the checkpoint has, or that PySpark before 4.2 could not cut.
         if departure := self._departure(first, last):
@@ -143,5 +112,18 @@ class StreamReader(LogStreamReader):
     def _departure(self, start: int, end: int) -> Departure | None:
         if self.inferred is None:
             return None
-        assert self.collection is not None
         return self.inferred.departure(self.log, self.collection, start, end, resumed=self._resumed)
+
+    def _offset(self, offset: int) -> Offset:
+        return {"v": 1, "log": self.log.header.log_id, "offset": offset}
+
+    def _position(self, offset: Offset) -> int:
+        """The log offset of a checkpoint. Raises ``TM-SPK-006`` if it is of another log, or beyond the log's end."""
+        if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
+            raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
+        position = int(offset["offset"])
+        if position > self.log.end():
+            raise SparkError(
+                "TM-SPK-006", f"the checkpoint is at offset {position}, but {self.log.root} ends at {self.log.end()}"
+            )
+        return position

@@ -36,34 +36,34 @@ def test_a_batch_ends_on_a_commit_within_the_limits(log: LogBuilder) -> None:
         log.commit(*map(create, range(size)))
     followed = FollowedLog(log.root)
 
-    assert [followed.cut(start, Limits(6), 12) for start in (0, 3, 6, 11, 12)] == [6, 6, 12, 12, 12]
+    assert [followed.cut(start, Limits(6), 12, "public/items") for start in (0, 3, 6, 11, 12)] == [6, 6, 12, 12, 12]
 
 
 def test_a_commit_over_the_limit_is_a_batch_by_itself(log: LogBuilder) -> None:
     log.commit(*map(create, range(10)))
     log.commit(create(1))
 
-    assert FollowedLog(log.root).cut(0, Limits(4), 11) == 10
+    assert FollowedLog(log.root).cut(0, Limits(4), 11, "public/items") == 10
 
 
 def test_bytes_limit_a_batch(log: LogBuilder) -> None:
     sizes = [log.commit(create(1)).segments[0].uncompressed for _ in range(4)]
 
-    assert FollowedLog(log.root).cut(0, Limits(size=sizes[0] + sizes[1]), 4) == 2
+    assert FollowedLog(log.root).cut(0, Limits(size=sizes[0] + sizes[1]), 4, "public/items") == 2
 
 
 def test_a_batch_starts_within_a_commit_where_it_is_told_to(log: LogBuilder) -> None:
     log.commit(*map(create, range(4)))
     log.commit(*map(create, range(4)))
 
-    assert FollowedLog(log.root).cut(2, Limits(4), 8) == 4
+    assert FollowedLog(log.root).cut(2, Limits(4), 8, "public/items") == 4
 
 
 def test_the_ceiling_ends_a_batch(log: LogBuilder) -> None:
     for i in range(4):
         log.commit(create(i))
 
-    assert FollowedLog(log.root).cut(0, Limits(), 2) == 2
+    assert FollowedLog(log.root).cut(0, Limits(), 2, "public/items") == 2
 
 
 def test_commits_without_events_of_the_table_are_no_batch(two_tables: LogBuilder) -> None:
@@ -109,4 +109,4 @@ def test_a_missing_commit_is_an_error_that_names_it(log: LogBuilder) -> None:
     (log.root / layout.COMMITS / layout.commit_name(1)).unlink()
 
     with pytest.raises(ChangeLogError, match=f"TM-LOG-004.*{layout.commit_name(1)}"):
-        FollowedLog(log.root).cut(0, Limits(), 3)
+        FollowedLog(log.root).cut(0, Limits(), 3, "public/items")
