@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from protocol.errors import ChangeLogError, SparkError
 from spark_sink.changes.key_order import Place, in_order, is_ascending, reaches
 from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,7 @@ class SourceReader:
                 stored = set(parquet.schema_arrow.names)
                 wanted = [name for name in self._schema.names if name in stored]
                 for batch in parquet.iter_batches(columns=wanted, use_threads=False):
-                    arrays = [
-                        batch.column(field.name).cast(field.type)
-                        if field.name in stored
-                        else pa.nulls(batch.num_rows, field.type)
-                        for field in self._schema
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+                    yield conformed(batch, self._schema)
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{path} is missing") from None
         except (pa.ArrowException, OSError) as error:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from protocol.errors import SparkError
 from spark_sink.changes.key_order import has_key_of
-from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
@@ -32,7 +32,7 @@ def rows_without(paths: Iterable[str], columns: Columns, keys: pa.Table | None) 
     for path in paths:
         with _opened(path) as parquet:
             for batch in parquet.iter_batches(_ROWS, columns=_stored(parquet, schema), use_threads=False):
-                rows = _conform(pa.Table.from_batches([batch]), schema)
+                rows = conformed(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
                     rows = rows.filter(pc.invert(has_key_of(rows, keys, keys.column_names)))
                 yield from rows.to_batches()
@@ -51,11 +51,11 @@ def rows_with(paths: Iterable[str], columns: Columns, keys: pa.Table) -> pa.Tabl
         with _opened(path) as parquet:
             names = _stored(parquet, schema)
             for group in range(parquet.num_row_groups):
-                there = _conform(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
+                there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
                 hit = has_key_of(there, keys, keys.column_names)
                 if pc.any(hit).as_py():
                     rows = parquet.read_row_group(group, names, use_threads=False)
-                    found.append(_conform(rows.filter(hit), schema))
+                    found.append(conformed(rows.filter(hit), schema))
     return pa.concat_tables(found)
 
 
@@ -75,14 +75,3 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 def _stored(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
     there = set(parquet.schema_arrow.names)
     return [name for name in schema.names if name in there]
-
-
-def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    there = set(rows.column_names)
-    return pa.table(
-        [
-            rows[field.name].cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )

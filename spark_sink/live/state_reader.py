@@ -12,7 +12,7 @@ from spark_sink.live.state_partitions import plan_state, read_state
 from spark_sink.live.table_view import TableView, end_of, table_view
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.options import SourceOptions
-from spark_sink.tables.column_types import Columns, arrow_schema, widens
+from spark_sink.tables.column_types import Columns, arrow_schema, conformed, widens
 
 
 def state_columns(options: SourceOptions) -> Columns:
@@ -49,16 +49,7 @@ class StateReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for batch in read_state(partition):
-            there = set(batch.schema.names)
-            yield pa.RecordBatch.from_arrays(
-                [
-                    batch.column(field.name).cast(field.type)
-                    if field.name in there
-                    else pa.nulls(batch.num_rows, field.type)
-                    for field in self.schema
-                ],
-                schema=self.schema,
-            )
+            yield conformed(batch, self.schema)
 
 
 def _view(options: SourceOptions) -> TableView:

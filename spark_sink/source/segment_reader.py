@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError
-from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 _ROWS = 65_536
 """The rows of a record batch: enough that the cost per batch is negligible, and few enough for a worker's memory."""
@@ -97,7 +97,7 @@ def _read(
                     pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
                 )
             if kept.num_rows:
-                yield _conform(kept, schema)
+                yield conformed(kept, schema)
 
 
 def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]:
@@ -110,12 +110,3 @@ def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]
         if not known or (statistics.min < bounds[1] and statistics.max >= bounds[0]):
             found.append(index)
     return found
-
-
-def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    names = set(batch.schema.names)
-    arrays = [
-        batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +16,8 @@ from protocol.errors import SparkError
 
 Columns = Mapping[str, str]
 """Names and Spark types of columns, in order."""
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 _SCALARS: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -69,6 +72,16 @@ def spark_type(arrow: pa.DataType) -> str:
 def arrow_schema(columns: Columns) -> pa.Schema:
     """The Arrow schema of columns, all of them nullable."""
     return pa.schema([pa.field(name, arrow_type(spark)) for name, spark in columns.items()])
+
+
+def conformed(rows: Rows, schema: pa.Schema) -> Rows:
+    """The columns of a schema: cast where the rows have them in a narrower type, null where they do not have them."""
+    there = set(rows.schema.names)
+    arrays = [
+        rows.column(field.name).cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return type(rows).from_arrays(arrays, schema=schema)
 
 
 def quoted(name: str) -> str:
