@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from spark_sink.changes.key_order import Place, count_before, place_of
+from spark_sink.source.arrow_handover import unpacked
+from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.table_columns import EVENT_META
 
 ROWS = 131_072
 BYTES = 64 * 1024 * 1024
@@ -83,6 +86,22 @@ class EventStream:
         more = pa.Table.from_batches([batch])
         self._held = more if self._held is None or not self._held.num_rows else pa.concat_tables([self._held, more])
         return True
+
+
+def key_by_key(batches: Iterable[pa.RecordBatch], key: Sequence[str], columns: Columns) -> Iterator[pa.Table]:
+    """Events that Spark brings, in bounded memory: each key's all at once.
+
+    Args:
+        batches: Packed events with ``columns`` and ``EVENT_META``, in order of key and offset. No TRUNCATE is among
+            them.
+        key: Names of the key's columns.
+        columns: Of the table, and their Spark types.
+    """
+    schema = arrow_schema({**columns, **EVENT_META})
+    # Spark gives times in the session's zone.
+    events = EventStream((unpacked(batch, schema.names).cast(schema) for batch in batches), key)
+    while (taken := events.take(None)) is not None:
+        yield taken
 
 
 def _fewer(events: pa.Table) -> pa.Table:

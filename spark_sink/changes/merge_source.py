@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from protocol.changelog.models import META_COLUMNS
-from spark_sink.changes.event_stream import EventStream
+from spark_sink.changes.event_stream import key_by_key
 from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
 from spark_sink.tables.column_types import Columns, arrow_schema
 
@@ -18,24 +17,12 @@ KEPT = "__tidemark_kept"
 SOURCE_META = {DELETED: "boolean", KEPT: "array<string>"}
 """What a source has besides the table's columns, as Spark types."""
 
-_EVENT_META = {name: META_COLUMNS[name] for name in ("_op", "_unchanged")}
-
 
 def stream_merge_rows(
     batches: Iterable[pa.RecordBatch], key: Sequence[str], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """Reduces events that Spark brings, in bounded memory.
-
-    Args:
-        batches: Events in order of key and offset, all events of a key among them, and no ``t``. With ``columns``,
-            ``_op`` and ``_unchanged``.
-        key: Names of the key's columns.
-        columns: Of the table, and their Spark types.
-    """
-    schema = arrow_schema({**columns, **_EVENT_META})
-    # Spark gives times in the session's zone.
-    events = EventStream((batch.select(schema.names).cast(schema) for batch in batches), key)
-    while (taken := events.take(None)) is not None:
+    """Reduces events that Spark brings. See ``key_by_key``."""
+    for taken in key_by_key(batches, key, columns):
         yield from _source_rows(net_changes(taken, key, list(columns)), columns).combine_chunks().to_batches()
 
 

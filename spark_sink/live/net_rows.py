@@ -11,20 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.models import META_COLUMNS
-from spark_sink.changes.event_stream import EventStream
+from spark_sink.changes.event_stream import key_by_key
 from spark_sink.changes.net_changes import DELETED, net_changes
 from spark_sink.tables.column_types import Columns, arrow_schema
-
-REDUCED_META = {name: META_COLUMNS[name] for name in ("_op", "_unchanged")}
-"""Columns that events have and rows do not."""
 
 
 def net_rows(events: pa.Table, key: Sequence[str], columns: Columns) -> pa.Table:
     """The rows that events leave, one for each key that is still there.
 
     Args:
-        events: With ``columns`` and ``REDUCED_META``, in offset order for each key, and without a ``t``.
+        events: With ``columns`` and ``EVENT_META``, in offset order for each key, and without a ``t``.
         key: Names of the key's columns.
         columns: Of the rows.
     """
@@ -35,17 +31,8 @@ def net_rows(events: pa.Table, key: Sequence[str], columns: Columns) -> pa.Table
 def stream_net_rows(
     batches: Iterable[pa.RecordBatch], key: Sequence[str], columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """The same of events that Spark brings, in bounded memory.
-
-    Args:
-        batches: Events in order of key and offset, all events of a key among them.
-        key: Names of the key's columns.
-        columns: Of the rows.
-    """
-    schema = arrow_schema({**columns, **REDUCED_META})
-    # Spark gives times in the session's zone.
-    events = EventStream((batch.select(schema.names).cast(schema) for batch in batches), key)
-    while (taken := events.take(None)) is not None:
+    """The same of events that Spark brings. See ``key_by_key``."""
+    for taken in key_by_key(batches, key, columns):
         yield from net_rows(taken, key, columns).combine_chunks().to_batches()
 
 

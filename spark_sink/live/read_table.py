@@ -7,17 +7,16 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_sink.live.net_rows import REDUCED_META, stream_net_rows
+from spark_sink.live.net_rows import stream_net_rows
 from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
-from spark_sink.source.arrow_handover import packed, unpacked
+from spark_sink.source.arrow_handover import packed
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.log_path import log_and_warehouse
 from spark_sink.source.native_scan import parquet_files, segments_frame
 from spark_sink.tables.column_types import arrow_schema, ddl, quoted
+from spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -127,7 +126,7 @@ def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     """The rows that the tail leaves."""
     if view.has_tiny_tail and not view.overlay.inherited:
         return spark.createDataFrame(view.tail_rows(), ddl(view.columns))
-    columns = {**view.columns, **REDUCED_META}
+    columns = {**view.columns, **EVENT_META}
     events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
     old = _rows_to_inherit_from(spark, view)
     if old is not None:
@@ -138,14 +137,8 @@ def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     else:
         # One task for all of them; but not one for the base's files too.
         events = events.repartition(1) if old is not None else events.coalesce(1)
-    reduce_events = partial(_mapped, key=view.key, columns=dict(view.columns), names=list(columns))
+    reduce_events = partial(stream_net_rows, key=view.key, columns=dict(view.columns))
     return packed(events.sortWithinPartitions(*keys, "_offset")).mapInArrow(reduce_events, ddl(view.columns))
-
-
-def _mapped(
-    batches: Iterator[pa.RecordBatch], key: Sequence[str], columns: dict[str, str], names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    return stream_net_rows((unpacked(batch, names) for batch in batches), key, columns)
 
 
 def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | None:
@@ -157,11 +150,11 @@ def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | N
     if view.has_small_tail:
         keys = F.broadcast(_frame_of_keys(spark, view, view.tail_keys.lacking))
     else:
-        columns = {**view.key_columns, "_unchanged": REDUCED_META["_unchanged"]}
+        columns = {**view.key_columns, "_unchanged": EVENT_META["_unchanged"]}
         events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
         keys = _renamed(view, events.where(F.size("_unchanged") > 0))
     rows = _base(spark, view, view.overlay.inherited).join(keys, _same_key(view), "left_semi")
-    unchanged = F.lit(None).cast(REDUCED_META["_unchanged"])
+    unchanged = F.lit(None).cast(EVENT_META["_unchanged"])
     return rows.select(*map(quoted, view.columns), F.lit("c").alias("_op"), unchanged.alias("_unchanged"))
 
 

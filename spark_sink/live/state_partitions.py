@@ -13,10 +13,11 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_sink.changes.sources import as_events
 from spark_sink.live.base_reader import rows_with, rows_without
-from spark_sink.live.net_rows import REDUCED_META, lacks_columns, net_rows
+from spark_sink.live.net_rows import lacks_columns, net_rows
 from spark_sink.live.table_view import BoundedFile, TableView, distinct
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
+from spark_sink.tables.table_columns import EVENT_META
 
 BASE_BYTES = 32 * 1024 * 1024
 """Of the base's files in one partition."""
@@ -117,7 +118,7 @@ def _base_rows(partition: BasePartition) -> Iterator[pa.RecordBatch]:
 def _tail_rows(partition: TailPartition) -> Iterator[pa.RecordBatch]:
     key = partition.tail.key
     columns = {**partition.columns, **key}
-    stored = {**columns, **REDUCED_META}
+    stored = {**columns, **EVENT_META}
     events = pa.Table.from_batches(
         (_within(batch, partition) for batch in partition.tail.read(stored)), arrow_schema(stored)
     )

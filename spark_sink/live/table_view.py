@@ -21,18 +21,15 @@ from spark_sink.changes.stated_keys import native
 from spark_sink.formats.data_files import KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys, KeyReach
-from spark_sink.live.net_rows import REDUCED_META, lacks_columns, net_rows
+from spark_sink.live.net_rows import lacks_columns, net_rows
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.options import resolve_offset
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import dotted, find_collection, own_columns, with_new_columns
+from spark_sink.tables.table_columns import EVENT_META, ROW_META, dotted, find_collection, own_columns, with_new_columns
 
 logger = logging.getLogger(__name__)
-
-ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
-"""Of the key's last change, as a ``current`` table has them."""
 
 MOST_KEYS_READ = 100_000
 """Events of a tail whose keys the driver reads, to know exactly which files they are in."""
@@ -154,7 +151,7 @@ class TableView:
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
         """
-        return net_rows(self._tail_events({**self.columns, **REDUCED_META}), self.key, self.columns)
+        return net_rows(self._tail_events({**self.columns, **EVENT_META}), self.key, self.columns)
 
     @cached_property
     def tail_keys(self) -> TailKeys:

@@ -17,9 +17,7 @@ from spark_sink.pipeline.parts.ranges import file_groups
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import own_columns, with_new_columns
-
-_CURRENT_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
+from spark_sink.tables.table_columns import ROW_META, own_columns, with_new_columns
 
 
 class TableKeeper:
@@ -38,7 +36,7 @@ class TableKeeper:
         self.target = target
         self.table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
         self._log = log
-        self._meta = _CURRENT_META if target.kind == CURRENT else META_COLUMNS
+        self._meta = ROW_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: set[str] = set()
         self._key: tuple[str, ...] = ()
         self._lacking: Columns = {}

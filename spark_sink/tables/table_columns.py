@@ -10,6 +10,12 @@ from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
 from spark_sink.tables.column_types import Columns, widens
 
+ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
+"""What a row of a ``current`` table has besides the table's own columns: of the key's last change."""
+
+EVENT_META = {name: META_COLUMNS[name] for name in ("_op", "_unchanged")}
+"""What is needed of an event, besides the columns of a row, to know which row it leaves."""
+
 
 def dotted(collection: str) -> str:
     """A collection's name as SQL writes a table's: ``public/orders`` is ``public.orders``."""

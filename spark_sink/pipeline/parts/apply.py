@@ -13,7 +13,7 @@ from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
 from spark_sink.pipeline.parts import plan
-from spark_sink.pipeline.parts.part_tasks import EVENT_META, Assignment, TaskReport
+from spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
 from spark_sink.pipeline.parts.plan import Part
 from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
 from spark_sink.pipeline.parts.routing import route
@@ -24,6 +24,7 @@ from spark_sink.source.native_scan import segments_frame
 from spark_sink.source.segment_reader import SegmentFile
 from spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from spark_sink.tables.column_types import quoted
+from spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

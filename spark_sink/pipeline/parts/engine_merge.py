@@ -23,18 +23,17 @@ from spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
 from spark_sink.changes.net_changes import DELETED
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.pipeline.parts.apply import Outcome
-from spark_sink.pipeline.parts.part_tasks import EVENT_META
 from spark_sink.pipeline.parts.plan import Part
 from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.report import Cost
-from spark_sink.source.arrow_handover import packed, unpacked
+from spark_sink.source.arrow_handover import packed
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
 from spark_sink.spark_failures import spark_exceptions, tidemark_error
 from spark_sink.tables.column_types import Columns, ddl, quoted
+from spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -150,11 +149,10 @@ class EngineMerge:
     def _net_changes(self, part: Part) -> DataFrame:
         state = part.state
         columns = dict(state.columns)
-        names = [*columns, *EVENT_META]
         keys = [quoted(name) for name in state.key]
         events = self._events(part, {**columns, **EVENT_META})
         ordered = events.repartition(*keys).sortWithinPartitions(*keys, "_offset")
-        reduced = partial(_reduced, names=names, key=state.key, columns=columns)
+        reduced = partial(stream_merge_rows, key=state.key, columns=columns)
         return packed(ordered).mapInArrow(reduced, ddl({**columns, **SOURCE_META}))
 
     def _events(self, part: Part, columns: Columns) -> DataFrame:
@@ -228,12 +226,6 @@ def _value(name: str, *, kept: bool) -> str:
 def _name(path: Path) -> str:
     """A table by its place. Without a scheme, a cluster would look in its default file system."""
     return f"delta.{quoted(f'file:{path.absolute()}')}"
-
-
-def _reduced(
-    batches: Iterator[pa.RecordBatch], names: Sequence[str], key: Sequence[str], columns: dict[str, str]
-) -> Iterator[pa.RecordBatch]:
-    return stream_merge_rows((unpacked(batch, names) for batch in batches), key, columns)
 
 
 def _meaning(failure: Exception, table: PositionedTable) -> TidemarkError:

@@ -28,9 +28,7 @@ from spark_sink.formats.file_writer import FileWriter
 from spark_sink.source.arrow_handover import unpacked
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
-
-EVENT_META = {"_op": "string", "_unchanged": "array<string>"}
-"""The columns of an event that the merge needs besides the table's own."""
+from spark_sink.tables.table_columns import EVENT_META
 
 REPORT = "report string"
 """The Spark schema of the rows that tasks return."""

@@ -92,7 +92,7 @@ class SparkJobs:
 
         Args:
             work: One assignment for each range.
-            events: The table's columns and those of ``part_tasks.EVENT_META``, in this order.
+            events: The table's columns and those of ``EVENT_META``, in this order.
             bounds: The begins of all ranges but the first.
             key: Names of the key's columns.
             types: Their Spark types.
