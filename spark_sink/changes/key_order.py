@@ -6,6 +6,7 @@ Arrow, Spark compares in expressions, a planner compares in Python, and all thre
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -45,26 +46,12 @@ def place_of(rows: pa.Table, key: Sequence[str], index: int) -> Place:
 
 def count_before(rows: pa.Table, key: Sequence[str], bound: Place) -> int:
     """How many rows come before a bound. The rows are in order."""
-    low, high = 0, rows.num_rows
-    while low < high:
-        middle = (low + high) // 2
-        if place_of(rows, key, middle) < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(rows.num_rows), bound, key=lambda index: place_of(rows, key, index))
 
 
 def count_up_to(rows: pa.Table, key: Sequence[str], last: Place) -> int:
     """How many rows come before a key or have it. The rows are in order."""
-    low, high = 0, rows.num_rows
-    while low < high:
-        middle = (low + high) // 2
-        if place_of(rows, key, middle) <= last:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_right(range(rows.num_rows), last, key=lambda index: place_of(rows, key, index))
 
 
 def is_ascending(rows: pa.Table, key: Sequence[str]) -> bool:
