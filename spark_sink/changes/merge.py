@@ -10,6 +10,7 @@ Everything is a stream. In memory are one group of sources and a bounded number 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -80,53 +81,44 @@ def merge(
     return merger.removed
 
 
+@dataclass(slots=True)
 class _Merger:
-    def __init__(
-        self,
-        events: EventStream,
-        key: list[str],
-        columns: list[str],
-        reader: SourceReader,
-        writer: RowWriter,
-        low: Place,
-        high: Place | None,
-    ) -> None:
-        self._low = low
-        self._high = high
-        self._events = events
-        self._key = key
-        self._columns = columns
-        self._reader = reader
-        self._writer = writer
-        self.removed: list[str] = []
+    events: EventStream
+    key: list[str]
+    columns: list[str]
+    reader: SourceReader
+    writer: RowWriter
+    low: Place
+    high: Place | None
+    removed: list[str] = field(default_factory=list)
 
     def before(self, group: SourceGroup) -> None:
         """Writes what comes before a group, where nothing else has taken it."""
-        while (events := self._events.take(group.low)) is not None:
+        while (events := self.events.take(group.low)) is not None:
             self._write(self._reduced(events))
 
     def rest(self) -> None:
         """Writes what comes after all groups."""
-        while (events := self._events.take(None)) is not None:
+        while (events := self.events.take(None)) is not None:
             self._write(self._reduced(events))
 
     def merge(self, group: SourceGroup, following: SourceGroup | None, small: int) -> None:
         """Merges a group with the events up to the next one."""
         bound = following.low if following else None
-        first = self._events.next_key()
+        first = self.events.next_key()
         has_events = first is not None and (bound is None or first < bound)
         touched = has_events and first is not None and group.may_hold(first)
         shared = self._is_shared(group)
         if not (touched or shared or group.is_new or (has_events and group.size < small)):
             # Its files stay, so no new file may span them.
-            self._writer.cut()
-            while (events := self._events.take(bound)) is not None:
+            self.writer.cut()
+            while (events := self.events.take(bound)) is not None:
                 self._write(self._reduced(events))
             if has_events and following is not None:
-                self._writer.cut()
+                self.writer.cut()
             return
         if not has_events and not shared and len(group.sources) == 1:
-            for batch in self._reader.stream(group.sources[0]):
+            for batch in self.reader.stream(group.sources[0]):
                 self._write(pa.Table.from_batches([batch]))
         else:
             self._merge_rows(group, bound)
@@ -136,17 +128,17 @@ class _Merger:
 
     def _is_shared(self, group: SourceGroup) -> bool:
         """Whether some of its keys are in another range."""
-        return group.low < self._low or (self._high is not None and reaches(group.high, self._high))
+        return group.low < self.low or (self.high is not None and reaches(group.high, self.high))
 
     def _merge_rows(self, group: SourceGroup, bound: Place | None) -> None:
-        rows = self._reader.load(group)
+        rows = self.reader.load(group)
         if self._is_shared(group):
-            first = count_before(rows, self._key, self._low)
+            first = count_before(rows, self.key, self.low)
             rows = rows.slice(first)
-            if self._high is not None:
-                rows = rows.slice(0, count_before(rows, self._key, self._high))
-        while (events := self._events.take(bound)) is not None:
-            count = count_up_to(rows, self._key, place_of(events, self._key, events.num_rows - 1))
+            if self.high is not None:
+                rows = rows.slice(0, count_before(rows, self.key, self.high))
+        while (events := self.events.take(bound)) is not None:
+            count = count_up_to(rows, self.key, place_of(events, self.key, events.num_rows - 1))
             self._write(self._overlaid(rows.slice(0, count), events))
             rows = rows.slice(count)
         self._write(rows)
@@ -155,39 +147,39 @@ class _Merger:
         """Rows after events, both in key order."""
         if not rows.num_rows:
             return self._reduced(events)
-        changed = has_key_of(rows, events, self._key)
+        changed = has_key_of(rows, events, self.key)
         before = rows.filter(changed)
         if before.num_rows:
             oldest = as_events(before).select(events.column_names)
-            events = in_order(pa.concat_tables([oldest, events]), [*self._key, "_offset"])
+            events = in_order(pa.concat_tables([oldest, events]), [*self.key, "_offset"])
         new = self._reduced(events)
-        was_there = has_key_of(new, before, self._key)
-        kept = _with_updates(rows, changed, has_key_of(before, new, self._key), new.filter(was_there))
+        was_there = has_key_of(new, before, self.key)
+        kept = _with_updates(rows, changed, has_key_of(before, new, self.key), new.filter(was_there))
         inserted = new.filter(pc.invert(was_there))
         if not inserted.num_rows or not kept.num_rows:
             return kept if kept.num_rows else inserted
         both = pa.concat_tables([kept, inserted])
-        is_behind = place_of(kept, self._key, kept.num_rows - 1) < place_of(inserted, self._key, 0)
-        return both if is_behind else in_order(both, self._key)
+        is_behind = place_of(kept, self.key, kept.num_rows - 1) < place_of(inserted, self.key, 0)
+        return both if is_behind else in_order(both, self.key)
 
     def _reduced(self, events: pa.Table) -> pa.Table:
         """The rows that events in key order come down to, in key order."""
-        begins = begins_key(events, self._key)
+        begins = begins_key(events, self.key)
         ends = pa.concat_arrays([begins.slice(1), pa.array([True])])
         alone = pc.and_(begins, ends)
         # Most keys have one event, which then is the row.
         single = events.filter(alone).filter(pc.not_equal(events.column("_op").filter(alone), pa.scalar("d")))
-        single = single.select(self._columns)
+        single = single.select(self.columns)
         several: Any = pc.invert(alone)
         if not pc.any(several).as_py():
             return single
-        changes = net_changes(events.filter(several), self._key, self._columns)
-        rest = changes.rows.filter(pc.invert(changes.rows[DELETED])).select(self._columns)
-        return in_order(pa.concat_tables([single, rest]), self._key) if single.num_rows else rest
+        changes = net_changes(events.filter(several), self.key, self.columns)
+        rest = changes.rows.filter(pc.invert(changes.rows[DELETED])).select(self.columns)
+        return in_order(pa.concat_tables([single, rest]), self.key) if single.num_rows else rest
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows:
-            self._writer.write(rows)
+            self.writer.write(rows)
 
 
 def _with_updates(rows: pa.Table, changed: Any, stays: Any, updates: pa.Table) -> pa.Table:
