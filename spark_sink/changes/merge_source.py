@@ -28,7 +28,7 @@ def stream_merge_rows(
 
 def _source_rows(changes: NetChanges, columns: Columns) -> pa.Table:
     rows = changes.rows
-    flags = [(column.name, rows[column.kept].to_pylist()) for column in changes.partial]
+    flags = [(name, rows[flag].to_pylist()) for name, flag in changes.partial.items()]
     kept: Any = [[name for name, of_row in flags if of_row[index]] for index in range(rows.num_rows)]
     wanted = rows.select([*columns, DELETED]).append_column(KEPT, pa.array(kept, pa.list_(pa.string())))
     return wanted.cast(arrow_schema({**columns, **SOURCE_META}))

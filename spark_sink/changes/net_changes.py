@@ -1,8 +1,8 @@
 """Reduces a table's events to one change per key: what a merge into the table's current state needs.
 
-Of a key's events, in offset order, only those after the table's last TRUNCATE and the key's last delete say anything
-about its row. The newest of them decides, except for columns that it left unchanged: their value is that of the newest
-event that carried them, and, where none did and nothing was deleted in between, the value in the target.
+Of a key's events, in offset order, only those after its last delete say anything about its row. The newest of them
+decides, except for columns that it left unchanged: their value is that of the newest event that carried them, and,
+where none did and nothing was deleted in between, the value in the target.
 
 All of it is Arrow, in one process, as the merge after it is: a batch fits in memory, and reducing a million events
 takes a fraction of a second, less than it would take to send them anywhere.
@@ -29,44 +29,27 @@ _NEWEST, _MEMBERS = f"{_INDEX}_max", f"{_INDEX}_list"
 
 
 @dataclass(frozen=True, slots=True)
-class PartialColumn:
-    """A column that some events did not carry.
-
-    Attributes:
-        name: Of the column.
-        kept: Name of a boolean column: the target's value stays.
-    """
-
-    name: str
-    kept: str
-
-
-@dataclass(frozen=True, slots=True)
 class NetChanges:
     """What a batch of events comes down to.
 
     Attributes:
         rows: One per key: the columns asked for, ``DELETED``, and a flag for each partial column.
-        partial: The partial columns.
-        truncated: The table was emptied before all this.
+        partial: Names of the columns that some events did not carry, each with that of its flag, a boolean column: the
+            target's value stays.
     """
 
     rows: pa.Table
-    partial: tuple[PartialColumn, ...]
-    truncated: bool
+    partial: dict[str, str]
 
 
 def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) -> NetChanges:
-    """Reduces events, which are in offset order.
+    """Reduces events, which are in offset order and without a TRUNCATE.
 
     Args:
         events: Of one table, with ``_op``, ``_unchanged`` and ``columns``.
         key: Names of the key's columns.
         columns: To carry over, the key's among them. ``_offset`` becomes that of the key's newest event.
     """
-    truncates = pc.indices_nonzero(pc.equal(events["_op"], pa.scalar("t")))
-    if len(truncates):
-        events = events.slice(truncates[-1].as_py() + 1)
     lacked = set(pc.list_flatten(events["_unchanged"]).unique().to_pylist())
     names = [name for name in columns if name in lacked and name not in key]
     numbered = events.select(list(key)).append_column(_INDEX, numbers(events.num_rows))
@@ -81,14 +64,13 @@ def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) ->
         events = events.combine_chunks()
         newest = events.take(groups[_NEWEST])
     rows = newest.select(list(columns)).append_column(DELETED, pc.equal(newest["_op"], pa.scalar("d")))
-    partial = tuple(PartialColumn(name, f"{_KEPT}{number}") for number, name in enumerate(names))
+    partial = {name: f"{_KEPT}{number}" for number, name in enumerate(names)}
     if partial:
         history = _KeyHistory(events, groups)
-        for column in partial:
-            value, kept = history.last_carried(column.name)
-            rows = rows.set_column(rows.schema.get_field_index(column.name), column.name, value)
-            rows = rows.append_column(column.kept, kept)
-    return NetChanges(rows, partial, bool(len(truncates)))
+        for name, flag in partial.items():
+            value, kept = history.last_carried(name)
+            rows = rows.set_column(rows.schema.get_field_index(name), name, value).append_column(flag, kept)
+    return NetChanges(rows, partial)
 
 
 class _KeyHistory:

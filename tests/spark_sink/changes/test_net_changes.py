@@ -32,7 +32,6 @@ CHANGE = st.one_of(
     ),
     st.builds(lambda id: Event("d", {"id": id}), st.integers(0, 3)),
 )
-EVENT = CHANGE | st.just(Event("t"))
 
 
 def table(events: Sequence[tuple[int, Event]], chunk: int = 7) -> pa.Table:
@@ -48,15 +47,14 @@ def table(events: Sequence[tuple[int, Event]], chunk: int = 7) -> pa.Table:
 
 def merged(before: dict[int, Row], changes: NetChanges) -> dict[int, Row]:
     """What the merge does, in Python."""
-    after = {} if changes.truncated else dict(before)
-    base = dict(after)
+    after = dict(before)
     for change in changes.rows.to_pylist():
         after.pop(change["id"], None)
         if not change[DELETED]:
             row = {name: change[name] for name in COLUMNS}
-            for column in changes.partial:
-                if change[column.kept]:
-                    row[column.name] = base.get(change["id"], {}).get(column.name)
+            for name, kept in changes.partial.items():
+                if change[kept]:
+                    row[name] = before.get(change["id"], {}).get(name)
             after[change["id"]] = row
     return after
 
@@ -69,14 +67,14 @@ def assert_same(events: list[tuple[int, Event]], middle: int) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(EVENT, max_size=14), st.integers(0, 14))
+@given(st.lists(CHANGE, max_size=14), st.integers(0, 14))
 def test_merging_net_changes_is_replaying_the_events(events: list[Event], middle: int) -> None:
     assert_same(list(enumerate(events)), min(middle, len(events)))
 
 
 def test_many_keys_with_many_events() -> None:
     chance = random.Random(1)
-    assert_same(list(enumerate(random_events(chance, 20_000, keys=3000, truncates=0.0001, table="t"))), 9000)
+    assert_same(list(enumerate(random_events(chance, 20_000, keys=3000, truncates=0, table="t"))), 9000)
 
 
 def test_a_key_of_several_columns_of_any_type() -> None:
