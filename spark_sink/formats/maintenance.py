@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from urllib.parse import unquote
 
 from protocol.errors import SparkError
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.delta_table import RETENTION, PositionedTable
+from spark_sink.runs import runs
 
 _GROWTH = 4
 """A joined file is at least this many times as large as the largest file in it."""
@@ -34,28 +36,14 @@ def small_files(files: Sequence[DataFile], target_bytes: int) -> list[list[DataF
 
 
 def _worth_joining(files: Sequence[DataFile], largest: float, target: int) -> Iterator[list[DataFile]]:
-    for run in _runs(files, largest, target):
-        biggest = max(file.size for file in run)
-        if sum(file.size for file in run) >= _GROWTH * biggest:
-            yield run
-        elif len(run) > _GROWTH:
-            # The largest files prevent that the others are joined.
-            yield from _worth_joining(run, min(largest / _GROWTH, biggest - 1), target)
-
-
-def _runs(files: Sequence[DataFile], largest: float, target: int) -> Iterator[list[DataFile]]:
-    """Runs of files up to a size, each run at most as large as the target."""
-    run: list[DataFile] = []
-    size = 0
-    for file in files:
-        if run and (file.size > largest or size + file.size > target):
-            yield run
-            run, size = [], 0
-        if file.size <= largest:
-            run.append(file)
-            size += file.size
-    if run:
-        yield run
+    for is_small, neighbours in groupby(files, lambda file: file.size <= largest):
+        for run in runs(neighbours, target) if is_small else ():
+            biggest = max(file.size for file in run)
+            if sum(file.size for file in run) >= _GROWTH * biggest:
+                yield run
+            elif len(run) > _GROWTH:
+                # The largest files prevent that the others are joined.
+                yield from _worth_joining(run, min(largest / _GROWTH, biggest - 1), target)
 
 
 def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None = None) -> list[str]:

@@ -15,6 +15,7 @@ from spark_sink.changes.sources import as_events
 from spark_sink.live.base_reader import rows_with, rows_without
 from spark_sink.live.net_rows import lacks_columns, net_rows
 from spark_sink.live.table_view import BoundedFile, TableView, distinct
+from spark_sink.runs import runs
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 from spark_sink.tables.table_columns import EVENT_META
@@ -84,12 +85,17 @@ def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
         raise view.base.error
     # Without any column a batch would have no rows.
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
+
+    def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
+        for run in runs(files, BASE_BYTES):
+            yield BasePartition(columns, tuple(file.path for file in run), tail)
+
     overlay = view.overlay
-    partitions: list[InputPartition] = [BasePartition(columns, paths, None) for paths in _packed(overlay.untouched)]
+    partitions = list(of_base(overlay.untouched, None))
     if view.segments:
         files = tuple(map(SegmentFile.of, view.segments))
         tail = Tail(view.log.root.absolute(), files, view.start, view.end, view.key_columns)
-        partitions += [BasePartition(columns, paths, tail) for paths in _packed(overlay.touched)]
+        partitions += of_base(overlay.touched, tail)
         inherited = tuple(file.path for file in overlay.inherited)
         column, cuts = _cuts(view, tail)
         for low, high in zip([None, *cuts], [*cuts, None], strict=True):
@@ -158,17 +164,3 @@ def _cuts(view: TableView, tail: Tail) -> tuple[str, list[Any]]:
     ordered = values.take(pc.sort_indices(values))
     cuts = [ordered[i * len(ordered) // pieces].as_py() for i in range(1, pieces)] if len(ordered) else []
     return column, list(dict.fromkeys(cuts))
-
-
-def _packed(files: Iterable[BoundedFile]) -> Iterator[tuple[str, ...]]:
-    """Paths of files, a partition's worth at a time."""
-    run: list[str] = []
-    size = 0
-    for file in files:
-        if run and size + file.size > BASE_BYTES:
-            yield tuple(run)
-            run, size = [], 0
-        run.append(file.path)
-        size += file.size
-    if run:
-        yield tuple(run)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError
+from spark_sink.runs import runs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.inferred_schema import InferredSchema
 from spark_sink.source.log_path import log_and_warehouse
 from spark_sink.source.options import resolve_range
-from spark_sink.source.partitions import runs_of_segments
+from spark_sink.source.partitions import PARTITION_BYTES
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
@@ -171,15 +172,15 @@ def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequ
 def _python(
     spark: SparkSession, root: Path, segments: Sequence[Segment], columns: Columns, start: int, end: int
 ) -> DataFrame:
-    runs = [tuple(map(SegmentFile.of, run)) for run in runs_of_segments(segments)]
+    files = [tuple(map(SegmentFile.of, run)) for run in runs(segments, PARTITION_BYTES)]
     wanted = dict(columns) or {"_offset": META_COLUMNS["_offset"]}  # a batch without columns would have no rows
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.to_pydict()["id"]:
-                yield from read_segments(root, runs[number], wanted, start, end)
+                yield from read_segments(root, files[number], wanted, start, end)
 
-    frame = spark.range(0, len(runs), 1, len(runs)).mapInArrow(read, ddl(wanted))
+    frame = spark.range(0, len(files), 1, len(files)).mapInArrow(read, ddl(wanted))
     return frame if columns else frame.select()
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
+from spark_sink.runs import runs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
@@ -31,7 +31,13 @@ class EventsPartition(InputPartition):
 
 
 def plan(
-    log: FollowedLog, collection: str, columns: Columns, start: int, end: int, at_least: int = 1
+    log: FollowedLog,
+    collection: str,
+    columns: Columns,
+    start: int,
+    end: int,
+    at_least: int = 1,
+    most_bytes: int = PARTITION_BYTES,
 ) -> list[EventsPartition]:
     """Partitions for the events of a collection in ``[start, end)``, each a run of segments in offset order.
 
@@ -42,6 +48,7 @@ def plan(
         start: Smallest offset.
         end: One past the largest.
         at_least: The minimum number of partitions, if there are that many segments.
+        most_bytes: The most bytes of segments in a partition.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
@@ -49,7 +56,9 @@ def plan(
     """
     partitions = []
     checked: set[str] = set()
-    for run in runs_of_segments(list(log.segments(collection, start, end)), at_least):
+    segments = list(log.segments(collection, start, end))
+    most = min(most_bytes, sum(segment.size for segment in segments) // at_least)
+    for run in runs(segments, most):
         for segment in run:
             if segment.fingerprint not in checked:
                 check_readable(log.schema(segment.fingerprint), columns)
@@ -74,18 +83,3 @@ def check_pinned(columns: Columns) -> None:
     for name, wanted in META_COLUMNS.items():
         if columns.get(name, wanted) != wanted:
             raise SparkError("TM-SPK-003", f"the reader's schema has {name} with type {columns[name]}, not {wanted}")
-
-
-def runs_of_segments(segments: Sequence[Segment], at_least: int = 1) -> Iterator[list[Segment]]:
-    """Divides segments into runs of about ``PARTITION_BYTES``, or less if that makes too few runs."""
-    most = min(PARTITION_BYTES, sum(segment.size for segment in segments) // at_least)
-    run: list[Segment] = []
-    size = 0
-    for segment in segments:
-        if run and size + segment.size > most:
-            yield run
-            run, size = [], 0
-        run.append(segment)
-        size += segment.size
-    if run:
-        yield run

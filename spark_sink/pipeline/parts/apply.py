@@ -19,6 +19,7 @@ from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
 from spark_sink.pipeline.parts.routing import route
 from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.report import Cost
+from spark_sink.runs import runs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
 from spark_sink.source.segment_reader import SegmentFile
@@ -81,7 +82,7 @@ class Applier:
 
     def apply_small(self, parts: Sequence[Part]) -> list[Outcome]:
         """Applies parts whose way is ``task`` in one job. The outcomes have the order of the parts."""
-        work = [self._assignment(number, part) for number, part in enumerate(parts)]
+        work = [self._assignment(part, number=number, segments=part.segments) for number, part in enumerate(parts)]
         outcomes = self.perform(work, [part.described.bytes for part in parts], "small parts")
         return [_emptied(part, outcome) for part, outcome in zip(parts, outcomes, strict=True)]
 
@@ -114,16 +115,9 @@ class Applier:
 
     def _append(self, part: Part, described: str) -> list[TaskReport]:
         """Appends to a table of kind ``history``: tasks copy segments in parallel."""
-        runs: list[list[Segment]] = [[]]
-        size = 0
         bytes_a_range = self._range_bytes(sum(segment.size for segment in part.segments))
-        for segment in part.segments:
-            if runs[-1] and size + segment.size > bytes_a_range:
-                runs.append([])
-                size = 0
-            runs[-1].append(segment)
-            size += segment.size
-        return self._jobs.run([[self._assignment(0, part, run)] for run in runs], described)
+        work = [[self._assignment(part, segments=run)] for run in runs(part.segments, bytes_a_range)]
+        return self._jobs.run(work, described)
 
     def _merge(self, part: Part, described: str) -> list[TaskReport]:
         groups = part.sources.groups
@@ -131,7 +125,9 @@ class Applier:
             size = part.described.bytes + sum(group.size for group in groups)
             ranges = key_ranges(groups, [], 0, self._range_bytes(size))
             if len(ranges) * len(part.segments) <= _READS:
-                return self._jobs.run([[self._ranged(part, one, part.segments)] for one in ranges], described)
+                return self._jobs.run(
+                    [[self._assignment(part, one, segments=part.segments)] for one in ranges], described
+                )
         events, count, size = self._events(part)
         key, types = part.state.key, part.types
         bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
@@ -140,7 +136,7 @@ class Applier:
             sampled = self._jobs.sample(events, key, count)
         per_sample = size // len(sampled) if sampled else 0
         ranges = key_ranges(groups, sampled, per_sample, bytes_a_range)
-        work = [self._ranged(part, one) for one in ranges]
+        work = [self._assignment(part, one) for one in ranges]
         if events is None:
             return self._jobs.run([[assignment] for assignment in work], described)
         bounds = [one.low for one in ranges[1:]]
@@ -183,7 +179,10 @@ class Applier:
         names = [quoted(name) for name in columns if name != "_snapshot"]
         return reduce(lambda one, other: one.unionAll(other), frames).select(*names), count, size
 
-    def _assignment(self, number: int, part: Part, segments: Iterable[Segment] | None = None) -> Assignment:
+    def _assignment(
+        self, part: Part, keys: KeyRange | None = None, *, number: int = 0, segments: Iterable[Segment] = ()
+    ) -> Assignment:
+        """A task's work on a part: on a range of its keys, or on all of it. The task reads these segments itself."""
         return Assignment(
             part=number,
             log=self._log.root,
@@ -191,26 +190,12 @@ class Applier:
             columns=part.state.columns,
             key=part.state.key,
             target=part.file_bytes,
-            groups=part.sources.groups,
-            segments=tuple(map(SegmentFile.of, part.segments if segments is None else segments)),
-            start=part.start,
-            end=part.end,
-        )
-
-    def _ranged(self, part: Part, keys: KeyRange, segments: Iterable[Segment] = ()) -> Assignment:
-        return Assignment(
-            part=0,
-            log=self._log.root,
-            table=part.target.path(self._warehouse),
-            columns=part.state.columns,
-            key=part.state.key,
-            target=part.file_bytes,
-            groups=joined_runs(keys.groups),
+            groups=joined_runs(keys.groups) if keys else part.sources.groups,
             segments=tuple(map(SegmentFile.of, segments)),
             start=part.start,
             end=part.end,
-            low=keys.low,
-            high=keys.high,
+            low=keys.low if keys else (),
+            high=keys.high if keys else None,
         )
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.source import partitions
 from spark_sink.source.followed_log import FollowedLog
+from spark_sink.source.partitions import plan
 from tests.spark_sink.log_builder import LogBuilder, create
 
 
@@ -13,15 +13,13 @@ def five(log: LogBuilder) -> list[int]:
     return [log.commit(create(i)).segments[0].size for i in range(5)]
 
 
-def firsts(log: LogBuilder, at_least: int = 1) -> list[list[int]]:
-    planned = partitions.plan(FollowedLog(log.root), "public/items", {}, 0, 5, at_least)
+def firsts(log: LogBuilder, *limits: int) -> list[list[int]]:
+    planned = plan(FollowedLog(log.root), "public/items", {}, 0, 5, *limits)
     return [[file.first for file in partition.files] for partition in planned]
 
 
-def test_segments_are_packed(log: LogBuilder, five: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "PARTITION_BYTES", 2 * max(five))
-
-    assert firsts(log) == [[0, 1], [2, 3], [4]]
+def test_segments_are_packed(log: LogBuilder, five: list[int]) -> None:
+    assert firsts(log, 1, 2 * max(five)) == [[0, 1], [2, 3], [4]]
 
 
 @pytest.mark.parametrize(("at_least", "most"), [(1, 1), (2, 3), (5, 5), (100, 5)])
