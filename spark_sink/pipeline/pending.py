@@ -13,12 +13,10 @@ from spark_sink.source.followed_log import FollowedLog
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A segment, the time of its commit, and the commit's end."""
+    """A segment, and the time of its commit."""
 
     segment: Segment
     time: datetime
-    commit_end: int
-    """One past the last offset of the commit."""
 
 
 class Pending:
@@ -36,18 +34,16 @@ class Pending:
         self._segments: dict[str, list[Committed]] = {}
         self._dropped: dict[str, int] = {}
 
-    def follow(self) -> int:
-        """Reads the commits that are new. Returns the log's end.
+    def follow(self) -> None:
+        """Reads the commits that are new.
 
         Raises:
             ChangeLogError: A commit is missing or damaged.
         """
         for commit in self._log.commits(self._log.commit_with_offset(self.end)):
             for segment in commit.segments:
-                found = Committed(segment, commit.time, commit.next_offset)
-                self._segments.setdefault(segment.collection, []).append(found)
+                self._segments.setdefault(segment.collection, []).append(Committed(segment, commit.time))
             self.end = max(self.end, commit.next_offset)
-        return self.end
 
     def reaches_back(self, collection: str, offset: int) -> bool:
         """Whether all segments of a collection from an offset on are known."""
