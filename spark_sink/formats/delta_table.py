@@ -25,7 +25,7 @@ from protocol.errors import SparkError
 from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
 from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.file_statistics import INDEXED_COLUMNS
-from spark_sink.formats.positions import EngineCommit, Owner, Positions, TableVersion
+from spark_sink.formats.positions import Owner, Positions, TableVersion
 from spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
@@ -226,9 +226,9 @@ class PositionedTable:
         found = "deletion vectors" if vectors else "column mapping"
         return SparkError("TM-SPK-018", f"{self.path}: another program added {found}")
 
-    def engine_commit(self, position: int) -> EngineCommit:
-        """The properties of the next commit, for the session's engine."""
-        return self._owner.engine_commit(position, self.version + 1)
+    def engine_settings(self, position: int) -> dict[str, str]:
+        """Spark's settings for the next commit, by the session's engine."""
+        return self._owner.engine_settings(position, self.version + 1)
 
     def bytes_written(self) -> int:
         """The bytes of new files, as the engine of the newest commit states them; 0 if it does not."""

@@ -66,25 +66,17 @@ class Owner:
             max_commit_retries=0,
         )
 
-    def engine_commit(self, position: int, version: int) -> EngineCommit:
-        """The same for a commit by the session's engine."""
+    def engine_settings(self, position: int, version: int) -> dict[str, str]:
+        """The same for a commit by the session's engine, as settings of Delta Lake for Spark.
+
+        Its transaction is one that our commits by delta-rs do not have.
+        """
         words = {_LOG: self.log_id, _TARGET: self.target, _POSITION: position}
-        return EngineCommit(json.dumps(words), f"{self.version_transaction}:sql", version)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineCommit:
-    """The properties of a commit by the session's engine.
-
-    Attributes:
-        metadata: The commit's user metadata as JSON.
-        application: The application of a transaction that our commits by delta-rs do not have.
-        version: The version of that transaction.
-    """
-
-    metadata: str
-    application: str
-    version: int
+        return {
+            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(words),
+            "spark.databricks.delta.write.txnAppId": f"{self.version_transaction}:sql",
+            "spark.databricks.delta.write.txnVersion": str(version),
+        }
 
 
 @dataclass(frozen=True, slots=True)

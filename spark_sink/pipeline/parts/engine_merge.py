@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +35,6 @@ from spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_APPLICATION = "spark.databricks.delta.write.txnAppId"
-_APPLICATION_VERSION = "spark.databricks.delta.write.txnVersion"
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _DATABRICKS = "spark.databricks.workspaceUrl"
@@ -158,17 +154,9 @@ class EngineMerge:
     def _events(self, part: Part, columns: Columns) -> DataFrame:
         return segments_frame(self._jobs.spark, self._log, part.segments, columns, part.start, part.end)
 
-    @contextmanager
-    def _committing(self, table: PositionedTable, position: int) -> Iterator[None]:
+    def _committing(self, table: PositionedTable, position: int) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""
-        words = table.engine_commit(position)
-        settings = {
-            _USER_METADATA: words.metadata,
-            _APPLICATION: words.application,
-            _APPLICATION_VERSION: str(words.version),
-        }
-        with _set(self._jobs.spark, settings):
-            yield
+        return _set(self._jobs.spark, table.engine_settings(position))
 
 
 def merge_of_changes(path: Path, source: str, key: Sequence[str], columns: Columns, truncated: bool) -> str:
