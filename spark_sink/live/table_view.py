@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog import Segment, Summary, TableSchema
+from protocol.changelog import Segment, TableSchema
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
 from spark_sink.changes.stated_keys import native
@@ -27,7 +27,15 @@ from spark_sink.source.options import resolve_offset
 from spark_sink.source.segment_reader import SegmentFile, read_segments
 from spark_sink.tables.column_types import Columns, arrow_schema
 from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import EVENT_META, ROW_META, dotted, find_collection, own_columns, with_new_columns
+from spark_sink.tables.table_columns import (
+    EVENT_META,
+    ROW_META,
+    dotted,
+    find_collection,
+    key_of,
+    own_columns,
+    with_new_columns,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +239,9 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     """
     summary = log.summary(min(log.commit_with_offset(max(end - 1, 0)), log.latest()))
     collection = find_collection(log, summary, table)
-    key = _key(summary, collection)
+    key = key_of(summary, collection)
+    if not key:
+        raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
     kept = _kept(log, Target(collection, CURRENT), end, warehouse)
     start = kept.position if kept else 0
     segments = [s for s in log.segments(collection, start, end)]
@@ -251,17 +261,6 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
         start=start,
         end=end,
     )
-
-
-def _key(summary: Summary, collection: str) -> tuple[str, ...]:
-    keys = {frozenset(s.key): tuple(s.key) for s in summary.schemas.values() if s.collection == collection and s.key}
-    if len(keys) > 1:
-        listed = "), (".join(", ".join(key) for key in keys.values())
-        raise SparkError("TM-SPK-012", f"the key of {dotted(collection)} has changed: ({listed})")
-    key = summary.schemas[summary.totals[collection].fingerprint].key
-    if not key:
-        raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
-    return tuple(key)
 
 
 def _kept(log: FollowedLog, target: Target, end: int, warehouse: Path | None) -> PositionedTable | None:

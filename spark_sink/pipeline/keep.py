@@ -165,7 +165,7 @@ class _Keeping:
         began = time.monotonic()
         try:
             if part.way != "sql":  # Its engine has committed.
-                ward.keeper.commit(part, outcome)
+                ward.keeper.table.commit(outcome.adds, outcome.removes, part.end)
         except TidemarkError as error:
             self._failed(ward, error)
             return

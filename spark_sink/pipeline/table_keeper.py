@@ -1,23 +1,22 @@
-"""One kept table, as the driver has it: what it is like, where it is, and how a part becomes a commit of it."""
+"""One kept table, as the driver has it: its files, and how it comes to have the columns that a part needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from protocol.changelog import Segment, TableSchema
+from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
 from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.parts.apply import Outcome
-from spark_sink.pipeline.parts.plan import Part, TableState
+from spark_sink.pipeline.parts.plan import TableState
 from spark_sink.pipeline.parts.ranges import file_groups
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import ROW_META, own_columns, with_new_columns
+from spark_sink.tables.table_columns import ROW_META, key_of, own_columns, with_new_columns
 
 
 class TableKeeper:
@@ -27,6 +26,9 @@ class TableKeeper:
         log: The change log.
         target: Which table, and of which kind.
         warehouse: Where tables are.
+
+    Attributes:
+        key: Names of the key's columns; empty for a table of kind ``history``, and before ``state_for``.
 
     Raises:
         SparkError: ``TM-SPK-006`` when the table is ahead of the log, and those of ``PositionedTable``.
@@ -38,7 +40,7 @@ class TableKeeper:
         self._log = log
         self._meta = ROW_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: set[str] = set()
-        self._key: tuple[str, ...] = ()
+        self.key: tuple[str, ...] = ()
         self._lacking: Columns = {}
         if self.table.position > log.end():
             raise SparkError(
@@ -62,34 +64,21 @@ class TableKeeper:
         columns = {**self.table.columns, **self._lacking}
         size, position = self.table.size, self.table.position
         if error := self.table.engine_only:
-            return TableState(columns, self._key, (), position, size, error)
-        if self._key:
-            files = self.table.bounds({name: columns[name] for name in self._key})
+            return TableState(columns, self.key, (), position, size, error)
+        if self.key:
+            files = self.table.bounds({name: columns[name] for name in self.key})
         else:
             files = [(file, KeyBounds(None, None)) for file in self.table.files()]
-        return TableState(columns, self._key, files, position, size)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Names of the key's columns; empty for a table of kind ``history``."""
-        return self._key
+        return TableState(columns, self.key, files, position, size)
 
     def files_in_order(self) -> tuple[list[DataFile], list[SourceGroup]]:
         """The table's files in key order, and their groups."""
         columns = self.table.columns
-        bounds = self.table.bounds({name: columns[name] for name in self._key})
+        bounds = self.table.bounds({name: columns[name] for name in self.key})
         by_path = {file.path: file for file, _ in bounds}
         groups = file_groups(bounds)
         paths = [source.path for group in groups for source in group.sources if isinstance(source, BaseFile)]
         return [by_path[path] for path in paths], groups
-
-    def commit(self, part: Part, outcome: Outcome) -> None:
-        """Commits the files that executors wrote, together with the new position.
-
-        Raises:
-            SparkError: ``TM-SPK-010``: another process committed first.
-        """
-        self.table.commit(outcome.adds, outcome.removes, part.end)
 
     def _fit(self, fingerprints: Sequence[str]) -> None:
         """Creates the table or adds columns to it, so that it holds events of these schemas."""
@@ -99,27 +88,19 @@ class TableKeeper:
         summary = self._log.summary()
         newest = summary.schemas[summary.totals[self.target.collection].fingerprint]
         if self.target.kind == CURRENT:
-            self._check_key([s for s in summary.schemas.values() if s.collection == self.target.collection])
-            self._key = tuple(newest.key)
+            self.key = key_of(summary, self.target.collection)
         # A new table gets the newest schema there is: a Delta column cannot be widened later.
         columns = with_new_columns(there or own_columns(newest), [summary.schemas[f] for f in fingerprints])
         self._check_names(columns)
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
-            self.table.create({**columns, **self._meta}, description, self._key)
+            self.table.create({**columns, **self._meta}, description, self.key)
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
             if self.table.engine_only:
                 self._lacking = added  # The engine adds them with the part that has them.
             else:
                 self.table.add_columns(added)
         self._fitting.update(fingerprints)
-
-    def _check_key(self, schemas: Sequence[TableSchema]) -> None:
-        keys = {frozenset(schema.key): ", ".join(schema.key) for schema in schemas if schema.key}
-        if len(keys) > 1:
-            raise SparkError(
-                "TM-SPK-012", f"the key of {self.target.table} has changed: ({'), ('.join(keys.values())})"
-            )
 
     def _check_names(self, columns: Columns) -> None:
         seen: dict[str, str] = {}

@@ -45,6 +45,20 @@ def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
     )
 
 
+def key_of(summary: Summary, collection: str) -> tuple[str, ...]:
+    """Names of the columns of a collection's key; empty when its newest schema has none.
+
+    Raises:
+        SparkError: ``TM-SPK-012`` when the log holds events with another key.
+    """
+    keys = {
+        frozenset(s.key): ", ".join(s.key) for s in summary.schemas.values() if s.collection == collection and s.key
+    }
+    if len(keys) > 1:
+        raise SparkError("TM-SPK-012", f"the key of {dotted(collection)} has changed: ({'), ('.join(keys.values())})")
+    return tuple(summary.schemas[summary.totals[collection].fingerprint].key)
+
+
 def own_columns(schema: TableSchema) -> dict[str, str]:
     """The table's own columns."""
     return {column.name: column.type for column in schema.columns}
