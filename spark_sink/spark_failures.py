@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,25 +17,15 @@ _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
 _KINDS: dict[str, type[TidemarkError]] = {kind.__name__: kind for kind in (ChangeLogError, SparkError)}
 
 _HOST = re.compile(r"\(TID \d+\) \((\S+) executor \w+\)")
-_LACKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (
-        re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
-        lambda found: f"lacks the Python package {found[1]}",
+_LACKS = {
+    r"ModuleNotFoundError: No module named '([\w.]+)'": "lacks the Python package {}",
+    r"different version: \(?'?([\d., ]+)'?\)? than that in driver: \(?'?([\d., ]+?)'?\)?,": (
+        "has Python {}, the driver {}"
     ),
-    (
-        re.compile(r"different version: \(?'?([\d., ]+)'?\)? than that in driver: \(?'?([\d., ]+?)'?\)?,"),
-        lambda found: f"has Python {found[1]}, the driver {found[2]}",
-    ),
-    (
-        re.compile(r"PACKAGE_NOT_INSTALLED\] (\w+)"),
-        lambda found: f"lacks the Python package {found[1]}",
-    ),
-    (
-        re.compile(r'Cannot run program "([^"\n]+)"'),
-        lambda found: f"cannot run {found[1]}",
-    ),
-)
-"""What a worker of Python says that could not begin, and what it means."""
+    r"PACKAGE_NOT_INSTALLED\] (\w+)": "lacks the Python package {}",
+    r'Cannot run program "([^"\n]+)"': "cannot run {}",
+}
+"""What a worker of Python says that could not begin, as a pattern, and what it means."""
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(\w[\w.]*)")
 _CALLED = re.compile(r"\s*An error occurred while calling \S+\n: ")
@@ -72,10 +61,10 @@ def tidemark_error(error: Exception) -> TidemarkError:
         if layout.segment_origin(path.name):
             what = "missing" if condition == "FILE_NOT_EXIST" else "damaged: Spark cannot read it"
             return ChangeLogError("TM-LOG-009", f"{path} is {what}")
-    for pattern, meaning in _LACKS:
-        if found := pattern.search(text):
+    for pattern, meaning in _LACKS.items():
+        if found := re.search(pattern, text):
             host = _HOST.search(text)
-            return SparkError("TM-SPK-020", f"{host[1] if host else 'an executor'} {meaning(found)}")
+            return SparkError("TM-SPK-020", f"{host[1] if host else 'an executor'} {meaning.format(*found.groups())}")
     if raised := _TRACEBACK.search(text):
         # Its message may have values of rows in it.
         return SparkError("TM-SPK-013", f"Python raised {raised[1]} on an executor")
