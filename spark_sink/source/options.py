@@ -82,14 +82,12 @@ class SourceOptions:
             SparkError: ``TM-SPK-003`` for an option that is missing, wrong, given twice, or none of this source.
         """
         given = _named(options)
-        if "path" not in given:
-            raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
         state = given.get("state", "events").lower() == "current"
         for name in _OF_EVENTS if state else _OF_STATE:
             if name in given:
                 raise SparkError("TM-SPK-003", f"option {name} is only for state={'events' if state else 'current'}")
         return cls(
-            path=log_path(given["path"]),
+            path=log_path(given.get("path", "")),
             table=given.get("table", ""),
             starting=given.get("startingOffset", "earliest"),
             ending=given.get("endingOffset", "latest"),
