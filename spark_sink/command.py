@@ -18,7 +18,7 @@ from protocol.error_codes import Policy
 from protocol.errors import TidemarkError
 from protocol.logs import log_to_stderr
 from spark_sink.job import materialize
-from spark_sink.output import JsonOutput, Output, TextOutput
+from spark_sink.output import JsonOutput, TextOutput
 
 if TYPE_CHECKING:
     from spark_sink.pipeline.settings import Way
@@ -69,7 +69,7 @@ def run(arguments: Arguments) -> int:
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     # It tells of every call, and prints the trace of each exception that passes it, which is raised here as well.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    output: Output = (JsonOutput if arguments.json else TextOutput)(sys.stdout, sys.stderr)
+    output = JsonOutput(sys.stdout, sys.stderr) if arguments.json else TextOutput(sys.stdout, sys.stderr)
     with _stop_on_signals() as stop:
         report = materialize(
             arguments.file,

@@ -7,22 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import orjson
 
 from protocol.errors import TidemarkError
 from protocol.visible import visible, visible_json
 from spark_sink.figures import count, duration, size
-from spark_sink.pipeline.progress import Progress
 from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
-
-
-class Output(Progress, Protocol):
-    """Receives the progress and the end of a run."""
-
-    def result(self, report: MaterializeReport) -> None:
-        """The run is over."""
 
 
 class TextOutput:
@@ -47,11 +39,11 @@ class TextOutput:
         self._say(f"done  {_name(part)}  {events} up to offset {part.end:,}, {_cost(applied.cost)}")
 
     def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
-        self._errors.write(
+        _print(
+            self._errors,
             f"error {error.code}: {visible(table)} {kind} is set aside: {visible(error.message)}\n"
-            f"  what to do: {_remedy(table, error)}\n"
+            f"  what to do: {_remedy(table, error)}\n",
         )
-        self._errors.flush()
 
     def result(self, report: MaterializeReport) -> None:
         """Ends with a shell command that shows rows of a table, if there is a table."""
@@ -69,12 +61,10 @@ class TextOutput:
             table, line = read
             self._say(f"rows of {_name(table)}:")
             # As it is: it holds nothing that steers a terminal, and is to be pasted.
-            self._out.write(line + "\n")
-            self._out.flush()
+            self._say(line)
 
     def _say(self, line: str) -> None:
-        self._out.write(line + "\n")
-        self._out.flush()
+        _print(self._out, line + "\n")
 
 
 class JsonOutput:
@@ -99,12 +89,10 @@ class JsonOutput:
         body = {**asdict(report), "events": report.events, "cost": asdict(report.cost)}
         read = reading(report.tables)
         body["read"] = read[1] if read else None
-        self._out.write(_json(body))
-        self._out.flush()
+        _print(self._out, _json(body))
 
     def _line(self, body: dict[str, object]) -> None:
-        self._errors.write(_json(body))
-        self._errors.flush()
+        _print(self._errors, _json(body))
 
 
 def reading(tables: Sequence[KeptTable]) -> tuple[KeptTable, str] | None:
@@ -122,6 +110,11 @@ def reading(tables: Sequence[KeptTable]) -> tuple[KeptTable, str] | None:
     query = f'QueryBuilder().register("t", DeltaTable({path})).execute("SELECT * FROM t LIMIT 5").read_all()'
     code = f'from deltalake import *; import pyarrow; print(*pyarrow.table({query}).to_pylist(), sep="\\n")'
     return table, f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+
+
+def _print(to: TextIO, text: str) -> None:
+    to.write(text)
+    to.flush()
 
 
 def _name(of: PlannedPart | KeptTable) -> str:

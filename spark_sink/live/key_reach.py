@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from spark_sink.formats.data_files import KeyBounds
 
@@ -15,15 +15,8 @@ _MOST_COMPARED = 1000
 """Keys that are held against one file, one by one. More of them near a file very likely hit it."""
 
 
-class KeyReach(Protocol):
-    """Where changed keys lie."""
-
-    def may_hit(self, bounds: KeyBounds) -> bool:
-        """Whether a changed key may lie within the bounds."""
-
-
 class ChangedKeys:
-    """Reach of keys that are known one by one.
+    """Keys that are known one by one.
 
     Args:
         keys: In any order.
@@ -37,6 +30,7 @@ class ChangedKeys:
         self._any = bool(listed)
 
     def may_hit(self, bounds: KeyBounds) -> bool:
+        """Whether a changed key may lie within the bounds."""
         low, high = bounds.low, bounds.high
         if low is None or high is None:
             return self._any
@@ -47,7 +41,7 @@ class ChangedKeys:
 
 
 class ChangedBoxes:
-    """Reach of keys of which only boxes are known, one for each segment.
+    """Keys of which only boxes are known, one for each segment.
 
     Args:
         boxes: Bounds of the keys; unknown bounds may hold any.
@@ -57,6 +51,7 @@ class ChangedBoxes:
         self._boxes = boxes
 
     def may_hit(self, bounds: KeyBounds) -> bool:
+        """Whether a changed key may lie within the bounds."""
         return any(_overlap(box, bounds) for box in self._boxes)
 
 

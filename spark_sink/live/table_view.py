@@ -20,7 +20,7 @@ from protocol.errors import SparkError
 from spark_sink.changes.stated_keys import native
 from spark_sink.formats.data_files import KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys, KeyReach
+from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 from spark_sink.live.net_rows import lacks_columns, net_rows
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.options import resolve_offset
@@ -180,7 +180,8 @@ class TableView:
         """
         if not self.base.files:
             return Overlay((), (), ())
-        changed: KeyReach
+        changed: ChangedKeys | ChangedBoxes
+        lacking: ChangedKeys | ChangedBoxes
         if self.has_small_tail:
             changed, lacking = _reach(self.tail_keys.changed), _reach(self.tail_keys.lacking)
         else:
@@ -322,5 +323,5 @@ def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.group_by(list(key), use_threads=False).aggregate([])
 
 
-def _reach(keys: pa.Table) -> KeyReach:
+def _reach(keys: pa.Table) -> ChangedKeys:
     return ChangedKeys(zip(*(column.to_pylist() for column in keys.columns), strict=True))
