@@ -129,7 +129,7 @@ class Applier:
                     [[self._assignment(part, one, segments=part.segments)] for one in ranges], described
                 )
         events, count, size = self._events(part)
-        key, types = part.state.key, part.types
+        key, types = part.state.key, part.state.key_types
         bytes_a_range = self._range_bytes(size + sum(group.size for group in groups))
         sampled: list[Place] = []
         if events is not None and size > bytes_a_range:

@@ -10,7 +10,7 @@ from protocol.errors import SparkError
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.file_sizes import bytes_for
-from spark_sink.pipeline.parts.ranges import Sources, file_groups, placed_types, possibly_hit, sources
+from spark_sink.pipeline.parts.ranges import Sources, file_groups, possibly_hit, sources
 from spark_sink.pipeline.report import PlannedPart
 from spark_sink.pipeline.settings import Way
 from spark_sink.tables.column_types import Columns
@@ -44,6 +44,11 @@ class TableState:
     size: int
     engine_only: SparkError | None = None
 
+    @property
+    def key_types(self) -> list[str]:
+        """The Spark types of the key's columns."""
+        return [self.columns[name] for name in self.key]
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -73,11 +78,6 @@ class Part:
     file_bytes: int
     described: PlannedPart
 
-    @property
-    def types(self) -> list[str]:
-        """The Spark types of the key's columns."""
-        return placed_types(self.state.key, self.state.columns)
-
 
 def plan_part(target: Target, state: TableState, segments: Sequence[Segment], end: int, forced: Way | None) -> Part:
     """Plans a part with all events that a table lacks.
@@ -94,7 +94,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
     start = max(state.position, truncates[-1] + 1) if truncated else state.position
     counted = tuple(segment for segment in segments if segment.last_offset >= start)
     files = [] if truncated else state.files
-    types = placed_types(state.key, state.columns)
+    types = state.key_types
     size = sum(segment.uncompressed for segment in counted)
     way, reason, hit = _way(state, counted, files, types, size, forced)
     # A single task takes backfilled rows as events, since it holds them in memory in any case.

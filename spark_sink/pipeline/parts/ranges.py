@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from protocol.changelog import Segment
@@ -158,14 +158,8 @@ def joined_runs(groups: Iterable[SourceGroup]) -> tuple[SourceGroup, ...]:
             and (run.segment.path, run.index) == (before.segment.path, before.index + 1)
             and before.rows + run.rows <= _JOINED_ROWS
         ):
-            both = BackfilledRun(
-                run.segment,
-                before.first_offset,
-                run.last_offset,
-                before.rows + run.rows,
-                before.size + run.size,
-                run.index,
-            )
+            rows, size = before.rows + run.rows, before.size + run.size
+            both = replace(run, first_offset=before.first_offset, rows=rows, size=size)
             joined[-1] = SourceGroup(joined[-1].low, group.high, (both,))
         else:
             joined.append(group)
@@ -232,8 +226,3 @@ def possibly_hit(groups: Sequence[SourceGroup], segments: Sequence[Segment], typ
     return [
         group for group in groups if any(reaches(high, group.low) and reaches(group.high, low) for low, high in boxes)
     ]
-
-
-def placed_types(key: Sequence[str], columns: Mapping[str, str]) -> list[str]:
-    """The types of the key's columns."""
-    return [columns[name] for name in key]
