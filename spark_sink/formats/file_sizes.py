@@ -8,18 +8,12 @@ stay large. Files of a history table are never rewritten, and may be larger.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from protocol.changelog import Segment
 
-_SMALLEST = 16 * 1024 * 1024
-_LARGEST = 64 * 1024 * 1024
-_LARGEST_APPENDED = 128 * 1024 * 1024
-
-_FILES = 1024
-"""About how many files a loaded table has at most, until they reach the largest size."""
-
 _CHANGING_FILES = 8192
-"""The same for a table whose rows change everywhere."""
+"""About how many files a table has at most whose rows change everywhere, until they reach the largest size."""
 
 _CHANGING_SHARE = 64
 """One changed row of a table up to 1 GB rewrites such a part of it."""
@@ -28,34 +22,48 @@ _SMALLEST_CHANGING = 256 * 1024
 """To rewrite a file costs about 8 ms whatever its size, and 10 ms for this many bytes: smaller ones save nothing."""
 
 
-def loaded_bytes(table: int, *, keyed: bool) -> int:
-    """The target size of a file with backfilled or appended rows, in bytes.
+@dataclass(frozen=True, slots=True)
+class FileSizes:
+    """Decides the target size of files, in bytes.
 
-    Args:
-        table: The size of the whole table in bytes.
-        keyed: Whether the table has one row per key. Otherwise it has all events.
+    Attributes:
+        smallest: Of a loaded file, and the largest that a changing file is for a table of few files.
+        largest: Of a file of a table with a key.
+        largest_appended: Of a file of a table of all events.
+        files: About how many files a loaded table has at most, until they reach the largest size.
     """
-    return min(max(table // _FILES, _SMALLEST), _LARGEST if keyed else _LARGEST_APPENDED)
 
+    smallest: int = 16 * 1024 * 1024
+    largest: int = 64 * 1024 * 1024
+    largest_appended: int = 128 * 1024 * 1024
+    files: int = 1024
 
-def changing_bytes(table: int) -> int:
-    """The target size of a file that is rewritten because its rows changed, in bytes. Only for tables with a key."""
-    few_enough = min(max(table // _CHANGING_FILES, _SMALLEST), _LARGEST)
-    return min(max(table // _CHANGING_SHARE, _SMALLEST_CHANGING), few_enough)
+    def loaded(self, table: int, *, keyed: bool) -> int:
+        """The target size of a file with backfilled or appended rows.
 
+        Args:
+            table: The size of the whole table in bytes.
+            keyed: Whether the table has one row per key. Otherwise it has all events.
+        """
+        return min(max(table // self.files, self.smallest), self.largest if keyed else self.largest_appended)
 
-def bytes_for(segments: Iterable[Segment], table: int, *, keyed: bool) -> int:
-    """The target size of the files of a part. It depends on whether most events are changes.
+    def changing(self, table: int) -> int:
+        """The target size of a file that is rewritten because its rows changed. Only for tables with a key."""
+        few_enough = min(max(table // _CHANGING_FILES, self.smallest), self.largest)
+        return min(max(table // _CHANGING_SHARE, _SMALLEST_CHANGING), few_enough)
 
-    Args:
-        segments: The segments with the part's events.
-        table: The size of the whole table with these events, in bytes.
-        keyed: Whether the table has one row per key.
-    """
-    rows = backfilled = 0
-    for segment in segments:
-        rows += segment.rows
-        backfilled += segment.snapshot_rows
-    if keyed and 2 * backfilled < rows:
-        return changing_bytes(table)
-    return loaded_bytes(table, keyed=keyed)
+    def of_part(self, segments: Iterable[Segment], table: int, *, keyed: bool) -> int:
+        """The target size of the files of a part. It depends on whether most events are changes.
+
+        Args:
+            segments: The segments with the part's events.
+            table: The size of the whole table with these events, in bytes.
+            keyed: Whether the table has one row per key.
+        """
+        rows = backfilled = 0
+        for segment in segments:
+            rows += segment.rows
+            backfilled += segment.snapshot_rows
+        if keyed and 2 * backfilled < rows:
+            return self.changing(table)
+        return self.loaded(table, keyed=keyed)

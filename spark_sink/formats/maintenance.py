@@ -17,7 +17,7 @@ from spark_sink.runs import runs
 _GROWTH = 4
 """A joined file is at least this many times as large as the largest file in it."""
 
-_COMMITS_KEPT = 200
+COMMITS_KEPT = 200
 """The length of the table's log. Each file in its directory adds about 8 microseconds of CPU time to a commit."""
 
 
@@ -92,22 +92,23 @@ def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None =
     return deleted
 
 
-def clean(table: PositionedTable) -> None:
-    """Shortens the table's log to about its last 200 commits, once it has twice as many.
+def clean(table: PositionedTable, commits_kept: int = COMMITS_KEPT) -> None:
+    """Shortens the table's log to about its last commits, once it has twice as many.
 
     Older versions can no longer be read. The log grows with every commit, and so does the cost of a commit. delta-rs
     cleans the log only by age.
 
     Args:
         table: The table. This process must be its only writer.
+        commits_kept: How many commits stay.
 
     Raises:
         SparkError: ``TM-SPK-015``
     """
     log = DeltaLog(table.path)
-    if table.version - log.first_commit() < 2 * _COMMITS_KEPT:
+    if table.version - log.first_commit() < 2 * commits_kept:
         return
-    newest_to_forget = table.version - _COMMITS_KEPT
+    newest_to_forget = table.version - commits_kept
     checkpoints = log.checkpoints()
     if old := [version for version in checkpoints if version <= newest_to_forget]:
         log.forget_before(old[-1])

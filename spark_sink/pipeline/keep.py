@@ -64,9 +64,9 @@ class _Keeping:
         self._log = FollowedLog(settings.log)
         self._care = Care(settings, self._log, progress)
         self._jobs = SparkJobs(session)
-        self._applier = Applier(self._jobs, self._log, settings.warehouse)
+        self._applier = Applier(self._jobs, self._log, settings)
         self._engine = EngineMerge(self._jobs, self._log)
-        self._maintenance = Maintenance(self._applier, self._engine, self._log)
+        self._maintenance = Maintenance(self._applier, self._engine, self._log, settings)
         self._pending: Pending | None = None
         self._executors: dict[str, int] = {}
 
@@ -148,7 +148,7 @@ class _Keeping:
             return None
         segments = [committed.segment for committed in found]
         try:
-            part = plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings.way)
+            part = plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings)
         except TidemarkError as error:
             self._failed(ward, error)
             return None

@@ -6,27 +6,20 @@ Maintenance is part of the loop and follows a table's commit. So each table has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.file_sizes import changing_bytes, loaded_bytes
 from spark_sink.formats.maintenance import clean, small_files, vacuum
 from spark_sink.pipeline.parts.apply import Applier
 from spark_sink.pipeline.parts.engine_merge import EngineMerge
 from spark_sink.pipeline.parts.part_tasks import Assignment
+from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:
     from spark_sink.pipeline.care import Ward
-
-MIN_AGE = timedelta(hours=1)
-"""The minimum age at which files are deleted that are not in the table's newest version. Queries may still read them,
-or a task may have written them for a later commit."""
-
-_BETWEEN_VACUUMS = timedelta(minutes=10)
-"""The minimum time between two vacuums of a table. Each lists the table's directory."""
 
 _ENGINE_COMMITS = 50
 """After this many commits of the session's engine the table's small files are joined."""
@@ -39,12 +32,15 @@ class Maintenance:
         applier: Joins files on executors.
         engine: The session's engine, for tables that only it can write.
         log: The change log.
+        settings: The files' sizes, and when files are deleted.
     """
 
-    def __init__(self, applier: Applier, engine: EngineMerge, log: FollowedLog) -> None:
+    def __init__(self, applier: Applier, engine: EngineMerge, log: FollowedLog, settings: KeepSettings) -> None:
         self._applier = applier
         self._engine = engine
         self._log = log
+        self._file_sizes = settings.file_sizes
+        self._vacuum = settings.vacuum
         self._engine_commits: dict[str, int] = {}
 
     def after_commit(self, ward: Ward) -> None:
@@ -61,8 +57,8 @@ class Maintenance:
         self._join(ward)
         clean(table)
         now = datetime.now(UTC)
-        if ward.removed > table.size and now - ward.vacuumed >= _BETWEEN_VACUUMS:
-            vacuum(table, MIN_AGE)
+        if ward.removed > table.size and now - ward.vacuumed >= self._vacuum.pause:
+            vacuum(table, self._vacuum.min_age)
             ward.removed, ward.vacuumed = 0, now
 
     def _leave_to_engine(self, ward: Ward) -> None:
@@ -80,7 +76,8 @@ class Maintenance:
         keeper, table = ward.keeper, ward.keeper.table
         # Those of a table with a key that are small are so because its rows change: joined into large ones, they would
         # soon be rewritten as a whole.
-        target = changing_bytes(table.size) if keeper.key else loaded_bytes(table.size, keyed=False)
+        sizes = self._file_sizes
+        target = sizes.changing(table.size) if keeper.key else sizes.loaded(table.size, keyed=False)
         ordered, groups = keeper.files_in_order()
         joined = small_files(ordered, target)
         if not joined:

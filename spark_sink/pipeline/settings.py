@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+from spark_sink.formats.file_sizes import FileSizes
 from spark_sink.tables.kept_tables import KeepRules
 
 Way = Literal["task", "rewrite", "sql"]
@@ -30,6 +32,38 @@ class FoldRule:
 
 
 @dataclass(frozen=True, slots=True)
+class PartLimits:
+    """Limits of what one task does, in bytes.
+
+    Attributes:
+        task_events: The most events, uncompressed, for one task. It holds them in memory and applies them in about a
+            second.
+        task_files: The most of the table's files that one task rewrites, unless there are at most two files.
+        range_most: The most files and events for one task of a large part: some seconds of work.
+        range_least: The least.
+    """
+
+    task_events: int = 32 * 1024 * 1024
+    task_files: int = 64 * 1024 * 1024
+    range_most: int = 64 * 1024 * 1024
+    range_least: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumRule:
+    """Decides when files are deleted that are not in a table's newest version.
+
+    Attributes:
+        min_age: The minimum age of such files. Queries may still read them, or a task may have written them for a later
+            commit.
+        pause: The minimum time between two vacuums of a table. Each lists the table's directory.
+    """
+
+    min_age: timedelta = timedelta(hours=1)
+    pause: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
 class KeepSettings:
     """Which tables to keep from which log, and how.
 
@@ -43,6 +77,9 @@ class KeepSettings:
         only: Patterns of ``schema.table``: keep only these tables. Empty means all.
         rebuild: Tables (``schema.table``) to rebuild from the log.
         retry: Tables (``schema.table``) that are set aside, to be tried again.
+        limits: The limits of what one task does.
+        file_sizes: The target sizes of files.
+        vacuum: When files are deleted.
     """
 
     log: Path
@@ -54,6 +91,9 @@ class KeepSettings:
     only: tuple[str, ...] = ()
     rebuild: tuple[str, ...] = ()
     retry: tuple[str, ...] = ()
+    limits: PartLimits = field(default_factory=PartLimits)
+    file_sizes: FileSizes = field(default_factory=FileSizes)
+    vacuum: VacuumRule = field(default_factory=VacuumRule)
 
     def asks_for(self, table: str) -> bool:
         """Whether ``only`` selects a table (``schema.table``)."""

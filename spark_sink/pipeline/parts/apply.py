@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.changelog import Segment
 from protocol.errors import TidemarkError
 from spark_sink.changes.key_order import Place, place
 from spark_sink.formats.data_files import DataFile
-from spark_sink.pipeline.parts import plan
 from spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
 from spark_sink.pipeline.parts.plan import Part
 from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
 from spark_sink.pipeline.parts.routing import route
 from spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from spark_sink.pipeline.report import Cost
+from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.runs import runs
 from spark_sink.source.followed_log import FollowedLog
 from spark_sink.source.native_scan import segments_frame
@@ -30,10 +29,6 @@ from spark_sink.tables.table_columns import EVENT_META
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RANGE_BYTES = 64 * 1024 * 1024
-"""The most bytes of files and events for one task of a large part: some seconds of work."""
-
-_RANGE_BYTES_AT_LEAST = 8 * 1024 * 1024
 _RANGES_A_CORE = 2
 _MOST_RANGES = 1000
 _READS = 2000
@@ -72,13 +67,14 @@ class Applier:
     Args:
         jobs: The session's jobs.
         log: The change log.
-        warehouse: The directory of the tables.
+        settings: The warehouse and the limits.
     """
 
-    def __init__(self, jobs: SparkJobs, log: FollowedLog, warehouse: Path) -> None:
+    def __init__(self, jobs: SparkJobs, log: FollowedLog, settings: KeepSettings) -> None:
         self._jobs = jobs
         self._log = log
-        self._warehouse = warehouse
+        self._warehouse = settings.warehouse
+        self._limits = settings.limits
 
     def apply_small(self, parts: Sequence[Part]) -> list[Outcome]:
         """Applies parts whose way is ``task`` in one job. The outcomes have the order of the parts."""
@@ -121,7 +117,7 @@ class Applier:
 
     def _merge(self, part: Part, described: str) -> list[TaskReport]:
         groups = part.sources.groups
-        if not part.sources.copied and part.described.bytes <= plan.TASK_BYTES:
+        if not part.sources.copied and part.described.bytes <= self._limits.task_events:
             size = part.described.bytes + sum(group.size for group in groups)
             ranges = key_ranges(groups, [], 0, self._range_bytes(size))
             if len(ranges) * len(part.segments) <= _READS:
@@ -145,7 +141,7 @@ class Applier:
     def _range_bytes(self, total: int) -> int:
         """The bytes of one task's range. Every core gets work, no task too much, and the ranges are not too many."""
         fair = total // (self._jobs.parallelism * _RANGES_A_CORE)
-        return max(min(fair, _RANGE_BYTES), _RANGE_BYTES_AT_LEAST, total // _MOST_RANGES)
+        return max(min(fair, self._limits.range_most), self._limits.range_least, total // _MOST_RANGES)
 
     def _events(self, part: Part) -> tuple[DataFrame | None, int, int]:
         """The part's events that are in no copied run, their number, and about their bytes. None if there are none."""

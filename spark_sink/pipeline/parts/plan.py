@@ -9,18 +9,11 @@ from protocol.changelog import Segment
 from protocol.errors import SparkError
 from spark_sink.changes.sources import SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
-from spark_sink.formats.file_sizes import bytes_for
 from spark_sink.pipeline.parts.ranges import Sources, file_groups, possibly_hit, sources
 from spark_sink.pipeline.report import PlannedPart
-from spark_sink.pipeline.settings import Way
+from spark_sink.pipeline.settings import KeepSettings, Way
 from spark_sink.tables.column_types import Columns
 from spark_sink.tables.kept_tables import Target
-
-TASK_BYTES = 32 * 1024 * 1024
-"""The most bytes of events, uncompressed, for one task. It holds them in memory and applies them in about a second."""
-
-TASK_FILES = 64 * 1024 * 1024
-"""The most bytes of the table's files that one task rewrites, unless there are at most two files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class Part:
     described: PlannedPart
 
 
-def plan_part(target: Target, state: TableState, segments: Sequence[Segment], end: int, forced: Way | None) -> Part:
+def plan_part(target: Target, state: TableState, segments: Sequence[Segment], end: int, settings: KeepSettings) -> Part:
     """Plans a part with all events that a table lacks.
 
     Args:
@@ -87,7 +80,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
         state: The table's state.
         segments: All segments with events of the table from its position to ``end``.
         end: The end of a commit of the log.
-        forced: The way of the part; the planner chooses if it is None.
+        settings: The limits, the files' sizes, and the way if it is forced.
     """
     truncates = [segment.truncated_at for segment in segments if segment.truncated_at is not None]
     truncated = bool(truncates) and bool(state.key)
@@ -96,7 +89,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
     files = [] if truncated else state.files
     types = state.key_types
     size = sum(segment.uncompressed for segment in counted)
-    way, reason, hit = _way(state, counted, files, types, size, forced)
+    way, reason, hit = _way(state, counted, files, types, size, settings)
     # A single task takes backfilled rows as events, since it holds them in memory in any case.
     found = sources(files, counted if way == "rewrite" else (), types, start) if state.key else Sources((), {})
     return Part(
@@ -108,7 +101,9 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
         truncated=truncated,
         sources=found,
         way=way,
-        file_bytes=bytes_for(counted, state.size + sum(segment.size for segment in counted), keyed=bool(state.key)),
+        file_bytes=settings.file_sizes.of_part(
+            counted, state.size + sum(segment.size for segment in counted), keyed=bool(state.key)
+        ),
         described=PlannedPart(
             table=target.table,
             kind=target.kind,
@@ -129,7 +124,7 @@ def _way(
     files: Sequence[tuple[DataFile, KeyBounds]],
     types: Sequence[str],
     size: int,
-    forced: Way | None,
+    settings: KeepSettings,
 ) -> tuple[Way, str, int]:
     """The way, the reason for it, and how many files it may rewrite."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
@@ -137,10 +132,10 @@ def _way(
     count = sum(len(group.sources) for group in hit)
     if state.engine_only:
         return "sql", "more data than its Parquet files", count
-    if forced:
-        return forced, "requested", count
-    if size > TASK_BYTES:
+    if settings.way:
+        return settings.way, "requested", count
+    if size > settings.limits.task_events:
         return "rewrite", "more events than one task should hold", count
-    if count > 2 and sum(group.size for group in hit) > TASK_FILES:
+    if count > 2 and sum(group.size for group in hit) > settings.limits.task_files:
         return "rewrite", "more files than one task should write", count
     return "task", "small", count

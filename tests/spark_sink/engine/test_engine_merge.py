@@ -135,7 +135,7 @@ def test_of_two_merges_from_one_version_one_is_committed(spark: SparkSession, la
     lake.keep_well(way="sql")
     for kind, keeper in slow.items():
         segments = list(log.segments(ITEMS, keeper.position, end))
-        part = plan_part(keeper.target, keeper.state_for(segments), segments, end, "sql")
+        part = plan_part(keeper.target, keeper.state_for(segments), segments, end, lake.settings(way="sql"))
         error = EngineMerge(SparkJobs(lambda: spark), log).apply(part, keeper.table).error
         # Where the other run took the same part, the table is where this one wanted it.
         assert (error.code if error else None) == ("TM-SPK-010" if faster == "by more" else None), kind

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.formats.file_sizes import bytes_for, changing_bytes, loaded_bytes
+from spark_sink.formats.file_sizes import FileSizes
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 
+SIZES = FileSizes()
 KB, MB, GB, TB = 2**10, 2**20, 2**30, 2**40
 
 
@@ -24,15 +25,15 @@ KB, MB, GB, TB = 2**10, 2**20, 2**30, 2**40
     ],
 )
 def test_one_changed_row_never_rewrites_100_mb(table: int, loaded: int, changing: int, appended: int) -> None:
-    assert (loaded_bytes(table, keyed=True), changing_bytes(table)) == (loaded, changing)
-    assert loaded_bytes(table, keyed=False) == appended
-    assert changing_bytes(table) <= loaded_bytes(table, keyed=True) < 100 * MB
+    assert (SIZES.loaded(table, keyed=True), SIZES.changing(table)) == (loaded, changing)
+    assert SIZES.loaded(table, keyed=False) == appended
+    assert SIZES.changing(table) <= SIZES.loaded(table, keyed=True) < 100 * MB
 
 
 def test_changes_come_into_smaller_files_than_a_backfill(log: LogBuilder) -> None:
     backfill = log.commit(*(create(id, snapshot=True) for id in range(10)), create(10)).segments
     changes = log.commit(*(create(id, snapshot=True) for id in range(3)), *(Event("u", {"id": id}) for id in range(4)))
     table = 256 * GB
-    assert bytes_for(backfill, table, keyed=True) == loaded_bytes(table, keyed=True)
-    assert bytes_for(changes.segments, table, keyed=True) == changing_bytes(table)
-    assert bytes_for(changes.segments, table, keyed=False) == loaded_bytes(table, keyed=False)
+    assert SIZES.of_part(backfill, table, keyed=True) == SIZES.loaded(table, keyed=True)
+    assert SIZES.of_part(changes.segments, table, keyed=True) == SIZES.changing(table)
+    assert SIZES.of_part(changes.segments, table, keyed=False) == SIZES.loaded(table, keyed=False)

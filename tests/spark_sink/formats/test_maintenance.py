@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.formats import maintenance
 from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.delta_log import DeltaLog
 from spark_sink.formats.delta_table import PositionedTable
@@ -197,15 +196,14 @@ def test_when_a_file_left_is_known_after_the_log_was_shortened(table: Positioned
     assert vacuum(again, HOUR, now=later(25)) == [old]
 
 
-def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "_COMMITS_KEPT", 20)
+def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> None:
     DeltaTable(str(table.path)).alter.set_table_properties({"delta.checkpointInterval": "10"})
     table.refresh()
     log = table.path / "_delta_log"
     most = 0
     for position in range(1, 301):
         replace_all(table, position, position)
-        clean(table)
+        clean(table, 20)
         most = max(most, len(list(log.iterdir())))
 
     assert most < 60
@@ -219,12 +217,11 @@ def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable, monke
     assert opened(table.path).position == 301
 
 
-def test_a_long_log_without_checkpoints_gets_some(table: PositionedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "_COMMITS_KEPT", 5)
+def test_a_long_log_without_checkpoints_gets_some(table: PositionedTable) -> None:
     log = table.path / "_delta_log"
     for position in range(1, 60):
         table.commit([], [], position)
-        clean(table)
+        clean(table, 5)
         assert len(list(log.glob("*.json"))) <= 16
         assert len(list(log.glob("*.parquet"))) <= 2
 

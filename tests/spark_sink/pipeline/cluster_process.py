@@ -13,10 +13,9 @@ from typing import Any, NoReturn
 
 import pyarrow.parquet as pq
 
-from spark_sink.formats import file_sizes
+from spark_sink.formats.file_sizes import FileSizes
 from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.parts import apply, plan
-from spark_sink.pipeline.settings import KeepSettings
+from spark_sink.pipeline.settings import KeepSettings, PartLimits
 from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.spark_cluster import SETTINGS
 
@@ -42,15 +41,20 @@ def main() -> None:
     # Executors import their own.
     for name in ("ParquetFile", "ParquetDataset", "read_table"):
         setattr(pq, name, refuse)
-    apply._RANGE_BYTES = apply._RANGE_BYTES_AT_LEAST = 20_000
-    file_sizes._SMALLEST = 5_000
-    plan.TASK_BYTES = 0  # All events are shuffled.
     sys.stdout.write(json.dumps(spark.sparkContext.getConf().get("spark.driver.port")) + "\n")
     sys.stdout.flush()
     for line in sys.stdin:
         log, warehouse = json.loads(line)
-        rules = KeepRules({"*": ["current", "history"]})
-        report = keep(KeepSettings(Path(log), Path(warehouse), rules, way="rewrite"), lambda: spark)
+        kept = KeepSettings(
+            Path(log),
+            Path(warehouse),
+            KeepRules({"*": ["current", "history"]}),
+            way="rewrite",
+            # All events are shuffled.
+            limits=PartLimits(task_events=0, range_most=20_000, range_least=20_000),
+            file_sizes=FileSizes(smallest=5_000),
+        )
+        report = keep(kept, lambda: spark)
         answer = [report.events, report.executors, [table.error for table in report.set_aside]]
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

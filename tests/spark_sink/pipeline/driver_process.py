@@ -21,9 +21,8 @@ import pyspark.sql.pandas.map_ops  # noqa: F401
 from spark_sink.formats.delta_table import PositionedTable
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.memory import Memory
-from spark_sink.pipeline.parts import plan
 from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.settings import KeepSettings
+from spark_sink.pipeline.settings import KeepSettings, PartLimits
 from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.deadline import wait_until
 
@@ -49,7 +48,7 @@ class Run:
 
     log: str
     warehouse: str
-    task_bytes: int = plan.TASK_BYTES
+    task_bytes: int = PartLimits().task_events
     die_at: int | None = None
     die_writing: bool = False
     meet: str | None = None
@@ -137,7 +136,6 @@ def perform(run: Run, port: int, secret: str, answer: Any) -> None:
         (SparkJobs, "run_routed"),
     ):
         points.surround(owner, name)
-    plan.TASK_BYTES = run.task_bytes
     if run.meet:
         meet(Path(run.meet))
     if run.die_writing:
@@ -148,7 +146,8 @@ def perform(run: Run, port: int, secret: str, answer: Any) -> None:
             os._exit(DIED)
 
         threading.Thread(target=watch, daemon=True).start()
-    settings = KeepSettings(Path(run.log), Path(run.warehouse), KeepRules({"*": ["current", "history"]}))
+    limits, rules = PartLimits(task_events=run.task_bytes), KeepRules({"*": ["current", "history"]})
+    settings = KeepSettings(Path(run.log), Path(run.warehouse), rules, limits=limits)
     report = keep(settings, lambda: attached_session(port, secret))
     answer.write(json.dumps([[table.error for table in report.set_aside], points.passed]))
     answer.flush()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol.changelog import layout
-from spark_sink.pipeline import maintenance
+from spark_sink.pipeline.settings import VacuumRule
 from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 
@@ -59,12 +59,11 @@ def test_a_run_reads_no_more_of_a_long_log_than_of_a_short_one(lake: KeptLake, m
     lake.assert_current()
 
 
-def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "MIN_AGE", timedelta())
-    monkeypatch.setattr(maintenance, "_BETWEEN_VACUUMS", timedelta())
+def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake) -> None:
+    at_once = VacuumRule(min_age=timedelta(), pause=timedelta())
     for number in range(8):
         lake.log.commit(create(number))
-        lake.keep_well("current")
+        lake.keep_well("current", vacuum=at_once)
 
     files = [path.stat().st_size for path in (lake.warehouse / "public/items/current").glob("*.parquet")]
     live = lake.delta("current").count()

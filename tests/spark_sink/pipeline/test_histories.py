@@ -12,12 +12,13 @@ import pytest
 
 from spark_sink.changes.key_order import Place
 from spark_sink.changes.sources import SourceGroup
-from spark_sink.formats import file_sizes
 from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.formats.file_sizes import FileSizes
 from spark_sink.pipeline import keep as keeping
-from spark_sink.pipeline.parts import apply, plan
+from spark_sink.pipeline.parts import apply
 from spark_sink.pipeline.parts.plan import Part, plan_part
 from spark_sink.pipeline.parts.ranges import KeyRange, file_groups, key_ranges
+from spark_sink.pipeline.settings import PartLimits
 from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.pipeline.histories import History
 from tests.spark_sink.pipeline.kept_lake import KeptLake
@@ -71,11 +72,7 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     lake: KeptLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, __name__)
-    monkeypatch.setattr(plan, "TASK_BYTES", 12_000)
-    monkeypatch.setattr(plan, "TASK_FILES", 12_000)
-    monkeypatch.setattr(file_sizes, "_SMALLEST", 3_000)
-    monkeypatch.setattr(apply, "_RANGE_BYTES", 8_000)
-    monkeypatch.setattr(apply, "_RANGE_BYTES_AT_LEAST", 4_000)
+    small = {"limits": PartLimits(12_000, 12_000, 8_000, 4_000), "file_sizes": FileSizes(smallest=3_000)}
     seen = Seen(monkeypatch)
     seed = os.environ.get("SEED") or os.urandom(4).hex()
     logger.info("random histories of SEED=%s", seed)  # shown where the test fails
@@ -89,10 +86,10 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     for way, kind in ROUNDS:
         for _ in range(chance.randrange(1, 4)):
             commit(lake, histories, chance)
-        lake.keep_well("current", kind, way=way)
+        lake.keep_well("current", kind, way=way, **small)
         for history in histories:
             lake.assert_current(history.collection)
-    lake.keep_well()
+    lake.keep_well(**small)
     for history in histories:
         lake.assert_true(history.collection)
         assert_apart(lake, history)

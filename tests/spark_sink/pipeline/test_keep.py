@@ -13,8 +13,8 @@ import pytest
 
 from protocol.changelog import layout
 from protocol.errors import ChangeLogError, SparkError, TidemarkError
-from spark_sink.formats import file_sizes
 from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.formats.file_sizes import FileSizes
 from spark_sink.live.read_table import read_table
 from spark_sink.pipeline.keep import keep
 from spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
@@ -150,18 +150,15 @@ def test_what_a_truncate_undid_is_not_read(lake: KeptLake) -> None:
     assert named(lake.keep_well("current", way="rewrite")).rows == 0
 
 
-def test_what_changes_is_written_in_smaller_files_and_the_rest_stays(
-    lake: KeptLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"_SMALLEST": 12_000, "_LARGEST": 60_000, "_FILES": 1}.items():
-        monkeypatch.setattr(file_sizes, name, value)
+def test_what_changes_is_written_in_smaller_files_and_the_rest_stays(lake: KeptLake) -> None:
+    sizes = FileSizes(smallest=12_000, largest=60_000, files=1)
     text = random.Random(1)
     lake.log.commit(*(create(id, text.randbytes(100).hex(), snapshot=True) for id in range(1500)), rows=500)
-    lake.keep_well("current")
+    lake.keep_well("current", file_sizes=sizes)
     table = PositionedTable(Target(ITEMS, "current").path(lake.warehouse), "log-1", Target(ITEMS, "current").name)
     loaded = {file.path: file.size for file in table.files()}
     lake.log.commit(Event("u", {"id": 700, "name": "new"}))
-    lake.keep_well("current")
+    lake.keep_well("current", file_sizes=sizes)
     table.refresh()
     changed = {file.path: file.size for file in table.files()}
     (gone,) = loaded.keys() - changed.keys()
@@ -173,7 +170,7 @@ def test_what_changes_is_written_in_smaller_files_and_the_rest_stays(
     lake.assert_current()
     # Of so small changes they are not joined again.
     lake.log.commit(Event("u", {"id": 700, "name": "newer"}))
-    lake.keep_well("current")
+    lake.keep_well("current", file_sizes=sizes)
     table.refresh()
     assert len({file.path for file in table.files()} - changed.keys()) == 1
 
