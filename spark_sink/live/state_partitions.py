@@ -74,8 +74,16 @@ class TailPartition(InputPartition):
     high: Any = None
 
 
-def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
+def plan_state(
+    view: TableView, names: Collection[str], base_bytes: int = BASE_BYTES, tail_bytes: int = TAIL_BYTES
+) -> list[InputPartition]:
     """Partitions for the columns of a view that have these names.
+
+    Args:
+        view: The view.
+        names: Of columns. The view may lack some.
+        base_bytes: The most bytes of the base's files in one partition.
+        tail_bytes: The most bytes of the tail's events in one partition, in memory.
 
     Raises:
         SparkError: ``TM-SPK-018`` for a base that is more than its Parquet files.
@@ -87,7 +95,7 @@ def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 
     def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
-        for run in runs(files, BASE_BYTES):
+        for run in runs(files, base_bytes):
             yield BasePartition(columns, tuple(file.path for file in run), tail)
 
     overlay = view.overlay
@@ -97,7 +105,7 @@ def plan_state(view: TableView, names: Collection[str]) -> list[InputPartition]:
         tail = Tail(view.log.root.absolute(), files, view.start, view.end, view.key_columns)
         partitions += of_base(overlay.touched, tail)
         inherited = tuple(file.path for file in overlay.inherited)
-        column, cuts = _cuts(view, tail)
+        column, cuts = _cuts(view, tail, tail_bytes)
         for low, high in zip([None, *cuts], [*cuts, None], strict=True):
             partitions.append(TailPartition(columns, inherited, tail, column, low, high))
     return partitions
@@ -146,12 +154,12 @@ def _within(batch: pa.RecordBatch, partition: TailPartition) -> pa.RecordBatch:
     return batch.filter(keeps)
 
 
-def _cuts(view: TableView, tail: Tail) -> tuple[str, list[Any]]:
+def _cuts(view: TableView, tail: Tail, most: int) -> tuple[str, list[Any]]:
     """A column of the key and the values at which to cut the tail, so that the pieces are of about the same size.
 
     Keys drawn from some segments tell. A hash would need none of this, but Arrow has none.
     """
-    pieces = -(-sum(segment.uncompressed for segment in view.segments) // TAIL_BYTES)
+    pieces = -(-sum(segment.uncompressed for segment in view.segments) // most)
     if pieces <= 1:
         return view.key[0], []
     drawn = [tail.files[i * len(tail.files) // _SAMPLED] for i in range(_SAMPLED)]

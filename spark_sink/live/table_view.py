@@ -39,16 +39,23 @@ from spark_sink.tables.table_columns import (
 
 logger = logging.getLogger(__name__)
 
-MOST_KEYS_READ = 100_000
-"""Events of a tail whose keys the driver reads, to know exactly which files they are in."""
-
-MOST_ROWS_READ = 10_000
-MOST_BYTES_READ = 8 * 1024 * 1024
-"""Events of a tail, and their size uncompressed, that the driver reduces itself: a plan with the rows in it costs less
-than one that reads them."""
-
 AsOf = int | str | datetime | None
 """An offset (exclusive), an ISO 8601 time (UTC when it has no zone), or now."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailLimits:
+    """Limits of what the driver reads of a tail.
+
+    Attributes:
+        keys: The most events whose keys it reads, to know exactly which files they are in.
+        rows: The most events that it reduces itself: a plan with the rows in it costs less than one that reads them.
+        size: The most bytes of these events, uncompressed.
+    """
+
+    keys: int = 100_000
+    rows: int = 10_000
+    size: int = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,7 @@ class TableView:
         segments: Of the tail, in offset order.
         start: The tail's events have offsets in ``[start, end)``. There is no TRUNCATE among them.
         end: The offset of the view.
+        limits: Of what the driver reads of the tail.
     """
 
     log: FollowedLog
@@ -133,6 +141,7 @@ class TableView:
     segments: tuple[Segment, ...]
     start: int
     end: int
+    limits: TailLimits = TailLimits()
 
     @property
     def key_columns(self) -> dict[str, str]:
@@ -141,7 +150,7 @@ class TableView:
     @property
     def has_small_tail(self) -> bool:
         """Whether the tail's keys are looked at in the driver, and its events reduced by one task."""
-        return sum(segment.rows for segment in self.segments) <= MOST_KEYS_READ
+        return sum(segment.rows for segment in self.segments) <= self.limits.keys
 
     @property
     def has_tiny_tail(self) -> bool:
@@ -149,8 +158,8 @@ class TableView:
         segments = self.segments
         return (
             self.has_small_tail
-            and sum(segment.rows for segment in segments) <= MOST_ROWS_READ
-            and sum(segment.uncompressed for segment in segments) <= MOST_BYTES_READ
+            and sum(segment.rows for segment in segments) <= self.limits.rows
+            and sum(segment.uncompressed for segment in segments) <= self.limits.size
         )
 
     def tail_rows(self) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SMALL_ROWS = 10_000
-"""Segments with fewer rows are read faster by Arrow in Python than by Spark's reader, if all columns are read."""
-
-MANY_SMALL = 64
-"""The least number of small segments that is worth the start of a Python worker."""
-
-_FILES_A_SCAN = 32
-"""The most files of one scan. For more, Spark starts a job with a task per file, only to see their sizes."""
-
-_SCANS = 64
-"""The most scans. More of them cost more than that job."""
-
 _READER = {
     # A segment that is not as the log says is an error, whatever the session is set to forgive.
     "ignoreMissingFiles": "false",
@@ -55,6 +44,27 @@ _READER = {
 """Options of Spark's Parquet reader, which win over the session's settings."""
 
 _PATTERN = re.compile(r"[][{}*?\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """Decides how segments are read.
+
+    Attributes:
+        small_rows: Segments with fewer rows are read faster by Arrow in Python than by Spark's reader, if all columns
+            are read.
+        many_small: The least number of small segments that is worth the start of a Python worker.
+        files: The most files of one scan. For more, Spark starts a job with a task per file, only to see their sizes.
+        scans: The most scans. More of them cost more than that job.
+    """
+
+    small_rows: int = 10_000
+    many_small: int = 64
+    files: int = 32
+    scans: int = 64
+
+
+_LIMITS = ScanLimits()
 
 
 def read_changes(
@@ -91,7 +101,13 @@ def read_changes(
 
 
 def segments_frame(
-    spark: SparkSession, log: FollowedLog, segments: Sequence[Segment], columns: Columns, start: int, end: int
+    spark: SparkSession,
+    log: FollowedLog,
+    segments: Sequence[Segment],
+    columns: Columns,
+    start: int,
+    end: int,
+    limits: ScanLimits = _LIMITS,
 ) -> DataFrame:
     """The events of segments with offsets in ``[start, end)``, in no particular order.
 
@@ -105,6 +121,7 @@ def segments_frame(
         columns: Of the result, in order: the table's own, and any of ``META_COLUMNS``.
         start: Smallest offset.
         end: One past the largest.
+        limits: How segments are read.
 
     Raises:
         SparkError: ``TM-SPK-003`` for a type that no log has, ``TM-SPK-005`` when a segment's schema cannot be read as
@@ -120,7 +137,7 @@ def segments_frame(
             check_readable(schema, columns)
             stored[segment.fingerprint] = event_columns(own_columns(schema))
         _check_file(root, segment)
-    small = _for_python(segments, [columns, *stored.values()])
+    small = _for_python(segments, [columns, *stored.values()], limits)
     frames = [_python(spark, root, small, columns, start, end)] if small else []
     groups: dict[tuple[str, bool], list[Path]] = {}
     python = {segment.path for segment in small}
@@ -130,19 +147,22 @@ def segments_frame(
             groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
     for (fingerprint, whole), paths in groups.items():
         bounds = None if whole else (start, end)
-        frames.append(_native(spark, paths, stored[fingerprint], columns, bounds))
+        frames.append(_native(spark, paths, stored[fingerprint], columns, bounds, limits))
     return reduce(lambda a, b: a.union(b), frames) if frames else spark.createDataFrame([], ddl(columns))
 
 
-def parquet_files(spark: SparkSession, paths: Sequence[Path], columns: Columns) -> DataFrame:
+def parquet_files(
+    spark: SparkSession, paths: Sequence[Path], columns: Columns, limits: ScanLimits = _LIMITS
+) -> DataFrame:
     """Parquet files as a DataFrame. No footer is read for a schema, and a column that a file lacks is null.
 
     Args:
         spark: The session.
         paths: Absolute; at least one.
         columns: To read, of the types that the files have.
+        limits: Of scans.
     """
-    step = _FILES_A_SCAN if len(paths) <= _FILES_A_SCAN * _SCANS else len(paths)
+    step = limits.files if len(paths) <= limits.files * limits.scans else len(paths)
     reader = spark.read.schema(ddl(columns)).options(**_READER)
     scans = [reader.parquet(*map(_location, paths[i : i + step])) for i in range(0, len(paths), step)]
     return reduce(lambda a, b: a.union(b), scans)
@@ -161,12 +181,12 @@ def _check_file(root: Path, segment: Segment) -> None:
         raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {size} bytes, but the log says {segment.size}")
 
 
-def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns]) -> Sequence[Segment]:
+def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns], limits: ScanLimits) -> Sequence[Segment]:
     """The segments that Python reads. Spark's reader refuses columns whose names differ only in case."""
     if any(len({name.lower() for name in columns}) < len(columns) for columns in schemas):
         return segments
-    small = [segment for segment in segments if segment.rows < SMALL_ROWS]
-    return small if len(small) >= MANY_SMALL else []
+    small = [segment for segment in segments if segment.rows < limits.small_rows]
+    return small if len(small) >= limits.many_small else []
 
 
 def _python(
@@ -185,7 +205,12 @@ def _python(
 
 
 def _native(
-    spark: SparkSession, paths: Sequence[Path], stored: Columns, columns: Columns, bounds: tuple[int, int] | None
+    spark: SparkSession,
+    paths: Sequence[Path],
+    stored: Columns,
+    columns: Columns,
+    bounds: tuple[int, int] | None,
+    limits: ScanLimits,
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
@@ -193,7 +218,7 @@ def _native(
     needed = dict(wanted)
     if bounds or not needed:
         needed.setdefault("_offset", META_COLUMNS["_offset"])
-    frame = parquet_files(spark, paths, needed)
+    frame = parquet_files(spark, paths, needed, limits)
     if bounds:
         frame = frame.where((F.col("_offset") >= bounds[0]) & (F.col("_offset") < bounds[1]))
     if needed == columns:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -15,7 +16,9 @@ from pyspark.sql.types import StructType
 
 from protocol.errors import SparkError
 from spark_sink import read_table, read_tables
-from spark_sink.live import table_view
+from spark_sink.live.read_table import live_frame
+from spark_sink.live.table_view import TailLimits, end_of, table_view
+from spark_sink.source.followed_log import FollowedLog
 from spark_sink.spark_failures import tidemark_error
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
 from tests.spark_sink.live.test_table_view import folded, map_columns
@@ -29,17 +32,22 @@ pytestmark = pytest.mark.spark
 Moment = tuple[str, int | None]
 """A collection, and the offset as of which it is read; None for now."""
 
-Form = Callable[["SparkSession", RandomLog, Moment], "DataFrame"]
+Form = Callable[["SparkSession", RandomLog, Moment, TailLimits], "DataFrame"]
 
 
-def native(spark: SparkSession, made: RandomLog, moment: Moment) -> DataFrame:
-    return read_table(spark, made.log.root, moment[0], moment[1], made.warehouse)
+def native(spark: SparkSession, made: RandomLog, moment: Moment, limits: TailLimits) -> DataFrame:
+    log = FollowedLog(made.log.root)
+    view = table_view(log, moment[0], end_of(log, moment[1]), made.warehouse)
+    return live_frame(spark, replace(view, limits=limits))
 
 
-def sql(spark: SparkSession, made: RandomLog, moment: Moment) -> DataFrame:
+def sql(spark: SparkSession, made: RandomLog, moment: Moment, _: TailLimits) -> DataFrame:
     reader = spark.read.format("tidemark").option("path", str(made.log.root)).option("table", moment[0])
     reader = reader.option("state", "current").option("warehouse", str(made.warehouse))
     return (reader if moment[1] is None else reader.option("asOf", str(moment[1]))).load()
+
+
+LIMITS = {"tiny": TailLimits(), "small": TailLimits(rows=0), "large": TailLimits(keys=0)}
 
 
 def states(frames: Sequence[DataFrame]) -> list[State]:
@@ -69,20 +77,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RandomLog:
 
 
 @pytest.mark.parametrize(("form", "tail"), [(native, "tiny"), (native, "small"), (native, "large"), (sql, "small")])
-def test_a_view_is_what_a_replay_gives(
-    spark: SparkSession, made: RandomLog, form: Form, tail: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_is_what_a_replay_gives(spark: SparkSession, made: RandomLog, form: Form, tail: str) -> None:
     """Tables that were never folded, or up to three times; now, after each of some commits, and inside of them."""
-    if tail == "large":
-        monkeypatch.setattr(table_view, "MOST_KEYS_READ", 0)
-    elif tail == "small":
-        monkeypatch.setattr(table_view, "MOST_ROWS_READ", 0)
     chance = random.Random(tail)
     end = made.boundaries[-1]
     moments: list[Moment] = [(collection, None) for collection in made.widened]
     moments += [(c, o) for c, o in zip(made.widened, chance.sample(range(end), 2), strict=False)]
 
-    found = states([form(spark, made, moment) for moment in moments])
+    found = states([form(spark, made, moment, LIMITS[tail]) for moment in moments])
 
     expected = [made.state(collection, end if offset is None else offset) for collection, offset in moments]
     wrong = [moment for moment, a, b in zip(moments, found, expected, strict=True) if a != b]

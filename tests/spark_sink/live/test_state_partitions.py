@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql.datasource import InputPartition
 
 from protocol.errors import SparkError
-from spark_sink.live import state_partitions, table_view
-from spark_sink.live.state_partitions import BasePartition, TailPartition, plan_state, read_state
-from spark_sink.live.table_view import TableView
+from spark_sink.live.state_partitions import TAIL_BYTES, BasePartition, TailPartition, plan_state, read_state
+from spark_sink.live.table_view import TableView, TailLimits, table_view
 from spark_sink.source.followed_log import FollowedLog
 from tests.examples import sample
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
@@ -22,8 +22,12 @@ ROW = (*WIDE, "_offset", "_commit_ts")
 NOBODY = 1 << 60
 
 
-def viewed(made: RandomLog, collection: str, end: int) -> TableView:
-    return table_view.table_view(FollowedLog(made.log.root), collection, end, made.warehouse)
+SMALL, LARGE = TailLimits(), TailLimits(keys=0)
+"""Limits with which the tests' tails are small, and large."""
+
+
+def viewed(made: RandomLog, collection: str, end: int, limits: TailLimits = SMALL) -> TableView:
+    return replace(table_view(FollowedLog(made.log.root), collection, end, made.warehouse), limits=limits)
 
 
 def rows(partitions: Iterable[InputPartition]) -> State:
@@ -40,23 +44,18 @@ def rows(partitions: Iterable[InputPartition]) -> State:
 
 @pytest.mark.parametrize("seed", range(sample(4, 4, 1)))
 @pytest.mark.parametrize("tail", ["small", "large", "in pieces"])
-def test_the_tasks_give_what_a_replay_gives(
-    tmp_path: Path, seed: int, tail: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tasks_give_what_a_replay_gives(tmp_path: Path, seed: int, tail: str) -> None:
     chance = random.Random(seed)
     made = random_log(chance, tmp_path, tables=3, commits=7)
     made.fold_at_random(chance)
-    monkeypatch.setattr(state_partitions, "BASE_BYTES", 3000)
-    if tail != "small":
-        monkeypatch.setattr(table_view, "MOST_KEYS_READ", 0)
-    if tail == "in pieces":
-        monkeypatch.setattr(state_partitions, "TAIL_BYTES", 300)
+    limits = SMALL if tail == "small" else LARGE
+    tail_bytes = 300 if tail == "in pieces" else TAIL_BYTES
 
     for collection in made.widened:
         inside = [chance.randrange(a, b) for a, b in zip(made.boundaries, made.boundaries[1:], strict=False)]
         for end in [*made.boundaries, *inside]:
-            view = viewed(made, collection, end)
-            found = rows(plan_state(view, view.columns))
+            view = viewed(made, collection, end, limits)
+            found = rows(plan_state(view, view.columns, base_bytes=3000, tail_bytes=tail_bytes))
             assert found == made.state(collection, end), (collection, end)
 
 
@@ -77,32 +76,29 @@ def event(op: str, number: int, unchanged: tuple[str, ...] = (), **values: str) 
     return Event(op, row, unchanged=unchanged, table="public/t0")
 
 
-def planned(made: RandomLog) -> list[int]:
+def planned(made: RandomLog, limits: TailLimits) -> list[int]:
     """How many files are read as they are, without keys of the tail, and for rows to inherit from."""
-    overlay = viewed(made, "public/t0", made.boundaries[-1]).overlay
+    overlay = viewed(made, "public/t0", made.boundaries[-1], limits).overlay
     return [len(overlay.untouched), len(overlay.touched), len(overlay.inherited)]
 
 
 @pytest.mark.parametrize("tail", ["small", "large"])
-def test_files_that_cannot_hold_a_changed_key_are_read_as_they_are(
-    made: RandomLog, tail: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if tail == "large":
-        monkeypatch.setattr(table_view, "MOST_KEYS_READ", 0)
-    assert planned(made) == [4, 0, 0]
+def test_files_that_cannot_hold_a_changed_key_are_read_as_they_are(made: RandomLog, tail: str) -> None:
+    limits = SMALL if tail == "small" else LARGE
+    assert planned(made, limits) == [4, 0, 0]
 
     made.commit(event("u", 4, note="new"))
-    assert planned(made) == [3, 1, 0 if tail == "small" else 1]
+    assert planned(made, limits) == [3, 1, 0 if tail == "small" else 1]
 
     made.commit(event("u", 50, note="new"), event("d", 9))
     # Of a large tail only the box of each segment is known.
-    assert planned(made) == ([2, 2, 0] if tail == "small" else [2, 2, 2])
+    assert planned(made, limits) == ([2, 2, 0] if tail == "small" else [2, 2, 2])
 
     made.commit(event("u", 0, ("note",)))
-    assert planned(made) == ([1, 3, 1] if tail == "small" else [1, 3, 3])
+    assert planned(made, limits) == ([1, 3, 1] if tail == "small" else [1, 3, 3])
 
     made.commit(Event("t", table="public/t0"))
-    assert planned(made) == [0, 0, 0]
+    assert planned(made, limits) == [0, 0, 0]
 
 
 def test_only_the_columns_that_are_asked_for_are_read(made: RandomLog) -> None:

@@ -13,9 +13,8 @@ from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import ChangeLogError, SparkError
 from spark_sink import read_changes
-from spark_sink.source import native_scan
 from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.native_scan import segments_frame
+from spark_sink.source.native_scan import ScanLimits, segments_frame
 from spark_sink.spark_failures import tidemark_error
 from spark_sink.tables.column_types import Columns
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
@@ -37,7 +36,7 @@ def scan(
 ) -> DataFrame:
     end = log.offset if end is None else end
     chosen = more.pop("segments", segments(log, start, end))
-    return segments_frame(spark, FollowedLog(log.root), chosen, columns, start, end)
+    return segments_frame(spark, FollowedLog(log.root), chosen, columns, start, end, **more)
 
 
 def rows(events: DataFrame) -> list[tuple[Any, ...]]:
@@ -227,30 +226,24 @@ def test_a_segment_that_is_harmed_later_is_an_error_whatever_the_session_forgive
     assert segment.name in said
 
 
-def test_very_many_files_are_one_scan(spark: SparkSession, log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_scan, "_FILES_A_SCAN", 2)
-    monkeypatch.setattr(native_scan, "_SCANS", 2)
+def test_very_many_files_are_one_scan(spark: SparkSession, log: LogBuilder) -> None:
+    limits = ScanLimits(files=2, scans=2)
     for i in range(5):
         log.commit(create(i))
 
-    four, five = (scan(spark, log, {"id": "bigint"}, end=end) for end in (4, 5))
+    four, five = (scan(spark, log, {"id": "bigint"}, end=end, limits=limits) for end in (4, 5))
 
     assert [plan(events).count("FileScan parquet") for events in (four, five)] == [2, 1]
     assert (rows(four), rows(five)) == ([(i,) for i in range(4)], [(i,) for i in range(5)])
 
 
-@pytest.fixture
-def many_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two small segments are many."""
-    monkeypatch.setattr(native_scan, "MANY_SMALL", 2)
-    monkeypatch.setattr(native_scan, "SMALL_ROWS", 3)
+TWO_ARE_MANY = ScanLimits(small_rows=3, many_small=2)
 
 
 def plan(events: DataFrame) -> str:
     return str(events._jdf.queryExecution().toString())
 
 
-@pytest.mark.usefixtures("many_small")
 def test_many_small_segments_are_read_in_python(spark: SparkSession, tmp_path: Path) -> None:
     log = LogBuilder(tmp_path / "log", schema(id="bigint", at="timestamp", tags="array<string>"))
     at = datetime(2026, 7, 1, tzinfo=UTC)
@@ -260,22 +253,21 @@ def test_many_small_segments_are_read_in_python(spark: SparkSession, tmp_path: P
     columns = {"tags": "array<string>", "at": "timestamp", "id": "string", "none": "date", "_op": "string"}
 
     with setting(spark, "spark.sql.session.timeZone", "America/New_York"):
-        events = scan(spark, log, columns, 1, 14)
+        events = scan(spark, log, columns, 1, 14, limits=TWO_ARE_MANY)
         clock = events.where("id = 2").selectExpr("cast(at as string)").collect()
 
     assert (plan(events).count("MapInArrow"), plan(events).count("FileScan parquet")) == (4, 1)
     assert dict(events.dtypes) == columns
     assert sorted(row["id"] for row in events.collect()) == sorted(map(str, range(1, 14)))
     assert clock[0][0] == "2026-06-30 20:00:00"
-    assert scan(spark, log, {}, 1, 14).count() == 13
-    assert plan(scan(spark, log, columns, 12, segments=large.segments)).count("MapInArrow") == 0
+    assert scan(spark, log, {}, 1, 14, limits=TWO_ARE_MANY).count() == 13
+    assert plan(scan(spark, log, columns, 12, segments=large.segments, limits=TWO_ARE_MANY)).count("MapInArrow") == 0
 
 
-@pytest.mark.usefixtures("many_small")
 def test_a_small_segment_that_is_harmed_later_is_an_error(spark: SparkSession, log: LogBuilder) -> None:
     segment = log.root / log.commit(create(1, "name of the first")).segments[0].path
     log.commit(create(2))
-    events = scan(spark, log, {"id": "bigint"})
+    events = scan(spark, log, {"id": "bigint"}, limits=TWO_ARE_MANY)
     content = bytearray(segment.read_bytes())
     content[40] ^= 0xFF
     segment.write_bytes(content)
