@@ -10,7 +10,6 @@ from pathlib import Path
 from protocol.changelog import Summary, TableSchema
 from protocol.error_codes import Policy
 from protocol.errors import SparkError, TidemarkError
-from spark_sink.pipeline.fold_clock import FoldClock
 from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
 from spark_sink.pipeline.progress import Progress
 from spark_sink.pipeline.report import Cost
@@ -35,7 +34,7 @@ class Ward:
     Attributes:
         target: The table and its kind.
         keeper: The opened table; None if it cannot be opened.
-        clock: Decides when the table is folded next.
+        next_fold: The monotonic time of the next fold at the earliest.
         complete_to: The table lacks no event below this offset.
         error: The reason why it is set aside; None if it is kept up.
         conflicts: Conflicts in a row with another process.
@@ -50,7 +49,7 @@ class Ward:
 
     target: Target
     keeper: TableKeeper | None
-    clock: FoldClock
+    next_fold: float = 0.0
     complete_to: int = 0
     error: TidemarkError | None = None
     conflicts: int = 0
@@ -165,8 +164,7 @@ class Care:
         return error is not None and error.code == "TM-SPK-007"
 
     def _admit(self, target: Target, schema: TableSchema) -> None:
-        clock = FoldClock(self._settings.fold)
-        ward = self.wards[target] = Ward(target, None, clock)
+        ward = self.wards[target] = Ward(target, None)
         known = self._memory.tables.get(target.name)
         rebuilt = target.table in self._settings.rebuild
         try:

@@ -113,7 +113,7 @@ class _Keeping:
         first = pending.between(ward.target.collection, ward.complete_to, pending.end)[0]
         stale = (datetime.now(UTC) - first.time).total_seconds()
         now = time.monotonic()
-        return ward.clock.is_due(now, now - stale)
+        return self._settings.fold.is_due(now, ward.next_fold, now - stale)
 
     def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
         """Applies one batch: to every table that is due, the events that it lacks below ``end``, a commit's edge."""
@@ -136,7 +136,10 @@ class _Keeping:
                 self._commit(ward, part, outcome, outcome.cost.seconds)
         for ward, _ in planned:
             if ward.error is None:
-                self._maintain(ward)
+                try:
+                    self._maintenance.after_commit(ward)
+                except TidemarkError as error:
+                    self._failed(ward, error)
             collection = ward.target.collection
             of_collection = [one.complete_to for one in self._care.active if one.target.collection == collection]
             pending.drop(collection, min(of_collection, default=end))
@@ -148,11 +151,10 @@ class _Keeping:
             return None
         segments = [committed.segment for committed in found]
         try:
-            part = plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings)
+            return plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings)
         except TidemarkError as error:
             self._failed(ward, error)
             return None
-        return part
 
     def _commit(self, ward: Ward, part: Part, outcome: Outcome, seconds: float) -> None:
         for executor, rows in outcome.rows_read.items():
@@ -170,7 +172,7 @@ class _Keeping:
             self._failed(ward, error)
             return
         now = time.monotonic()
-        ward.clock.folded(now, seconds + now - began)
+        ward.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
         ward.conflicts = ward.failures = 0
         ward.complete_to = part.end
         ward.events += part.described.events
@@ -178,12 +180,6 @@ class _Keeping:
         ward.cost += outcome.cost
         ward.removed += sum(file.size for file, _ in part.state.files if file.path in removed)
         self._progress.applied(Applied(part.described, outcome.cost))
-
-    def _maintain(self, ward: Ward) -> None:
-        try:
-            self._maintenance.after_commit(ward)
-        except TidemarkError as error:
-            self._failed(ward, error)
 
     def _failed(self, ward: Ward, error: TidemarkError) -> None:
         if error.code == _SPARK_FAILED and not self._jobs.is_alive():

@@ -17,7 +17,11 @@ Way = Literal["task", "rewrite", "sql"]
 
 @dataclass(frozen=True, slots=True)
 class FoldRule:
-    """Decides when a table is folded.
+    """Decides when a table is folded: folds take at most a share of the time.
+
+    Cheap folds come often, expensive folds rarely. While a backfill fills a table, the cost of a fold grows with the
+    table, and the next fold waits in proportion. So the number of folds grows with the logarithm of the size, and their
+    total cost with the size.
 
     Attributes:
         share: The largest share of time that folds of one table may take, above 0 and at most 1. After a fold of c
@@ -29,6 +33,19 @@ class FoldRule:
     share: float = 0.25
     max_staleness: float | None = None
     trigger: float = 1.0
+
+    def earliest_after(self, ended: float, cost: float) -> float:
+        """The time of the next fold at the earliest. Times are seconds of a monotonic clock.
+
+        Args:
+            ended: When the last fold ended.
+            cost: Its duration in seconds.
+        """
+        return ended + cost * (1 / self.share - 1)
+
+    def is_due(self, now: float, earliest: float, stale_since: float) -> bool:
+        """Whether to fold now a table whose base lacks an event since ``stale_since``."""
+        return now >= earliest or (self.max_staleness is not None and now - stale_since >= self.max_staleness)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.pipeline.fold_clock import FoldClock
 from spark_sink.pipeline.settings import FoldRule
 
 TRIGGER = 1.0
@@ -15,16 +14,15 @@ TRIGGER = 1.0
 
 def folds(rule: FoldRule, costs: list[float], trigger: float = TRIGGER) -> list[tuple[float, float]]:
     """Begin and end of each fold, of a table that always lacks something."""
-    clock = FoldClock(rule)
-    now = 0.0
+    now = earliest = 0.0
     done: list[tuple[float, float]] = []
     for cost in costs:
         folded_to = done[-1][0] if done else now
-        while not clock.is_due(now, folded_to):
+        while not rule.is_due(now, earliest, folded_to):
             now += trigger
         done.append((now, now + cost))
         now += cost
-        clock.folded(now, cost)
+        earliest = rule.earliest_after(now, cost)
         now += trigger
     return done
 
@@ -58,17 +56,17 @@ def test_no_table_is_staler_than_the_ceiling_and_the_fold_itself(ceiling: float,
 )
 def test_the_cost_of_a_backfill_is_linear(rate: float, cost_of_row: float, share: float, seconds: int) -> None:
     """Though each fold writes the whole table anew, as it does where keys are random."""
-    clock = FoldClock(FoldRule(share=share))
-    now = folded = total = 0.0
+    rule = FoldRule(share=share)
+    now = earliest = folded = total = 0.0
     while now < seconds:
-        if not clock.is_due(now, folded):
+        if not rule.is_due(now, earliest, folded):
             now += TRIGGER
             continue
         cost = now * rate * cost_of_row
         folded = now
         now += cost
         total += cost
-        clock.folded(now, cost)
+        earliest = rule.earliest_after(now, cost)
         now += TRIGGER
 
     assert total <= share * now + cost_of_row * rate * now
