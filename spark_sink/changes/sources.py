@@ -20,13 +20,7 @@ from spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """A file of the table.
-
-    Attributes:
-        path: Relative to the table.
-        size: Bytes.
-        rows: That it holds.
-    """
+    """A file of the table, by its path in the table's directory. Its size is in bytes."""
 
     path: str
     size: int
@@ -88,27 +82,14 @@ class SourceGroup:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read.
-
-    Attributes:
-        rows: Of log and table.
-        bytes: Of their files, about.
-    """
+    """How many rows of log and table were read, and about how many bytes of their files."""
 
     rows: int = 0
     bytes: int = 0
 
 
 class SourceReader:
-    """Reads sources in an executor.
-
-    Args:
-        log: Directory of the change log.
-        table: Directory of the table.
-        columns: Of the table.
-        key: Names of the key's columns.
-        reading: Counts what is read.
-    """
+    """Reads sources in an executor, from the directories of the log and of the table."""
 
     def __init__(self, log: Path, table: Path, columns: Columns, key: Sequence[str], reading: Reading) -> None:
         self._log = log

@@ -27,12 +27,7 @@ _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a table.
-
-    Attributes:
-        log_id: The id of the change log that the table is kept from.
-        target: The name of the ``Target``.
-    """
+    """The owner of a table: the change log that it is kept from, and the name of the ``Target``."""
 
     log_id: str
     target: str
@@ -51,12 +46,7 @@ class Owner:
         return f"tidemark:{self.log_id}:{self.target}"
 
     def commit_properties(self, position: int, version: int) -> CommitProperties:
-        """The properties of a commit of ours.
-
-        Args:
-            position: The position of the data, a log offset.
-            version: The version that the commit makes. The commit fails if another process committed first.
-        """
+        """The properties of a commit of ours, which makes this version, or fails if another process committed first."""
         return CommitProperties(
             custom_metadata={_LOG: self.log_id, _TARGET: self.target, _POSITION: position},
             app_transactions=[
@@ -95,12 +85,7 @@ class TableVersion:
 
 
 class Positions:
-    """The positions of one table's versions, each read once.
-
-    Args:
-        path: The table's directory.
-        owner: The owner of the table.
-    """
+    """The positions of one table's versions, each read once."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self._path = path

@@ -60,13 +60,7 @@ class TailLimits:
 
 @dataclass(frozen=True, slots=True)
 class BoundedFile:
-    """A Parquet file of the base.
-
-    Attributes:
-        path: Absolute.
-        size: Bytes.
-        bounds: Of the keys in it.
-    """
+    """A Parquet file of the base, by its absolute path, with its bytes and the bounds of the keys in it."""
 
     path: str
     size: int

@@ -63,13 +63,7 @@ class Ward:
 
 
 class Care:
-    """All tables of a run.
-
-    Args:
-        settings: The settings of the run.
-        log: The change log.
-        progress: Is told of tables that are set aside.
-    """
+    """All tables of a run."""
 
     def __init__(self, settings: KeepSettings, log: FollowedLog, progress: Progress) -> None:
         self.wards: dict[Target, Ward] = {}

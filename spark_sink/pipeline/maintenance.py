@@ -26,14 +26,7 @@ _ENGINE_COMMITS = 50
 
 
 class Maintenance:
-    """Maintains tables.
-
-    Args:
-        applier: Joins files on executors.
-        engine: The session's engine, for tables that only it can write.
-        log: The change log.
-        settings: The files' sizes, and when files are deleted.
-    """
+    """Maintains tables: by executors, or by the session's engine those that only it can write."""
 
     def __init__(self, applier: Applier, engine: EngineMerge, log: FollowedLog, settings: KeepSettings) -> None:
         self._applier = applier

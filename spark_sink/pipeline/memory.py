@@ -22,15 +22,7 @@ def memory_path(warehouse: Path, log_id: str) -> Path:
 
 
 class SetAside(BaseModel):
-    """The error with which a table is set aside.
-
-    Attributes:
-        kind: The name of the error's class.
-        code: The error's code.
-        message: The error's message.
-        remedy: The error's remedy.
-        since: The time at which the table was set aside.
-    """
+    """The error with which a table is set aside, and since when. ``kind`` is the name of the error's class."""
 
     kind: str
     code: str

@@ -20,12 +20,7 @@ class Committed:
 
 
 class Pending:
-    """The segments from an offset on, by collection. It follows the log as the log grows.
-
-    Args:
-        log: The log to follow.
-        start: The first offset, a commit's edge.
-    """
+    """The segments from an offset on, a commit's edge, by collection. It follows the log as the log grows."""
 
     def __init__(self, log: FollowedLog, start: int) -> None:
         self.start = start

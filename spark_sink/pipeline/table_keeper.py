@@ -22,11 +22,6 @@ from spark_sink.tables.table_columns import ROW_META, key_of, own_columns, with_
 class TableKeeper:
     """One kept table.
 
-    Args:
-        log: The change log.
-        target: Which table, and of which kind.
-        warehouse: Where tables are.
-
     Attributes:
         key: Names of the key's columns; empty for a table of kind ``history``, and before ``state_for``.
 

@@ -36,12 +36,7 @@ def packed(frame: DataFrame) -> DataFrame:
 
 
 def unpacked(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """A batch of a packed frame with its original columns.
-
-    Args:
-        batch: The batch as it arrives in Python.
-        names: The frame's columns.
-    """
+    """A batch of a packed frame, as it arrives in Python, with the original names of its columns."""
     present = set(batch.schema.names)
     arrays: list[Any] = []
     for place in range(len(names)):

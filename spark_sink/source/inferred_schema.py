@@ -65,14 +65,7 @@ class InferredSchema:
         """The first events of a table in ``[start, end)`` that do not fit the schema.
 
         Events from ``offset`` on must have exactly these columns and types. Earlier events are read with the newest
-        schema. But if a query resumes from a checkpoint, a column that was dropped in the meantime is an error.
-
-        Args:
-            log: The change log.
-            collection: The table's collection.
-            start: Smallest offset.
-            end: One past the largest.
-            resumed: Whether the query resumes from a checkpoint.
+        schema. But if a query has resumed from a checkpoint, a column that was dropped in the meantime is an error.
         """
         known: dict[tuple[str, bool], str | None] = {}
         for segment in log.segments(collection, start if resumed else max(start, self.offset), end):

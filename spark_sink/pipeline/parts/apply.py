@@ -62,13 +62,7 @@ class Outcome:
 
 
 class Applier:
-    """Applies parts on a session's executors.
-
-    Args:
-        jobs: The session's jobs.
-        log: The change log.
-        settings: The warehouse and the limits.
-    """
+    """Applies parts on a session's executors."""
 
     def __init__(self, jobs: SparkJobs, log: FollowedLog, settings: KeepSettings) -> None:
         self._jobs = jobs

@@ -45,12 +45,7 @@ _CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception")
 
 
 class EngineMerge:
-    """Applies parts by MERGE.
-
-    Args:
-        jobs: The session's jobs.
-        log: The change log.
-    """
+    """Applies parts by MERGE."""
 
     def __init__(self, jobs: SparkJobs, log: FollowedLog) -> None:
         self._jobs = jobs

@@ -28,11 +28,7 @@ SAMPLED = 4096
 
 
 class SparkJobs:
-    """Runs jobs in a session, which is requested for the first job.
-
-    Args:
-        session: Returns the session.
-    """
+    """Runs jobs in a session, which is requested for the first job."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self._session = session
@@ -115,13 +111,7 @@ class SparkJobs:
         return _reports(packed(ordered).mapInArrow(routed(work), REPORT))
 
     def sample(self, events: DataFrame, key: Sequence[str], count: int) -> list[Place]:
-        """A random sample of the events' keys, in order. Spark's range partitioning samples in the same way.
-
-        Args:
-            events: The events.
-            key: Names of the key's columns.
-            count: How many events there are.
-        """
+        """A random sample of the keys of ``count`` events, in order. Spark's range partitioning samples so too."""
         keys = events.select(*(quoted(name) for name in key))
         fraction = min(1.0, SAMPLED / max(count, 1))
         self._describe("looking where keys lie")
