@@ -44,7 +44,7 @@ class SegmentFile:
 
 
 def read_segments(
-    root: Path, files: Iterable[SegmentFile], columns: Columns, start: int, end: int, *, threads: bool = False
+    root: Path, files: Iterable[SegmentFile], columns: Columns, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Events with offsets in ``[start, end)``, in the files' order, every batch in the schema of ``columns``.
 
@@ -56,7 +56,6 @@ def read_segments(
         columns: The columns to read, of the table or of ``META_COLUMNS``.
         start: Smallest offset.
         end: One past the largest.
-        threads: Whether to decode columns in parallel. Spark's executors already have one task per core.
 
     Raises:
         ChangeLogError: ``TM-LOG-009`` for a missing or damaged file, which it names.
@@ -66,16 +65,14 @@ def read_segments(
         path = root / file.path
         whole = start <= file.first and file.last < end
         try:
-            yield from _read(path, file, schema, None if whole else (start, end), threads)
+            yield from _read(path, file, schema, None if whole else (start, end))
         except FileNotFoundError:
             raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
         except (pa.ArrowException, OSError) as error:
             raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 
 
-def _read(
-    path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None, threads: bool
-) -> Iterator[pa.RecordBatch]:
+def _read(path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
         if parquet.metadata.num_rows != file.rows:
             raise ChangeLogError(
@@ -89,7 +86,8 @@ def _read(
         if bounds and "_offset" not in wanted:
             wanted.append("_offset")
         groups = _row_groups(parquet.metadata, bounds) if bounds else None
-        for batch in parquet.iter_batches(_ROWS, columns=wanted, row_groups=groups, use_threads=threads):
+        # Executors already have one task per core.
+        for batch in parquet.iter_batches(_ROWS, columns=wanted, row_groups=groups, use_threads=False):
             kept = batch
             if bounds:
                 offset = batch.column("_offset")
