@@ -163,8 +163,9 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
         if name in values:
             raise SparkError("TM-SPK-003", f"options {written[name]} and {spelling} are the same: give only one")
         written[name], values[name] = spelling, value.strip()
-        if check := _CHECKS.get(spelling):
-            check(spelling, values[name])
+        is_wrong, what = _CHECKS.get(spelling, (None, ""))
+        if is_wrong and is_wrong(values[name]):
+            raise SparkError("TM-SPK-003", f"option {spelling} {what.format(values[name])}")
     return {name: value for name, value in values.items() if value}
 
 
@@ -175,40 +176,31 @@ def _refuse_unknown(option: str) -> str:
     raise SparkError("TM-SPK-003", f"option {option} is unknown; did you mean {_SPELLINGS[near[0]]}?")
 
 
-def _not_json(option: str, value: str) -> None:
-    if value.startswith("{"):
-        raise SparkError(
-            "TM-SPK-003",
-            f"option {option} is JSON, with an offset for each partition, as for Kafka: a change log has one offset",
-        )
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
-def _a_time(option: str, value: str) -> None:
-    if _whole(value):
-        raise SparkError("TM-SPK-003", f"option {option} is a number: write the time in ISO 8601")
+Check = tuple[Callable[[str], bool], str]
+"""What is wrong with a value, and how the message about it goes on."""
 
+_IS_JSON: Check = (
+    lambda value: value.startswith("{"),
+    "is JSON, with an offset for each partition, as for Kafka: a change log has one offset",
+)
+_IS_NO_TIME: Check = (_whole, "is a number: write the time in ISO 8601")
 
-def _nothing_lost(option: str, value: str) -> None:
-    if value.lower() != "true":
-        raise SparkError(
-            "TM-SPK-003", f"option {option} can only be true: missing parts of a change log are never skipped"
-        )
-
-
-def _events_or_current(option: str, value: str) -> None:
-    if value.lower() not in ("events", "current"):
-        raise SparkError("TM-SPK-003", f"option {option} is {value!r}: not events or current")
-
-
-_CHECKS: dict[str, Callable[[str, str], None]] = {
-    "startingOffset": _not_json,
-    "startingOffsets": _not_json,
-    "startingTimestamp": _a_time,
-    "endingOffset": _not_json,
-    "endingOffsets": _not_json,
-    "endingTimestamp": _a_time,
-    "failOnDataLoss": _nothing_lost,
-    "state": _events_or_current,
+_CHECKS: dict[str, Check] = {
+    "startingOffset": _IS_JSON,
+    "startingOffsets": _IS_JSON,
+    "startingTimestamp": _IS_NO_TIME,
+    "endingOffset": _IS_JSON,
+    "endingOffsets": _IS_JSON,
+    "endingTimestamp": _IS_NO_TIME,
+    "failOnDataLoss": (
+        lambda value: value.lower() != "true",
+        "can only be true: missing parts of a change log are never skipped",
+    ),
+    "state": (lambda value: value.lower() not in ("events", "current"), "is {!r}: not events or current"),
 }
 
 
@@ -219,7 +211,3 @@ def _positive(given: Mapping[str, str], option: str) -> int | None:
     if not (_whole(text) and int(text) > 0):
         raise SparkError("TM-SPK-003", f"option {option} is {text!r}: not a whole number above zero")
     return int(text)
-
-
-def _whole(text: str) -> bool:
-    return text.isascii() and text.isdigit()
