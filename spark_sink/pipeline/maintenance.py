@@ -5,16 +5,14 @@ Maintenance is part of the loop and follows a table's commit. So each table has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spark_sink.changes.sources import BaseFile, SourceGroup
-from spark_sink.formats.data_files import DataFile
 from spark_sink.formats.maintenance import clean, small_files, vacuum
 from spark_sink.pipeline.parts.apply import Applier
 from spark_sink.pipeline.parts.engine_merge import EngineMerge
 from spark_sink.pipeline.parts.part_tasks import Assignment
+from spark_sink.pipeline.parts.ranges import file_groups
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.source.followed_log import FollowedLog
 
@@ -71,11 +69,23 @@ class Maintenance:
         # soon be rewritten as a whole.
         sizes = self._file_sizes
         target = sizes.changing(table.size) if keeper.key else sizes.loaded(table.size, keyed=False)
-        ordered, groups = keeper.files_in_order()
-        joined = small_files(ordered, target)
+        bounds = keeper.files_in_order()
+        joined = small_files(list(bounds), target)
         if not joined:
             return
-        work = [self._assignment(number, ward, target, _of(files, groups)) for number, files in enumerate(joined)]
+        work = [
+            Assignment(
+                part=number,
+                log=self._log.root,
+                table=table.path,
+                columns=table.columns,
+                key=keeper.key,
+                target=target,
+                groups=tuple(file_groups([(file, bounds[file]) for file in files])),
+                join=True,
+            )
+            for number, files in enumerate(joined)
+        ]
         outcomes = self._applier.perform(work, [sum(file.size for file in files) for files in joined], "joining files")
         for outcome in outcomes:
             if outcome.error is not None:
@@ -83,29 +93,5 @@ class Maintenance:
         adds = [file for outcome in outcomes for file in outcome.adds]
         removes = [path for outcome in outcomes for path in outcome.removes]
         table.commit(adds, removes, table.position, data_change=False)
-        ward.cost += sum((outcome.cost for outcome in outcomes), type(ward.cost)())
+        ward.cost = sum((outcome.cost for outcome in outcomes), ward.cost)
         ward.removed += sum(file.size for files in joined for file in files)
-
-    def _assignment(self, number: int, ward: Ward, target: int, groups: tuple[SourceGroup, ...]) -> Assignment:
-        assert ward.keeper is not None
-        return Assignment(
-            part=number,
-            log=self._log.root,
-            table=ward.keeper.table.path,
-            columns=ward.keeper.table.columns,
-            key=ward.keeper.key,
-            target=target,
-            groups=groups,
-            join=True,
-        )
-
-
-def _of(files: Sequence[DataFile], groups: Sequence[SourceGroup]) -> tuple[SourceGroup, ...]:
-    """The groups of these files, without their other files."""
-    wanted = {file.path for file in files}
-    found = []
-    for group in groups:
-        members = tuple(s for s in group.sources if isinstance(s, BaseFile) and s.path in wanted)
-        if members:
-            found.append(SourceGroup(group.low, group.high, members))
-    return tuple(found)

@@ -8,9 +8,9 @@ from pathlib import Path
 from protocol.changelog import Segment
 from protocol.changelog.models import META_COLUMNS
 from protocol.errors import SparkError
-from spark_sink.changes.sources import BaseFile, SourceGroup
 from spark_sink.formats.data_files import DataFile, KeyBounds
 from spark_sink.formats.delta_table import PositionedTable
+from spark_sink.pipeline.parts.part_tasks import base_files
 from spark_sink.pipeline.parts.plan import TableState
 from spark_sink.pipeline.parts.ranges import file_groups
 from spark_sink.source.followed_log import FollowedLog
@@ -66,14 +66,12 @@ class TableKeeper:
             files = [(file, KeyBounds(None, None)) for file in self.table.files()]
         return TableState(columns, self.key, files, position, size)
 
-    def files_in_order(self) -> tuple[list[DataFile], list[SourceGroup]]:
-        """The table's files in key order, and their groups."""
+    def files_in_order(self) -> dict[DataFile, KeyBounds]:
+        """The table's files in key order, and the bounds of their keys."""
         columns = self.table.columns
         bounds = self.table.bounds({name: columns[name] for name in self.key})
-        by_path = {file.path: file for file, _ in bounds}
-        groups = file_groups(bounds)
-        paths = [source.path for group in groups for source in group.sources if isinstance(source, BaseFile)]
-        return [by_path[path] for path in paths], groups
+        by_path = {file.path: (file, box) for file, box in bounds}
+        return dict(by_path[path] for path in base_files(file_groups(bounds)))
 
     def _fit(self, fingerprints: Sequence[str]) -> None:
         """Creates the table or adds columns to it, so that it holds events of these schemas."""

@@ -72,6 +72,15 @@ def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake) -> Non
     assert len(files) <= 4
 
 
+def test_small_files_of_a_history_are_joined(lake: KeptLake) -> None:
+    for number in range(10):
+        lake.log.commit(create(number), Event("u", {"id": number, "name": "new"}))
+        lake.keep_well()
+
+    assert lake.delta("history").get_add_actions().num_rows < 5
+    lake.assert_true()
+
+
 def test_a_changed_row_rewrites_a_small_part_of_a_table_of_some_megabytes(lake: KeptLake) -> None:
     text = random.Random(1)
     lake.log.commit(*(create(id, text.randbytes(1000).hex(), snapshot=True) for id in range(3000)))
