@@ -22,6 +22,8 @@ Values = tuple[str | None, ...]
 Row = tuple[tuple[Any, ...], Values]
 """A key, as the database or the lake gives it, and the row in canonical form."""
 
+_MOST_EXAMPLES = 10
+
 _JSON_TYPES = frozenset({114, 3802})
 """Object identifiers of the types json and jsonb, from pg_type.dat."""
 
@@ -44,9 +46,9 @@ class Comparison:
     def equal(self) -> bool:
         return self.differing == 0
 
-    def add(self, key: Sequence[Any], what: str, limit: int = 10) -> None:
+    def add(self, key: Sequence[Any], what: str) -> None:
         self.differing += 1
-        if len(self.examples) < limit:
+        if len(self.examples) < _MOST_EXAMPLES:
             self.examples.append(f"({', '.join(map(str, key))}) {what}")
 
 

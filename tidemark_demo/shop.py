@@ -113,10 +113,6 @@ class Customers:
         self._stopping.set()
         self._thread.join()
 
-    @property
-    def transactions(self) -> int:
-        return sum(self.done.values())
-
     def stop(self) -> Counter[str]:
         """Ends after the transaction under way; raises what the thread died of."""
         self._stopping.set()
