@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -74,10 +75,10 @@ def merge(
         ChangeLogError, SparkError: As ``SourceReader``.
     """
     merger = _Merger(events, list(key), list(columns), reader, writer, low, high)
-    for index, group in enumerate(groups):
-        merger.before(group)
-        merger.merge(group, groups[index + 1] if index + 1 < len(groups) else None, small)
-    merger.rest()
+    for group, following in zip_longest(groups, groups[1:]):
+        merger.write_events(group.low)
+        merger.merge(group, following, small)
+    merger.write_events(None)
     return merger.removed
 
 
@@ -92,14 +93,9 @@ class _Merger:
     high: Place | None
     removed: list[str] = field(default_factory=list)
 
-    def before(self, group: SourceGroup) -> None:
-        """Writes what comes before a group, where nothing else has taken it."""
-        while (events := self.events.take(group.low)) is not None:
-            self._write(self._reduced(events))
-
-    def rest(self) -> None:
-        """Writes what comes after all groups."""
-        while (events := self.events.take(None)) is not None:
+    def write_events(self, bound: Place | None) -> None:
+        """Writes the rows of the events below a bound that no group has taken; of all of them when it is None."""
+        while (events := self.events.take(bound)) is not None:
             self._write(self._reduced(events))
 
     def merge(self, group: SourceGroup, following: SourceGroup | None, small: int) -> None:
@@ -112,8 +108,7 @@ class _Merger:
         if not (touched or shared or group.is_new or (has_events and group.size < small)):
             # Its files stay, so no new file may span them.
             self.writer.cut()
-            while (events := self.events.take(bound)) is not None:
-                self._write(self._reduced(events))
+            self.write_events(bound)
             if has_events and following is not None:
                 self.writer.cut()
             return
