@@ -131,7 +131,8 @@ class PositionedTable:
                 self._table = DeltaTable(str(self.path), version=self._fixed_version)
             elif self._fixed_version is None:
                 self._table.update_incremental()
-            self._check_owner()
+            if self._table is not None:
+                self._positions.check_owner(self._table)
 
     def checkpoint(self) -> None:
         """Writes a checkpoint of this version. A checkpoint is cheaper to open than many commits."""
@@ -196,13 +197,6 @@ class PositionedTable:
             self._opened.create_write_transaction(
                 actions, "append", self._opened.schema(), commit_properties=properties
             )
-
-    def _check_owner(self) -> None:
-        if self._table is None:
-            return
-        if self._table.transaction_version(self._owner.position_transaction) is None:
-            raise SparkError("TM-SPK-009", f"{self.path} holds a Delta table that was not kept from this change log")
-        self._positions.of(self._table)
 
     @property
     def _opened(self) -> DeltaTable:

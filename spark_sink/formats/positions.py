@@ -97,6 +97,12 @@ class Positions:
         """Notes the position of a version."""
         self._known[version] = position
 
+    def check_owner(self, table: DeltaTable) -> None:
+        """Makes sure that the position of an opened table is known. Raises what ``of`` does."""
+        if table.transaction_version(self._owner.position_transaction) is None:
+            raise self._foreign()
+        self.of(table)
+
     def of(self, table: DeltaTable, version: int | None = None) -> int:
         """The position of the data in an opened table, or in an older version of it.
 
