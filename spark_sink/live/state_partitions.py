@@ -143,11 +143,12 @@ def _tail_rows(partition: TailPartition) -> Iterator[pa.RecordBatch]:
 
 
 def _within(batch: pa.RecordBatch, partition: TailPartition) -> pa.RecordBatch:
-    """The events of a partition's range."""
+    """The events of a partition's range. What is not a number is above all numbers."""
     values: Any = batch.column(partition.column)
     keeps: Any = pa.repeat(pa.scalar(True), batch.num_rows)
     if partition.low is not None:
-        keeps = pc.fill_null(pc.greater_equal(values, pa.scalar(partition.low, values.type)), False)
+        # What is not a number is not less than a bound either, so the last range alone has it.
+        keeps = pc.fill_null(pc.invert(pc.less(values, pa.scalar(partition.low, values.type))), False)
     if partition.high is not None:
         below = pc.fill_null(pc.less(values, pa.scalar(partition.high, values.type)), True)
         keeps = pc.and_(keeps, below)
@@ -171,4 +172,4 @@ def _cuts(view: TableView, tail: Tail, most: int) -> tuple[str, list[Any]]:
     values = sample[column].drop_null()
     ordered = values.take(pc.sort_indices(values))
     cuts = [ordered[i * len(ordered) // pieces].as_py() for i in range(1, pieces)] if len(ordered) else []
-    return column, list(dict.fromkeys(cuts))
+    return column, [cut for cut in dict.fromkeys(cuts) if cut == cut]  # Nothing compares with what is not a number.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from spark_sink.live.table_view import TableView, TailLimits, table_view
 from spark_sink.source.followed_log import FollowedLog
 from tests.examples import sample
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
-from tests.spark_sink.log_builder import Event, LogBuilder
+from tests.spark_sink.log_builder import Event, LogBuilder, schema
 
 ROW = (*WIDE, "_offset", "_commit_ts")
 NOBODY = 1 << 60
@@ -150,3 +151,17 @@ def test_a_file_that_went_after_planning_is_an_error_that_names_it(made: RandomL
 
     with pytest.raises(SparkError, match=r"TM-SPK-015.*part.*is missing"):
         rows(partitions)
+
+
+@pytest.mark.parametrize("keys", [[1.0, 2.0, nan], [nan, -inf, inf], [nan]])
+def test_a_large_tail_has_each_key_once_also_what_is_not_a_number(tmp_path: Path, keys: list[float]) -> None:
+    log = LogBuilder(tmp_path / "log", schema("public/measures", ["at"], at="double", note="string"))
+    for note in ("old", "new"):
+        for key in keys:
+            log.commit(Event("c", {"at": key, "note": note}, table="public/measures"))
+    view = table_view(FollowedLog(log.root), "public/measures", log.offset, None)
+    for tail_bytes in (1, 100, 1000):
+        planned = plan_state(view, ["at", "note"], tail_bytes=tail_bytes)
+        found = [row for partition in planned for batch in read_state(partition) for row in batch.to_pylist()]
+        assert sorted(str(row["at"]) for row in found) == sorted(map(str, keys))
+        assert {row["note"] for row in found} == {"new"}
