@@ -109,21 +109,15 @@ def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup
         ((*box(bounds.low, bounds.high), BaseFile(file.path, file.size, file.rows)) for file, bounds in files),
         key=lambda found: found[0],
     )
-    groups: list[SourceGroup] = []
-    members: list[Source] = []
-    low: Place = ()
-    high: Place = ()
+    groups: list[tuple[Place, Place, list[Source]]] = []
     for first, last, file in placed:
-        if members and reaches(high, first):
+        if groups and reaches(groups[-1][1], first):
+            low, high, members = groups[-1]
             members.append(file)
-            high = farther(high, last)
-            continue
-        if members:
-            groups.append(SourceGroup(low, high, tuple(members)))
-        members, low, high = [file], first, last
-    if members:
-        groups.append(SourceGroup(low, high, tuple(members)))
-    return groups
+            groups[-1] = (low, farther(high, last), members)
+        else:
+            groups.append((first, last, [file]))
+    return [SourceGroup(low, high, tuple(members)) for low, high, members in groups]
 
 
 def _apart(runs: Sequence[SourceGroup], groups: Sequence[SourceGroup]) -> list[SourceGroup]:
