@@ -78,11 +78,8 @@ class DeltaLog:
         """One commit; None if the log was cleaned of it."""
         path = self._folder / f"{version:020d}.json"
         try:
-            # The info comes first, and a commit of many files is long.
-            first = next(_lines(path), {})
-            info = first.get("commitInfo")
-            if info is None:
-                info = next((action["commitInfo"] for action in _lines(path) if "commitInfo" in action), {})
+            # The info most often comes first, and a commit of many files is long: the rest is not read.
+            info: dict[str, Any] = next((action["commitInfo"] for action in _lines(path) if "commitInfo" in action), {})
         except FileNotFoundError:
             return None
         return LoggedCommit(version, info, path)
