@@ -6,8 +6,6 @@ from pathlib import Path
 
 from protocol.errors import SparkError
 
-_FILE = "file://"
-
 
 def log_path(path_or_file: str | Path) -> Path:
     """The change log's directory, absolute, from a path or a ``file:`` URL.
@@ -15,9 +13,7 @@ def log_path(path_or_file: str | Path) -> Path:
     Raises:
         SparkError: ``TM-SPK-003`` for another URL, or an empty text.
     """
-    text = str(path_or_file)
-    if text.startswith(_FILE):
-        text = text.removeprefix(_FILE)
+    text = str(path_or_file).removeprefix("file://")
     if not text:
         raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
     if "://" in text:
