@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,13 +64,20 @@ class Ward:
 
 
 class Care:
-    """All tables of a run."""
+    """All tables of a run. ``clock`` returns seconds, from which the time of the next try is told."""
 
-    def __init__(self, settings: KeepSettings, log: FollowedLog, progress: Progress) -> None:
+    def __init__(
+        self,
+        settings: KeepSettings,
+        log: FollowedLog,
+        progress: Progress,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.wards: dict[Target, Ward] = {}
         self._settings = settings
         self._log = log
         self._progress = progress
+        self._clock = clock
         self._path = memory_path(settings.warehouse, log.header.log_id)
         self._memory = Memory.load(self._path)
         self._saved = self._memory.model_copy(deep=True)
@@ -98,7 +106,7 @@ class Care:
 
     def revive(self) -> None:
         """Opens tables again whose error may have passed by itself. Each failure doubles the pause before a try."""
-        now = time.monotonic()
+        now = self._clock()
         for ward in self.wards.values():
             if ward.error is not None and ward.retry_at is not None and now >= ward.retry_at:
                 ward.error = ward.retry_at = None
@@ -109,7 +117,7 @@ class Care:
         ward.error = error
         ward.failures += 1
         if error.entry.policy is Policy.RETRY:
-            ward.retry_at = time.monotonic() + min(2.0**ward.failures, _LONGEST_PAUSE)
+            ward.retry_at = self._clock() + min(2.0**ward.failures, _LONGEST_PAUSE)
         self._progress.set_aside(ward.target.table, ward.target.kind, error)
 
     def conflicted(self, ward: Ward, error: TidemarkError) -> None:

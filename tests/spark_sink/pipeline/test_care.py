@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,23 @@ from spark_sink.tables.kept_tables import KeepRules
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 
 
-def cared_for(log: LogBuilder, rules: dict[str, str | list[str]], retry: tuple[str, ...] = ()) -> Care:
+def cared_for(
+    log: LogBuilder,
+    rules: dict[str, str | list[str]],
+    retry: tuple[str, ...] = (),
+    clock: Callable[[], float] = time.monotonic,
+) -> Care:
     settings = KeepSettings(log=log.root, warehouse=log.root.parent / "lake", rules=KeepRules(rules), retry=retry)
-    care = Care(settings, FollowedLog(log.root), LoggedProgress())
+    care = Care(settings, FollowedLog(log.root), LoggedProgress(), clock)
     care.admit(care._log.summary())
     return care
 
 
-def test_trouble_that_may_pass_is_tried_again_ever_later(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_that_may_pass_is_tried_again_ever_later(log: LogBuilder) -> None:
     log.commit(create(1))
-    care = cared_for(log, {"*": "current"})
-    (ward,) = care.active
     now = 100.0
-    monkeypatch.setattr("spark_sink.pipeline.care.time.monotonic", lambda: now)
+    care = cared_for(log, {"*": "current"}, clock=lambda: now)
+    (ward,) = care.active
     pauses = []
     for _ in range(8):
         care.set_aside(ward, SparkError("TM-SPK-013", "an executor was lost"))
@@ -38,11 +44,12 @@ def test_trouble_that_may_pass_is_tried_again_ever_later(log: LogBuilder, monkey
     assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
 
 
-def test_what_a_person_must_do_is_not_tried_again(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_person_must_do_is_not_tried_again(log: LogBuilder) -> None:
     log.commit(create(1))
-    care = cared_for(log, {"*": "current"})
+    now = 100.0
+    care = cared_for(log, {"*": "current"}, clock=lambda: now)
     care.set_aside(care.active[0], SparkError("TM-SPK-005", "a column changed"))
-    monkeypatch.setattr("spark_sink.pipeline.care.time.monotonic", lambda: 1e9)
+    now = 1e9
     care.revive()
     assert not care.active
 
