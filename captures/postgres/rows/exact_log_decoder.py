@@ -129,7 +129,8 @@ class ExactDecoder:
                 before = f',"before":{{{known[1:]}}}' if known else ""
             mark = self._repair(new, keys[-1], limit, marked=True) or mark
             op = "c" if kind == INSERT or deletion else "u"
-            line = self._line(op, source, before + missing + mark, self.members(*new))
+            place = next_place(source) if deletion else source
+            line = self._line(op, place, before + missing + mark, self.members(*new))
         except MISFITS:
             raise misfit(self._table, rows[-1], self._count) from None
         touched = ((keys[-1], missing != ""),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
@@ -288,3 +289,20 @@ def test_a_text_that_is_no_moment_at_all() -> None:
         assert not isinstance(raised.value, BadValue)
     assert column_conversion(column(JSON)).convert("1") == "1"
     assert column_conversion(column(NUMERIC, typmod=-1)).convert("NaN") == '"NaN"'
+
+
+@pytest.mark.parametrize("day", ["2024-01-01", "infinity"])
+def test_the_two_events_of_a_changed_key_have_places_of_their_own(day: str) -> None:
+    """Whatever becomes of the row's values: no two events have the same ``loc``."""
+    columns = [Column("id", ColumnType(23, -1, "integer", "base")), column(DATE, policy="null")]
+    relation = [RelationColumn(each.name, each.type.oid, -1, each.name == "id") for each in columns]
+    decoder = compile_log_decoder(0, columns, relation, ["id"])
+    tuples = [struct.pack(">h", 2) + b"".join(values) for values in ((_text("1"), b"n"), (_text("2"), _text(day)))]
+    lines = decoder.update(b"U" + bytes(4) + b"K%bN%b" % (tuples[0], tuples[1]), b'{"loc":[1,2,3,0]}')
+    metas = [orjson.loads(line)["captured"]["doc"]["_meta"] for line in lines.splitlines()]
+    assert [(meta["op"], meta["source"]["loc"]) for meta in metas] == [("d", [1, 2, 3, 0]), ("c", [1, 2, 3, 1])]
+
+
+def _text(value: str) -> bytes:
+    """A value in a row message."""
+    return b"t" + struct.pack(">i", len(value)) + value.encode()
