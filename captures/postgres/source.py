@@ -17,7 +17,7 @@ from captures.postgres.chunks.reader import CopyChunkReader
 from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.connection import ReplicationConnection
+from captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
 from captures.postgres.log.slot import SourceSlot
@@ -54,6 +54,10 @@ class _ChunkReader(ReaderProcess):
 class PostgresSource(SplitsPages, ReadsInSnapshots):
     """See ``captures.contract.source.Source``; ``followed`` are its tables.
 
+    Args:
+        owner: The capture that the slot is to belong to.
+        limits: Of the log's stream.
+
     Raises:
         SourceError: No connection, or none of the bound tables can be captured.
     """
@@ -64,8 +68,10 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         bindings: Sequence[Binding],
         resources: Sequence[ResourceConfig],
         owner: Owner = NOBODY,
+        limits: StreamLimits = LIMITS,
     ) -> None:
         self._config = config
+        self._limits = limits
         self._session = connect(config)
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
@@ -230,6 +236,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             self.followed,
             truncation=self._config.truncation,
             texts=transcoder(lambda: self._session),
+            limits=self._limits,
         )
         self._made.keep()
         return self._stream
@@ -248,6 +255,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             session=descriptor,
             unpublished=self._publication_lost,
             stored=self._stored,
+            limits=self._limits,
         )
         return self._slot.once_free(stream)
 

@@ -9,10 +9,12 @@ import select
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq, sql
 
+from backfill.keys import WINDOW_LIMIT
 from captures.contract.errors import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import format_lsn
@@ -26,16 +28,29 @@ STATUS_SECONDS = 10.0
 POSTGRES_EPOCH = 946684800
 """2000-01-01 UTC in seconds since 1970: the server's clock counts microseconds from there."""
 
-SILENCE_SECONDS = 30.0
-"""A server that sends nothing for this long is asked whether it lives; by itself it says so every 150 seconds, half of
-``wal_sender_timeout``."""
-
-ANSWER_SECONDS = 30.0
-"""What it may take to answer that, or to take in what we send. Then the connection counts as broken."""
-
 _NOT_IN_PREREQUISITE_STATE = "55000"
 
 _STATUS_UPDATE = struct.Struct(">cQQQQB")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How long a server may be silent, in seconds, and what a stream remembers.
+
+    Attributes:
+        silence: A server that sends nothing for this long is asked whether it lives. By itself it says so every 150
+            seconds, half of ``wal_sender_timeout``.
+        answer: The server may take this long to answer that, or to take in what we send. Then the connection counts as
+            broken.
+        incomplete_keys: Rows of a transaction that need a reread. With more of them, their tables are read again.
+    """
+
+    silence: float = 30.0
+    answer: float = 30.0
+    incomplete_keys: int = WINDOW_LIMIT
+
+
+LIMITS = StreamLimits()
 
 
 class SlotInUse(SourceError):
@@ -51,6 +66,7 @@ class ReplicationConnection:
         session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
         unpublished: What to raise when the server cannot decode for want of the publication.
         stored: Gives a name as the database's encoding has it.
+        limits: How long the server may be silent.
 
     Raises:
         SlotInUse: ``TM-PG-014``.
@@ -70,8 +86,10 @@ class ReplicationConnection:
         session: int,
         unpublished: Callable[[], LostPosition],
         stored: Callable[[str], bytes],
+        limits: StreamLimits = LIMITS,
     ) -> None:
         self._lost_publication = unpublished
+        self._limits = limits
         self._slot = config.slot
         self._unpublished = False
         self._connection = connect_pq(config, replication=True)
@@ -92,7 +110,7 @@ class ReplicationConnection:
         )
         try:
             self._send_as_stored()
-            result = execute_within(self._connection, stored(statement.as_string(None)), ANSWER_SECONDS)
+            result = execute_within(self._connection, stored(statement.as_string(None)), limits.answer)
             if result.status != pq.ExecStatus.COPY_BOTH:
                 raise self._refusal(result)
             self._watch = HangUpWatch(session, self._connection.socket)
@@ -104,7 +122,7 @@ class ReplicationConnection:
         """Has the server leave texts in the database's encoding: see ``captures.postgres.values.encodings``."""
         encoding = (self._connection.parameter_status(b"server_encoding") or b"").decode()
         statement = sql.SQL("SET client_encoding = {}").format(sql.Literal(encoding))
-        execute_within(self._connection, statement.as_bytes(None), ANSWER_SECONDS)
+        execute_within(self._connection, statement.as_bytes(None), self._limits.answer)
 
     def wait(self, seconds: float, wakeup: int) -> None:
         """Waits for data, for ``wakeup``, or for the time to pass; takes in what has arrived."""
@@ -125,10 +143,10 @@ class ReplicationConnection:
         # Only asked where nothing can be read: silence while we are busy ourselves is not the server's.
         now = time.monotonic()
         if self._asked_at is None:
-            if now - self._heard_at >= SILENCE_SECONDS:
+            if now - self._heard_at >= self._limits.silence:
                 self.send_status(request_reply=True)
                 self._asked_at = now
-        elif now - self._asked_at >= ANSWER_SECONDS:
+        elif now - self._asked_at >= self._limits.answer:
             raise SourceError(
                 "TM-PG-020",
                 f"the server has sent nothing on the stream of slot {self._slot} for {now - self._heard_at:.0f} s",
@@ -196,7 +214,7 @@ class ReplicationConnection:
     def _flush(self) -> None:
         try:
             while self._connection.flush() != 0:
-                if not select.select([], [self._connection.socket], [], ANSWER_SECONDS)[1]:
+                if not select.select([], [self._connection.socket], [], self._limits.answer)[1]:
                     raise SourceError("TM-PG-020", f"the server accepts nothing on the stream of slot {self._slot}")
         except psycopg.OperationalError as error:
             raise self.broken(error) from None

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import orjson
 import psycopg
 
-from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from backfill.keys import Key, TouchedKeys
 from captures.contract.log import LogBatch, Transaction
 from captures.postgres.log import pgoutput
-from captures.postgres.log.connection import POSTGRES_EPOCH, ReplicationConnection
+from captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
 from captures.postgres.log.relations import Relations
 from captures.postgres.log.table_contract import BoundRelation, Tables
 from captures.postgres.log.transcoded_rows import transcoded_row
@@ -62,6 +62,7 @@ class PgoutputLog:
         tables: Gives decoders; asked whenever a Relation message comes.
         truncation: What a TRUNCATE becomes.
         texts: Converts those of a database whose encoding is not UTF-8.
+        limits: What is remembered.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class PgoutputLog:
         *,
         truncation: Truncation,
         texts: Transcoder | None = None,
+        limits: StreamLimits = LIMITS,
     ) -> None:
         self._connect = connect
         self._connection = connect(StreamStart(position, position, position))
@@ -79,6 +81,7 @@ class PgoutputLog:
         self._tables = tables
         self._truncation = truncation
         self._texts = texts
+        self._incomplete_limit = limits.incomplete_keys
         self._relations = Relations(tables)
         self._begin = pgoutput.Begin(0, 0, 0)
         self._count = 0
@@ -330,7 +333,7 @@ class PgoutputLog:
         if binding in self._given_up:
             return
         incomplete.append((binding, key))
-        if len(incomplete) > WINDOW_LIMIT:
+        if len(incomplete) > self._incomplete_limit:
             # More than can be remembered: it costs less to read the tables again.
             batch.restarted.update(binding for binding, _ in incomplete)
             self._given_up.update(binding for binding, _ in incomplete)

@@ -58,18 +58,21 @@ _TLS_FAILURES = ("certificate", "private key", "does not support SSL")
 APPLICATION_NAME = "tidemark"
 CONNECT_TIMEOUT_SECONDS = 15
 
-ANSWER_SECONDS = 60.0
-"""How long a question to the server may take. The statements of a backfill are not among them."""
-
 T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection):
-    """A connection whose server must answer within ``ANSWER_SECONDS``: a network may fail without an error."""
+    """A connection whose server must answer in time: a network may fail without an error.
+
+    Attributes:
+        answer_seconds: How long a question may take. The statements of a backfill are not among them.
+    """
+
+    answer_seconds = 60.0
 
     def wait(self, gen: PQGen[T], interval: float = 1.0, timeout: float | None = None) -> T:
         # psycopg takes a timeout from version 3.3 on only.
-        seconds = ANSWER_SECONDS if timeout is None else timeout
+        seconds = self.answer_seconds if timeout is None else timeout
         return super().wait(_bounded(gen, seconds), min(interval, seconds))
 
 

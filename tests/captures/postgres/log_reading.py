@@ -8,6 +8,7 @@ from typing import Any
 
 from captures.postgres.config import parse_endpoint, parse_resource
 from captures.postgres.database import PostgresDatabase
+from captures.postgres.log.connection import LIMITS, StreamLimits
 from captures.postgres.log.stream import PgoutputLog
 from captures.postgres.source import PostgresSource
 from protocol.messages import Binding, CaptureSpec
@@ -29,13 +30,13 @@ def binding(table: str, **resource: Any) -> Binding:
 
 
 @contextmanager
-def capturing(database: Database, *tables: str, **config: Any) -> Iterator[PostgresLog]:
+def capturing(database: Database, *tables: str, limits: StreamLimits = LIMITS, **config: Any) -> Iterator[PostgresLog]:
     """Applies a capture of these tables, opens it, and reads its log from the slot's position on."""
     bound = [binding(table) for table in tables]
     settings = {**database.config(), "slot": database.name[-60:], **config}
     begin(PostgresDatabase(), CaptureSpec(config=settings, bindings=bound))
     resources = [parse_resource(one.resource_config) for one in bound]
-    with closing(PostgresSource(parse_endpoint(settings), bound, resources)) as source:
+    with closing(PostgresSource(parse_endpoint(settings), bound, resources, limits=limits)) as source:
         source.identity()
         log = source.open_log(source.start_position(None, None))
         with closing(LogReader(source, log, end=lambda: end_of_log(database), reconnects=True)) as reader:

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from captures.postgres.config import parse_endpoint
-from captures.postgres.log import connection as replication
-from captures.postgres.server import session
+from captures.postgres.log.connection import StreamLimits
+from captures.postgres.server.session import BoundedConnection
 from protocol.errors import SourceError
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
@@ -153,14 +153,11 @@ def test_a_connection_that_is_reset(database: Database, proxy: TcpProxy) -> None
 
 
 @pytest.mark.parametrize("middle", [True, False])
-def test_a_peer_that_falls_silent(
-    database: Database, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch, middle: bool
-) -> None:
+def test_a_peer_that_falls_silent(database: Database, proxy: TcpProxy, middle: bool) -> None:
     """The server holds the slot for its old walsender until the new stream ends that."""
-    monkeypatch.setattr(replication, "SILENCE_SECONDS", 0.3)
-    monkeypatch.setattr(replication, "ANSWER_SECONDS", 0.3)
     prepare(database, USERS)
-    with capturing(database, "users", host="127.0.0.1", port=proxy.port) as reader:
+    limits = StreamLimits(silence=0.3, answer=0.3)
+    with capturing(database, "users", limits=limits, host="127.0.0.1", port=proxy.port) as reader:
         reader.log.track(frozenset({0}))
         if middle:
             prepare(database, INSERT)
@@ -181,25 +178,23 @@ def _read_until_it_breaks(reader: PostgresLog, seconds: float = 20) -> None:
         reader.read_once()
 
 
-def test_a_question_to_a_peer_that_falls_silent(
-    database: Database, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.3)
+def test_a_question_to_a_peer_that_falls_silent(database: Database, proxy: TcpProxy) -> None:
     prepare(database, USERS)
     with capturing(database, "users", host="127.0.0.1", port=proxy.port) as reader:
+        session = reader.source.followed.session
+        assert isinstance(session, BoundedConnection)
+        session.answer_seconds = 0.3
         proxy.stall()
         with pytest.raises(SourceError, match=r"TM-PG-020.*has not answered"):
             reader.source.retained()
         proxy.flow()
-        monkeypatch.undo()
         reader.source.reconnect()
         assert reader.source.retained().size is not None
 
 
-def test_a_silent_server_that_answers_is_no_fault(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replication, "SILENCE_SECONDS", 0.05)
+def test_a_silent_server_that_answers_is_no_fault(database: Database) -> None:
     prepare(database, USERS)
-    with capturing(database, "users") as reader:
+    with capturing(database, "users", limits=StreamLimits(silence=0.05)) as reader:
         for _ in range(20):
             reader.read_once()
         prepare(database, "INSERT INTO users VALUES (1, 'one')")

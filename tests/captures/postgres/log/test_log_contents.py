@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from captures.postgres.log import stream as log
+from captures.postgres.log.connection import StreamLimits
 from captures.postgres.log.stream import PgoutputLog
 from tests.captures.log_reader import plain
 from tests.captures.postgres.log_reading import PostgresLog, capturing
@@ -182,17 +183,14 @@ def test_a_large_value_in_all_transitions(any_database: Database, identity: str)
     assert incomplete == ([(0, b"2")] if identity == "DEFAULT" else [])
 
 
-def test_more_rows_without_their_large_value_than_can_be_remembered(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log, "WINDOW_LIMIT", 10)
+def test_more_rows_without_their_large_value_than_can_be_remembered(database: Database) -> None:
     prepare(
         database,
         "CREATE TABLE users (id int PRIMARY KEY, bio text)",
         "ALTER TABLE users ALTER bio SET STORAGE EXTERNAL",
         "INSERT INTO users SELECT i, repeat('x', 3000) FROM generate_series(1, 30) i",
     )
-    with capturing(database, "users") as reader:
+    with capturing(database, "users", limits=StreamLimits(incomplete_keys=10)) as reader:
         prepare(database, "UPDATE users SET id = -id")
         reader.read()
         assert len(reader.documents) == 60
