@@ -131,12 +131,6 @@ INCLUDED = TableChange(
     "the capture, when it opens",
     Consequence.READ_AGAIN,
 )
-KEY_VALUES = TableChange(
-    "key_values",
-    "One of these happens to a column of the key: the rows have keys downstream that no longer exist",
-    "as above",
-    Consequence.EMPTIED,
-)
 LABELS_ADDED = TableChange("labels_added", "An enum gets more labels", _AROUND_CHUNK, Consequence.NOTHING)
 LABELS_RENAMED = TableChange("labels_renamed", "A label of an enum is renamed", _AROUND_CHUNK, Consequence.READ_AGAIN)
 ATTRIBUTES = TableChange(
@@ -145,6 +139,12 @@ ATTRIBUTES = TableChange(
     _AROUND_CHUNK,
     Consequence.READ_AGAIN,
 )
+KEY_VALUES = TableChange(
+    "key_values",
+    "One of these happens to a column of the key: the rows have keys downstream that no longer exist",
+    "as above",
+    Consequence.EMPTIED,
+)
 PUT_BACK = TableChange(
     "put_back",
     "It was missing from the capture file for a while",
@@ -152,35 +152,5 @@ PUT_BACK = TableChange(
     Consequence.EMPTIED,
 )
 
-CHANGES = (
-    ABSENT,
-    MADE_AGAIN,
-    STORAGE,
-    UNLOGGED_AND_BACK,
-    PARTITION_JOINED,
-    PARTITION_BACK,
-    PARTITION_GONE,
-    REWRITTEN,
-    IDENTITY,
-    KEY,
-    UNPUBLISHED,
-    PUBLISHED_AGAIN,
-    IN_PART,
-    OPTIONS,
-    PRIVILEGES,
-    COLUMN_ADDED,
-    COLUMN_FILLED,
-    COLUMN_MADE_AGAIN,
-    COLUMN_DROPPED,
-    COLUMN_RENAMED,
-    COLUMN_TYPE,
-    COLUMN_WRITTEN,
-    EXPRESSION_DROPPED,
-    INCLUDED,
-    LABELS_ADDED,
-    LABELS_RENAMED,
-    ATTRIBUTES,
-    KEY_VALUES,
-    PUT_BACK,
-)
-"""Every change that matters."""
+CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))
+"""Every change that matters, in the order in which they are defined above."""
