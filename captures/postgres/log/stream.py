@@ -145,11 +145,8 @@ class PgoutputLog:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
             return ""
-        bound = [relation for relation in self._relations.bound.values() if relation and self._entered(relation)]
-        return ", ".join(sorted(map(_name, bound)))
-
-    def _entered(self, relation: BoundRelation) -> bool:
-        return relation.transaction == self._count
+        bound = self._relations.bound.values()
+        return ", ".join(sorted(_name(each) for each in bound if each and each.transaction == self._count))
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         if self._failure is not None:
@@ -275,7 +272,8 @@ class PgoutputLog:
         if kind == pgoutput.BEGIN:
             self._start(pgoutput.read_begin(message))
         elif kind == pgoutput.COMMIT:
-            self._check_all_came()
+            if self._changes < self._returned:
+                raise self._not_the_same()
             self.position = pgoutput.read_commit_end(message)
             self.committed_at = self._begin.commit_time / 1e6 + POSTGRES_EPOCH
             self.between_transactions = True
@@ -315,10 +313,6 @@ class PgoutputLog:
         self._dirty = False
         self._changes = self._returned = 0
         self._given_up.clear()
-
-    def _check_all_came(self) -> None:
-        if self._changes < self._returned:
-            raise self._not_the_same()
 
     def _not_the_same(self) -> SourceError:
         return SourceError(
