@@ -9,7 +9,7 @@ from psycopg import sql
 
 from backfill.keys import Key, key_texts
 from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
-from captures.postgres.tables.columns import Column, ColumnType, Table
+from captures.postgres.tables.columns import Column, Table
 from captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, TableRecord
 
 
@@ -63,7 +63,7 @@ class ScanTarget:
 
         Without those of citext, say, keys would be compared as text, and sorted as citext: rows would be left out.
         """
-        oids = [oid for column in self.key if (oid := _shown_type(column.type)) >= FIRST_NORMAL_OID]
+        oids = [oid for column in self.key if (oid := column.type.beneath.oid) >= FIRST_NORMAL_OID]
         if not oids:
             return None
         return sql.SQL(
@@ -172,9 +172,7 @@ class ScanTarget:
 
 def operand(value: sql.Composable, column: Column) -> sql.Composable:
     """A key column's value as it is compared: the server finds no operators for a domain over an enum."""
-    base = column.type
-    while base.base is not None:
-        base = base.base
+    base = column.type.beneath
     if base is column.type or base.kind != "enum":
         return value
     return sql.SQL("{}::{}").format(value, sql.SQL(base.name))
@@ -186,10 +184,3 @@ def _row(parts: Sequence[sql.Composable]) -> sql.Composable:
 
 def _where(conditions: Sequence[sql.Composable]) -> sql.Composable:
     return sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL("")
-
-
-def _shown_type(column_type: ColumnType) -> int:
-    """The oid by which a query's result shows a type: a domain's is that of the type beneath."""
-    while column_type.base is not None:
-        column_type = column_type.base
-    return column_type.oid

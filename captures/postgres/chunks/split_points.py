@@ -16,7 +16,7 @@ from psycopg import errors, sql
 from backfill.keys import Key, key_from_texts, key_texts
 from captures.postgres.chunks.pages import Place, files_query, page_bounds, parse_file
 from captures.postgres.chunks.scan_target import ScanTarget, operand
-from captures.postgres.tables.columns import Column, ColumnType
+from captures.postgres.tables.columns import Column
 
 SplitScan = Callable[[psycopg.Connection, ScanTarget, Key | None, Key | None, int], list[Key]]
 """Cuts the rest of a scan: ``split`` one by key, ``split_pages`` one by pages."""
@@ -174,7 +174,7 @@ class _Split:
                 return []
             self._column = self._target.key[len(self._prefix)]
             return self._between_ends(parts)
-        base = _base(self._column.type)
+        base = self._column.type.beneath
         if base.oid == _UUID:
             first, last = UUID(low).int, UUID(high).int
             points = (str(UUID(int=first + (last - first) * part // parts)) for part in range(1, parts))
@@ -222,12 +222,6 @@ def _cut(points: Sequence[tuple[str, float]], parts: int) -> list[str]:
         index = min(range(len(sums)), key=lambda i: abs(sums[i] - total * part / parts))
         chosen.append(points[index][0])
     return list(dict.fromkeys(chosen))
-
-
-def _base(column_type: ColumnType) -> ColumnType:
-    while column_type.base is not None:
-        column_type = column_type.base
-    return column_type
 
 
 def _text(value: object) -> str | None:

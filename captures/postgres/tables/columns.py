@@ -48,6 +48,14 @@ class ColumnType:
     fields: tuple[Attribute, ...] = ()
     extension: str = ""
 
+    @property
+    def beneath(self) -> ColumnType:
+        """The type beneath all domains, by which the server shows values; the type itself if it is no domain."""
+        found = self
+        while found.base is not None:
+            found = found.base
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

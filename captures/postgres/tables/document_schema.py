@@ -48,7 +48,7 @@ def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
     if column.salt:
         return hashed_schema(column.description, nullable=nullable)
     as_text = column.on_bad_value == "text"
-    if in_key and as_text and types.is_array(column.type):
+    if in_key and as_text and column.type.beneath.kind == "array":
         schema: JsonSchema = {"type": "string"}
     else:
         schema = type_schema(column.type, nullable=nullable, as_text=as_text)

@@ -131,20 +131,18 @@ def column_conversion(column: Column, *, in_key: bool = False, labels: EnumLabel
     if column.salt:
         return _hashed(column, labels)
     as_text = column.on_bad_value == "text"
-    if not (in_key and is_array(column.type)):
+    if not (in_key and column.type.beneath.kind == "array"):
         found = conversion(column.type, as_text=as_text, labels=labels)
     elif as_text:  # Two keys that differ only in their lower bounds would become one.
         found = _STRING
     else:
         found = Conversion(json_values.with_first_bounds(conversion(column.type, labels=labels).convert))
-    return _of_characters(found) if column.transcoded and not _is_ascii(column.type) else found
+    return _of_characters(found) if column.transcoded and not _is_ascii(column.type.beneath) else found
 
 
 def _hashed(column: Column, labels: EnumLabels | None) -> Conversion:
     of_text = hashed(column.salt)
-    base = column.type
-    while base.base is not None:
-        base = base.base
+    base = column.type.beneath
     if labels is None or base.kind != "enum":
         return Conversion(of_text)
     see = labels.conversion(base.oid)
@@ -177,25 +175,13 @@ def _of_characters(of: Conversion) -> Conversion:
 
 
 def _is_ascii(column_type: ColumnType) -> bool:
-    """Whether all texts of the type are ASCII."""
-    while column_type.base is not None:
-        column_type = column_type.base
+    """Whether all texts of the type, which is no domain, are ASCII."""
     return column_type.oid in _BUILT_IN and column_type.oid not in (JSON, JSONB)
-
-
-def is_array(column_type: ColumnType) -> bool:
-    """Whether the type is an array, or a domain over one."""
-    while column_type.base is not None:
-        column_type = column_type.base
-    return column_type.kind == "array"
 
 
 def clampable(column: Column) -> bool:
     """Whether a bad value of the column can be clamped: dates and timestamps have a nearest valid value."""
-    base = column.type
-    while base.base is not None:
-        base = base.base
-    return base.oid in TEMPORAL and not column.salt
+    return column.type.beneath.oid in TEMPORAL and not column.salt
 
 
 def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLabels | None = None) -> Conversion:
@@ -218,9 +204,7 @@ def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLa
             )
         )
     if column_type.kind == "range" and column_type.element is not None:
-        bound = column_type.element
-        while bound.base is not None:
-            bound = bound.base
+        bound = column_type.element.beneath
         if bound.oid in TEMPORAL:
             return Conversion(datetimes.temporal_range(ANY[bound.oid].convert))
         return _STRING
