@@ -15,12 +15,10 @@ there is no space (``infinity``), or the text ends in ``BC``. Texts are byte tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from operator import itemgetter
 
+from captures.postgres.values.json_values import Convert
 from captures.tables.bad_values import BadValue
-
-Convert = Callable[[str], str]
 
 _ENDLESS = ("infinity", "-infinity")
 # In an array or a composite there are other values before it and after it.
@@ -71,32 +69,23 @@ def _beyond(text: str, match: re.Match[str] | None, first: str, last: str) -> Va
 
 def date_text(text: str) -> str:
     """Any date: a string in ISO 8601, in the expanded form if necessary. Infinities are as PostgreSQL prints them."""
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, era = match.groups()
-    return f'"{_year(year, era)}{day}"'
+    return _expanded(text, _DATE.fullmatch(text))
 
 
 def timestamp_text(text: str) -> str:
     """Any timestamp, as ``date_text``."""
-    match = _TIMESTAMP.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, time, era = match.groups()
-    return f'"{_year(year, era)}{day}T{time}"'
+    return _expanded(text, _TIMESTAMP.fullmatch(text))
 
 
 def timestamptz_text(text: str) -> str:
     """Any timestamp with time zone, as ``date_text``."""
-    match = _TIMESTAMPTZ.fullmatch(text)
-    if match is None:
-        return _endless(text)
-    year, day, time, era = match.groups()
-    return f'"{_year(year, era)}{day}T{time}Z"'
+    return _expanded(text, _TIMESTAMPTZ.fullmatch(text), "Z")
 
 
-def _endless(text: str) -> str:
+def _expanded(text: str, match: re.Match[str] | None, zone: str = "") -> str:
+    if match is not None:
+        year, *day_and_time, era = match.groups()
+        return f'"{_year(year, era)}{"T".join(day_and_time)}{zone}"'
     if text not in _ENDLESS:
         raise ValueError("not the text of a date or timestamp")
     return f'"{text}"'
@@ -124,10 +113,6 @@ def temporal_range(bound: Convert) -> Convert:
 
 
 # Source: the inside of an f-string for the text in a variable, from an index on, and a condition for unusual texts.
-
-
-def date_source(text: str, at: int) -> str:
-    return f"{{{text}[{at}:]}}" if at else f"{{{text}}}"
 
 
 def date_unusual(text: str, at: int) -> str:

@@ -75,7 +75,7 @@ _STRING = Conversion(json_values.string, Inline(lambda text, at: f"{{string({_re
 _JSONB = Conversion(json_values.jsonb, Inline(_json_source))
 _BOOLEAN = Conversion(json_values.boolean, Inline(lambda text, at: f"{{TRUTH[{_rest(text, at)}]}}"))
 _FLOATING = Conversion(json_values.floating, Inline(_as_it_is, lambda text, at: f"{text}[-1] > '9'"))
-_DATE = Conversion(datetimes.date, Inline(datetimes.date_source, datetimes.date_unusual, quoted=True))
+_DATE = Conversion(datetimes.date, Inline(_as_it_is, datetimes.date_unusual, quoted=True))
 _TIMESTAMP = Conversion(
     datetimes.timestamp, Inline(datetimes.timestamp_source, datetimes.timestamp_unusual, quoted=True)
 )
