@@ -60,37 +60,24 @@ class TouchedKeys:
     Args:
         limit: With more keys, every key counts as touched (``everything``), so that memory is bounded in a transaction
             of any size.
+
+    Attributes:
+        everything: Every row counts as touched: the table was truncated, or too many keys were touched.
+        truncated: The table was truncated.
+        partial_forgotten: Some partial keys are not in ``partials()``: too many were touched.
+        incomplete_forgotten: Some incomplete keys are not in ``incomplete()``: too many were touched. Only a new scan
+            finds the rows.
     """
 
-    __slots__ = ("_everything", "_incomplete_forgotten", "_keys", "_limit", "_partial_forgotten", "_truncated")
+    __slots__ = ("_keys", "_limit", "everything", "incomplete_forgotten", "partial_forgotten", "truncated")
 
     def __init__(self, limit: int = WINDOW_LIMIT) -> None:
         self._limit = limit
-        self._everything = False
-        self._truncated = False
-        self._partial_forgotten = False
-        self._incomplete_forgotten = False
+        self.everything = False
+        self.truncated = False
+        self.partial_forgotten = False
+        self.incomplete_forgotten = False
         self._keys: dict[Key, int] = {}
-
-    @property
-    def everything(self) -> bool:
-        """Every row counts as touched: the table was truncated, or too many keys were touched."""
-        return self._everything
-
-    @property
-    def truncated(self) -> bool:
-        """The table was truncated."""
-        return self._truncated
-
-    @property
-    def partial_forgotten(self) -> bool:
-        """Some partial keys are not in ``partials()``: too many were touched."""
-        return self._partial_forgotten
-
-    @property
-    def incomplete_forgotten(self) -> bool:
-        """Some incomplete keys are not in ``incomplete()``: too many were touched. Only a new scan finds the rows."""
-        return self._incomplete_forgotten
 
     def partials(self) -> list[Key]:
         """Keys of which no event carried the whole row, incomplete ones among them."""
@@ -108,9 +95,9 @@ class TouchedKeys:
             partial: The event lacked columns.
             inserted: It brought the row to this key: an insert, or a change of the key. Matters when ``partial``.
         """
-        if self._everything:
-            self._partial_forgotten |= partial
-            self._incomplete_forgotten |= partial and inserted
+        if self.everything:
+            self.partial_forgotten |= partial
+            self.incomplete_forgotten |= partial and inserted
             return
         if not partial:
             self._keys[key] = _WHOLE
@@ -124,16 +111,16 @@ class TouchedKeys:
     def truncate(self) -> None:
         """Records a TRUNCATE: every row is touched, and none remains that could lack columns."""
         self._keys.clear()
-        self._everything = self._truncated = True
-        self._partial_forgotten = self._incomplete_forgotten = False
+        self.everything = self.truncated = True
+        self.partial_forgotten = self.incomplete_forgotten = False
 
     def merge(self, later: TouchedKeys) -> None:
         """Adds the keys of later events."""
-        if later._everything:
+        if later.everything:
             self._overflow()
-            self._truncated |= later._truncated
-            self._partial_forgotten |= later._partial_forgotten
-            self._incomplete_forgotten |= later._incomplete_forgotten
+            self.truncated |= later.truncated
+            self.partial_forgotten |= later.partial_forgotten
+            self.incomplete_forgotten |= later.incomplete_forgotten
             return
         for key, known in later._keys.items():
             self.add(key, known != _WHOLE, known == _INCOMPLETE)
@@ -150,7 +137,7 @@ class TouchedKeys:
         return other
 
     def __contains__(self, key: Key) -> bool:
-        return self._everything or key in self._keys
+        return self.everything or key in self._keys
 
     def __len__(self) -> int:
         """The number of keys recorded individually."""
@@ -158,7 +145,7 @@ class TouchedKeys:
 
     def isdisjoint(self, keys: Sequence[Key]) -> bool:
         """Whether none of ``keys`` was touched."""
-        return not self._everything and (not self._keys or self._keys.keys().isdisjoint(keys))
+        return not self.everything and (not self._keys or self._keys.keys().isdisjoint(keys))
 
     def partial(self, key: Key) -> bool:
         """Whether the events of a touched key give a consumer only a part of the row; True if ``everything``."""
@@ -166,7 +153,7 @@ class TouchedKeys:
 
     def _overflow(self) -> None:
         known = set(self._keys.values())
-        self._partial_forgotten |= not known <= {_WHOLE}
-        self._incomplete_forgotten |= _INCOMPLETE in known
-        self._everything = True
+        self.partial_forgotten |= not known <= {_WHOLE}
+        self.incomplete_forgotten |= _INCOMPLETE in known
+        self.everything = True
         self._keys.clear()

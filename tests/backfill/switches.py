@@ -25,6 +25,11 @@ def _nothing(*_: object) -> None:
     """Does nothing."""
 
 
+def _never(_: object) -> bool:
+    """Whether something happened."""
+    return False
+
+
 def keep_window_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Window, "observe", _nothing)
     patch.setattr(Window, "observe_all", _nothing)
@@ -127,7 +132,7 @@ def forget_keys_on_overflow(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_lost_requests(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TouchedKeys, "incomplete_forgotten", False)
+    patch.setattr(TouchedKeys, "incomplete_forgotten", property(_never, _nothing))
 
 
 def request_nothing_during_the_first_chunk(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +189,7 @@ def request_hidden_moves_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_lost_partial_events(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TouchedKeys, "partial_forgotten", False)
+    patch.setattr(TouchedKeys, "partial_forgotten", property(_never, _nothing))
 
 
 def go_on_in_another_file(patch: pytest.MonkeyPatch) -> None:
