@@ -77,13 +77,14 @@ class HiddenSet:
         if touched is None or txn in self._transactions or self._held + _size(touched) > self._limit:
             touched, tracked = _UNKNOWN, frozenset()
         self._amend(touched, tracked)
-        self._keep(HiddenTransaction(txn, dict(touched), tracked))
+        self._remove(txn)
+        self._transactions[txn] = HiddenTransaction(txn, dict(touched), tracked)
+        self._held += _size(touched)
 
     def purge(self, fence: Fence) -> None:
         """Removes the transactions that the fence shows: every later snapshot shows them too."""
         for transaction in [each for each in self._transactions.values() if not fence.hides(each.txn)]:
-            del self._transactions[transaction.txn]
-            self._held -= _size(transaction.touched)
+            self._remove(transaction.txn)
 
     def ids(self) -> list[TransactionId]:
         """The transactions' ids, for the checkpoint."""
@@ -118,19 +119,14 @@ class HiddenSet:
                 incomplete[table] = keys
         if lost or incomplete:
             for each in list(self._transactions.values()):
-                self._replace(each, each.amended(lost, incomplete))
+                amended = self._transactions[each.txn] = each.amended(lost, incomplete)
+                self._held += _size(amended.touched) - _size(each.touched)
         self._known = (self._known - lost).union(tracked, touched)
 
-    def _replace(self, old: HiddenTransaction, new: HiddenTransaction) -> None:
-        self._transactions[old.txn] = new
-        self._held += _size(new.touched) - _size(old.touched)
-
-    def _keep(self, transaction: HiddenTransaction) -> None:
-        replaced = self._transactions.pop(transaction.txn, None)
-        if replaced is not None:
-            self._held -= _size(replaced.touched)
-        self._transactions[transaction.txn] = transaction
-        self._held += _size(transaction.touched)
+    def _remove(self, txn: TransactionId) -> None:
+        removed = self._transactions.pop(txn, None)
+        if removed is not None:
+            self._held -= _size(removed.touched)
 
 
 def _size(touched: Mapping[str, TouchedKeys]) -> int:
