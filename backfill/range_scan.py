@@ -246,22 +246,12 @@ class RangeScan:
             self._rereads.release(self._chunk.leased)
         self._chunk = None
 
-    # Called by the table.
+    # Used by the table.
 
-    def observe(self, key: Key, partial: bool, inserted: bool) -> None:
-        """The log touched a row; arguments as in ``TouchedKeys.add``."""
-        if self._chunk is not None:
-            self._chunk.window.observe(key, partial, inserted)
-
-    def observe_all(self, touched: TouchedKeys) -> None:
-        """The log touched these rows."""
-        if self._chunk is not None:
-            self._chunk.window.observe_all(touched)
-
-    def truncate(self) -> None:
-        """The log truncated the table."""
-        if self._chunk is not None:
-            self._chunk.window.truncate()
+    @property
+    def window(self) -> Window | None:
+        """The window of the chunk in flight, which the table tells what the log touches."""
+        return None if self._chunk is None else self._chunk.window
 
     def cancel(self) -> None:
         """Discards the chunk in flight and the range: the table is scanned again from the start."""

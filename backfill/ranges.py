@@ -10,6 +10,7 @@ from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
 from backfill.range_scan import Range, RangeScan
 from backfill.range_state import ORDINARY_KEY, TableState, range_size
 from backfill.rereads import REREAD_BYTES, REREAD_LEAST, REREAD_LIMIT, REREADS_PER_CHUNK, RereadList, state_size
+from backfill.window import Window
 from protocol.errors import SourceError
 from protocol.messages import Json, JsonObject
 
@@ -67,7 +68,7 @@ class TableRanges:
     """The backfill of one table.
 
     Chunks are started with the scans in ``idle()``, as many at a time as there are readers. The caller passes all keys
-    that the log touches in the table, in log order, to ``observe``, ``observe_all`` or ``truncate``, before a chunk is
+    that the log touches in the table, in log order, to ``observe_all`` or ``truncate``, before a chunk is
     emitted at a later position. This includes the keys that a transaction touched before a chunk was started in its
     middle. The reread list belongs to the table and not to a range: keys are not compared here, so the range of a key
     is unknown. Any chunk reads them.
@@ -277,17 +278,10 @@ class TableRanges:
 
     # Events of the log.
 
-    def observe(self, key: Key, partial: bool, inserted: bool = False) -> None:
-        """The log touched a row; arguments as in ``TouchedKeys.add``."""
-        for scan in (*self._scans, self._rereader):
-            scan.observe(key, partial, inserted)
-        if partial and (inserted or self._may_move):
-            self.request_reread(key)
-
     def observe_all(self, touched: TouchedKeys) -> None:
         """The log touched these rows: those of a whole transaction, or of its events so far."""
-        for scan in (*self._scans, self._rereader):
-            scan.observe_all(touched)
+        for window in self._windows():
+            window.observe_all(touched)
         if self._keyless or not self._begun:
             return
         if touched.incomplete_forgotten or (touched.partial_forgotten and self._may_move):
@@ -298,18 +292,23 @@ class TableRanges:
 
     def truncate(self) -> None:
         """The log truncated the table, or it is unknown which rows it touched."""
-        for scan in (*self._scans, self._rereader):
-            scan.truncate()
+        for window in self._windows():
+            window.truncate()
 
     def request_reread(self, key: Key) -> None:
         """A consumer lacks columns of this row: it is read again, in a snapshot that is opened from now on.
 
         For example, a change of the key left a large value untouched: the row may have moved from a part not yet
-        scanned to one already scanned. ``observe`` and ``observe_all`` handle this case themselves. This method is for
+        scanned to one already scanned. ``observe_all`` handles this case itself. This method is for
         a transaction whose other keys are unknown, after ``truncate``.
         """
         if not self._keyless and self._begun:
             self._rereads.request(key)
+
+    def _windows(self) -> list[Window]:
+        """The windows of all chunks in flight."""
+        windows = (scan.window for scan in (*self._scans, self._rereader))
+        return [window for window in windows if window is not None]
 
     # The rules.
 

@@ -21,10 +21,6 @@ class Window:
         self._since = TouchedKeys(limit)
         self._spoiled = False
 
-    def observe(self, key: Key, partial: bool, inserted: bool) -> None:
-        """The log touched a key."""
-        self._since.add(key, partial, inserted)
-
     def observe_all(self, touched: TouchedKeys) -> None:
         """The log touched these keys."""
         self._since.merge(touched)

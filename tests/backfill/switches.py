@@ -31,7 +31,6 @@ def _never(_: object) -> bool:
 
 
 def keep_window_empty(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Window, "observe", _nothing)
     patch.setattr(Window, "observe_all", _nothing)
 
 

@@ -9,6 +9,7 @@ from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
 from backfill.range_scan import ChunkPlan, Emission, RangeScan
 from backfill.ranges import Limits, Pages, TableRanges
+from tests.backfill.events import observe
 
 PAGES = Pages("16402", b"9")
 
@@ -103,7 +104,7 @@ def test_window_rows_are_dropped_and_the_others_kept_as_slices() -> None:
     scan = only(ranges)
     start(scan)
     for key in keys(1, 4, 5, 8, 99):
-        ranges.observe(key, partial=False)
+        observe(ranges, key, partial=False)
     emission = finish(scan, keys(1, 2, 3, 4, 5, 6, 7, 8))
     assert emission.keep == (slice(1, 3), slice(5, 7))
     assert (emission.dropped, emission.cut, emission.progressed) == (4, 0, True)
@@ -123,7 +124,7 @@ def test_a_chunk_may_be_dropped_whole_row_by_row() -> None:
 def test_events_outside_a_chunk_do_not_count() -> None:
     ranges = TableRanges("t")
     scan = only(ranges)
-    ranges.observe(b"1", partial=False)
+    observe(ranges, b"1", partial=False)
     ranges.observe_all(touched(1))
     ranges.truncate()
     for row in (1, 2):
@@ -182,7 +183,7 @@ def test_everything_drops_the_chunk_and_leaves_the_state(overflow: bool) -> None
     ranges = TableRanges("t", limits=Limits(window=2))
     scan = only(ranges)
     start(scan)
-    ranges.observe(b"1", partial=True)
+    observe(ranges, b"1", partial=True)
     finish(scan, keys(1, 2))
     before = ranges.to_state()
     start(scan)
@@ -202,7 +203,7 @@ def test_too_many_keys_of_hidden_and_later_transactions_together_drop_the_chunk(
     ranges = TableRanges("t", limits=Limits(window=2))
     scan = only(ranges)
     start(scan, hidden, Fence(hidden=frozenset({7})))
-    ranges.observe(b"3", partial=False)
+    observe(ranges, b"3", partial=False)
     assert not finish(scan, keys(4), end=True).progressed
 
 
@@ -210,12 +211,12 @@ def test_partially_touched_row_is_reread_until_it_comes_through() -> None:
     ranges = TableRanges("t")
     scan = only(ranges)
     start(scan)
-    ranges.observe(b"1", partial=True)
+    observe(ranges, b"1", partial=True)
     assert finish(scan, keys(1, 2), end=True).keep == (slice(1, 2),)
     for _ in range(2):
         scan = only(ranges)
         assert start(scan) == ChunkPlan(None, (b"1",), scan=False)
-        ranges.observe(b"1", partial=True)
+        observe(ranges, b"1", partial=True)
         emission = finish(scan, [], keys(1))
         assert (emission.keep_rereads, emission.dropped_rereads, emission.progressed) == ((), 1, False)
         assert not ranges.done
@@ -231,7 +232,7 @@ def test_reread_ends_without_a_row(found: list[Key]) -> None:
     scan = only(ranges)
     start(scan)
     if found:
-        ranges.observe(b"1", partial=False)
+        observe(ranges, b"1", partial=False)
     emission = finish(scan, [], found)
     assert (emission.keep_rereads, emission.progressed) == ((), True)
     assert ranges.done
@@ -242,7 +243,7 @@ def test_chunk_is_cut_where_the_reread_list_is_full() -> None:
     scan = only(ranges)
     start(scan)
     for key in keys(2, 4, 6):
-        ranges.observe(key, partial=True)
+        observe(ranges, key, partial=True)
     emission = finish(scan, keys(1, 2, 3, 4, 5, 6, 7), end=True)
     assert emission.keep == (slice(0, 1), slice(2, 3), slice(4, 5))
     assert (emission.dropped, emission.cut) == (2, 2)
@@ -263,7 +264,7 @@ def test_a_chunk_reads_a_few_rereads_and_what_did_not_come_through_waits_for_the
     ranges = TableRanges.from_state("t", state, limits=Limits(rereads_per_chunk=2))
     scan = only(ranges)
     assert start(scan).rereads == (b"1", b"2")
-    ranges.observe(b"1", partial=True)
+    observe(ranges, b"1", partial=True)
     finish(scan, [], keys(1, 2))
     assert start(scan).rereads == (b"3", b"4")
     finish(scan, [], keys(3, 4))
@@ -277,7 +278,7 @@ def test_abandoned_chunk_leaves_the_state_as_it_was() -> None:
     before = ranges.to_state()
     scan = only(ranges)
     assert start(scan).rereads == (b"7",)
-    ranges.observe(b"2", partial=True)
+    observe(ranges, b"2", partial=True)
     scan.read(keys(2), [], True)
     scan.abandon()
     scan.abandon()
@@ -307,7 +308,7 @@ def test_physical_chunk_is_never_cut() -> None:
     scan = only(ranges)
     start(scan)
     for key in keys(1, 2, 3):
-        ranges.observe(key, partial=True)
+        observe(ranges, key, partial=True)
     emission = finish(scan, keys(1, 2, 3, 4), cursor=b"4")
     assert (emission.keep, emission.cut) == ((slice(3, 4),), 0)
     assert start(scan) == ChunkPlan(b"4", (b"1", b"2", b"3"), scan=True, until=b"9", physical=True)
@@ -318,7 +319,7 @@ def test_rows_without_keys_are_emitted_whatever_the_log_touched() -> None:
     scan = only(ranges)
     start(scan)
     for key in keys(1, 2, 3):
-        ranges.observe(key, partial=True, inserted=True)
+        observe(ranges, key, partial=True, inserted=True)
     ranges.observe_all(touched(1, 2, 3, partial=True))
     ranges.request_reread(b"1")
     assert finish(scan, [b"", b""], cursor=b"4") == Emission(None, (), 0, 0, 0, progressed=True)

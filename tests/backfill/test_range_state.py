@@ -8,6 +8,7 @@ import pytest
 from backfill.range_scan import RangeScan
 from backfill.ranges import Pages, TableRanges
 from protocol.errors import ProtocolError, SourceError
+from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, only, start
 from tests.backfill.test_ranges import finish_all, long_key, move
 
@@ -22,7 +23,7 @@ def phases(ranges: TableRanges, scan: RangeScan) -> list[tuple[str, Any]]:
     ranges.split(scan, [long_key(number) for number in range(1, 100)])
     states.append(("split", ranges.to_state()))
     for number in range(1_000):
-        ranges.observe(long_key(number), partial=True)
+        observe(ranges, long_key(number), partial=True)
     last = long_key(900) if not scan.physical else b"900"
     finish(scan, [long_key(number) for number in range(1_000)], cursor=None if not scan.physical else last)
     states.append(("rereads", ranges.to_state()))

@@ -9,6 +9,7 @@ from backfill.keys import Key, TouchedKeys
 from backfill.range_scan import ChunkPlan, Range
 from backfill.ranges import Limits, Pages, TableRanges
 from protocol.errors import SourceError
+from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, keys, only, start
 
 
@@ -18,7 +19,7 @@ def whole(ranges: TableRanges) -> list[Range]:
 
 def move(ranges: TableRanges, *moved: Key) -> None:
     for key in moved:
-        ranges.observe(key, partial=True, inserted=True)
+        observe(ranges, key, partial=True, inserted=True)
 
 
 def finish_all(ranges: TableRanges) -> None:
@@ -119,7 +120,7 @@ def test_log_is_told_to_every_chunk() -> None:
     low, high = ranges.idle()
     for scan in (low, high):
         start(scan)
-    ranges.observe(b"1", partial=False)
+    observe(ranges, b"1", partial=False)
     both = TouchedKeys()
     both.add(b"5", False)
     ranges.observe_all(both)
@@ -169,13 +170,13 @@ def test_a_done_table_is_read_again_where_a_row_was_moved() -> None:
 
 def test_partial_events_count_during_a_physical_scan_only() -> None:
     ranges = TableRanges("t", pages=PAGES)
-    ranges.observe(b"1", partial=True)
+    observe(ranges, b"1", partial=True)
     partial = TouchedKeys()
     partial.add(b"2", True)
     ranges.observe_all(partial)
     assert ranges.to_state()["rereads"] == [["1"], ["2"]]
     finish_all(ranges)
-    ranges.observe(b"3", partial=True)
+    observe(ranges, b"3", partial=True)
     ranges.observe_all(partial)
     assert ranges.done
 
@@ -183,10 +184,10 @@ def test_partial_events_count_during_a_physical_scan_only() -> None:
 def test_partial_events_before_the_first_chunk_count_where_the_last_page_is_fixed() -> None:
     for pages, rereads in ((PAGES, [["1"]]), (Pages("16402", None), [])):
         ranges = TableRanges("t", pages=pages)
-        ranges.observe(b"1", partial=True)
+        observe(ranges, b"1", partial=True)
         assert ranges.to_state()["rereads"] == rereads
         start(only(ranges))
-        ranges.observe(b"1", partial=True)
+        observe(ranges, b"1", partial=True)
         assert ranges.to_state()["rereads"] == [["1"]]
 
 
@@ -197,7 +198,7 @@ def test_too_many_rereads_begin_a_scan_by_key_and_spoil_what_is_in_flight() -> N
     finish(scan, keys(1, 2), cursor=b"4")
     start(scan)
     for key in keys(11, 12, 13):
-        ranges.observe(key, partial=True)
+        observe(ranges, key, partial=True)
     assert whole(ranges) == [Range(b"4", b"9", None, "16402"), Range()]
     assert finish(scan, keys(3), end=True).keep == ()
     assert whole(ranges) == [Range()]

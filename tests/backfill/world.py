@@ -19,6 +19,7 @@ from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
 from tests.backfill.database import KEYLESS, TABLES, Database, Delete, Event, Put, Row, Snapshot, Transaction, Truncate
+from tests.backfill.events import observe
 from tests.backfill.reader import (
     AllVisible,
     Kept,
@@ -134,7 +135,7 @@ class World:
         elif partial and inserted:
             self.incomplete.append((event.table, key))
         if not self.whole_transactions:
-            ranges.observe(key, partial, inserted)
+            observe(ranges, key, partial, inserted)
 
     def _end_transaction(self, transaction: Transaction) -> None:
         if self.whole_transactions:
