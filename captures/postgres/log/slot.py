@@ -14,7 +14,7 @@ from captures.postgres.config import EndpointConfig
 from captures.postgres.log.connection import SlotInUse
 from captures.postgres.log.resumption import Slot, check_usable, read_slot
 from captures.postgres.server.session import asking
-from captures.postgres.server.setup import Made, drop_slot, ensure_slot, slot_statement
+from captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
 from captures.postgres.server.slot_ownership import Owner, check_owner, note_owner
 from protocol.errors import SourceError
 
@@ -84,11 +84,11 @@ class SourceSlot:
 
     def made(self, ended: Callable[[], bool]) -> int:
         """Makes the slot where there is none; its confirmed position. Raises SourceError, SessionEnded."""
-        with asking("preparing the replication slot"):
-            made = ensure_slot(self.session, self._config, ended)
-        if made is not None:
-            self._made(made)
         slot = self.usable()
+        if slot is None:
+            with asking("preparing the replication slot"):
+                self._made(create_slot(self.session, self._config, ended))
+            slot = self.usable()
         if slot is None:
             raise SourceError("TM-PG-012", f"replication slot {self._config.slot} was just dropped")
         return slot.confirmed
@@ -106,7 +106,8 @@ class SourceSlot:
         if slot is None or not (slot.invalidated or undecodable):
             return
         if self._config.create:
-            self._drop()
+            # The walsender of our own broken stream may not have noticed yet.
+            _while_in_use(lambda: self.session.execute(drop_slot(self._config)), psycopg.errors.ObjectInUse)
         elif undecodable:
             again = f"{drop_slot(self._config).as_string(None)}; {slot_statement(self.session, self._config)};"
             raise SourceError(
@@ -115,33 +116,17 @@ class SourceSlot:
                 remedy=f"Run: {again}",
             )
 
-    def _drop(self) -> None:
-        """Waits for the walsender of our own broken stream, which may not have noticed yet."""
-        deadline = time.monotonic() + SLOT_WAIT_SECONDS
-        while True:
-            try:
-                self.session.execute(drop_slot(self._config))
-            except psycopg.errors.ObjectInUse:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.1)
-                continue
-            return
-
     def once_free(self, take: Callable[[], T]) -> T:
         """What ``take`` gives, tried for a while as long as it raises SlotInUse.
 
         Raises:
             SlotInUse: ``TM-PG-014`` it stays in use; says by whom.
         """
-        deadline = time.monotonic() + SLOT_WAIT_SECONDS
-        while True:
-            try:
-                return take()
-            except SlotInUse:
-                if time.monotonic() >= deadline:
-                    raise self._held() from None
-                time.sleep(0.1)
+        try:
+            return _while_in_use(take, SlotInUse)
+        except SlotInUse:
+            slot = read_slot(self.session, self._config.slot)
+            raise in_use(self.session, self._config, None if slot is None else slot.active_pid) from None
 
     def end_walsender(self, pid: int) -> None:
         """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""
@@ -152,17 +137,28 @@ class SourceSlot:
                 [self._config.slot, str(pid)],
             )
 
-    def _held(self) -> SlotInUse:
-        """Who reads the slot."""
-        with asking("looking for the reader of the replication slot"):
-            holder = self.session.execute(
-                "SELECT s.active_pid, a.application_name, a.client_addr::text FROM pg_replication_slots s"
-                " LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s",
-                [self._config.slot],
-            ).fetchone()
-        pid, application, address = holder or (None, None, None)
-        return SlotInUse(
-            "TM-PG-014",
-            f"replication slot {self._config.slot} is in use by process {pid} "
-            f"({application} from {address or 'the server itself'})",
-        )
+
+def in_use(session: psycopg.Connection, config: EndpointConfig, pid: int | None) -> SlotInUse:
+    """The error for a slot that another process reads. Raises SourceError if the server cannot be asked."""
+    with asking("looking for the reader of the replication slot"):
+        reader = session.execute(
+            "SELECT application_name, client_addr::text FROM pg_catalog.pg_stat_activity WHERE pid = %s", [pid]
+        ).fetchone()
+    application, address = reader or (None, None)
+    return SlotInUse(
+        "TM-PG-014",
+        f"replication slot {config.slot} is in use by process {pid} "
+        f"({application} from {address or 'the server itself'})",
+    )
+
+
+def _while_in_use(attempt: Callable[[], T], busy: type[Exception]) -> T:
+    """The result of ``attempt``, tried for a while as long as it raises ``busy``; then that is raised."""
+    deadline = time.monotonic() + SLOT_WAIT_SECONDS
+    while True:
+        try:
+            return attempt()
+        except busy:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)

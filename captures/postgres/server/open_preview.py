@@ -12,6 +12,7 @@ from captures.contract.errors import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import parse_lsn
 from captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
+from captures.postgres.log.slot import in_use
 from captures.postgres.server.slot_ownership import Owner, check_owner
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
@@ -37,7 +38,7 @@ def standing_failures(
     if slot is not None:
         checks.append(partial(check_owner, session, config, owner, begun=bool(cursor)))
         if not running:
-            checks.append(partial(_check_free, session, config, slot))
+            checks.append(partial(_check_free, session, config, slot.active_pid))
     if cursor:
         checks.append(partial(_check_position, session, config, slot, parse_lsn(str(cursor)), state))
     for check in checks:
@@ -61,15 +62,6 @@ def _check_position(
     check_slot(session, config, slot, position, position)
 
 
-def _check_free(session: psycopg.Connection, config: EndpointConfig, slot: Slot) -> None:
-    if slot.active_pid is None:
-        return
-    row = session.execute(
-        "SELECT application_name, client_addr::text FROM pg_catalog.pg_stat_activity WHERE pid = %s", [slot.active_pid]
-    ).fetchone()
-    application, address = row or (None, None)
-    raise SourceError(
-        "TM-PG-014",
-        f"replication slot {config.slot} is in use by process {slot.active_pid} "
-        f"({application} from {address or 'the server itself'})",
-    )
+def _check_free(session: psycopg.Connection, config: EndpointConfig, reader: int | None) -> None:
+    if reader is not None:
+        raise in_use(session, config, reader)

@@ -215,22 +215,17 @@ def _takes_failover(session: psycopg.Connection) -> bool:
     return session.info.server_version >= FAILOVER_VERSION and not in_recovery(session)
 
 
-def ensure_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made | None:
-    """Creates the slot if it does not exist. Returns what it created; None if the slot exists.
+def create_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made:
+    """Creates the slot, which does not exist.
 
     Args:
         ended: Whether the session is over.
 
     Raises:
-        SourceError: ``TM-PG-012`` it does not exist, and ``create`` is false; ``TM-PG-013`` it has another purpose.
+        SourceError: ``TM-PG-012`` if ``create`` is false; ``TM-PG-014`` another capture has just created it; others if
+            the server refuses.
         SessionEnded: ``ended`` was true.
     """
-    slot = session.execute(
-        "SELECT plugin, database, two_phase FROM pg_replication_slots WHERE slot_name = %s", [config.slot]
-    ).fetchone()
-    if slot is not None:
-        check_slot_kind(config, *slot)
-        return None
     if not config.create:
         raise SourceError(
             "TM-PG-012",
