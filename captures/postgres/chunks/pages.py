@@ -125,24 +125,15 @@ def next_pages(files: Sequence[File], cursor: Place | None, until: Place | None,
         # A partition that was dropped or detached has no rows any more; the scan goes on behind it.
         if place is not None and place.oid in by_oid and by_oid[place.oid].node != place.node:
             raise Rewritten
-    rest = [file for file in files if _lies_ahead(file, cursor, until)]
-    for index, file in enumerate(rest):
-        start = Place(file.oid, file.node, 0, end=file.pages)
-        if cursor is not None and cursor.oid == file.oid:
-            start = cursor if cursor.end is not None else replace(cursor, end=file.pages)
-        last = start.end or 0
-        if until is not None and until.oid == file.oid:
-            last = min(last, until.page)
+    rest = _rest(files, cursor, until)
+    for index, (file, start, last) in enumerate(rest):
         if start.page >= last:
             continue
         stop = min(last, start.page + max(1, math.ceil(rows / file.density)))
         if stop < last:
             after: Place | None = replace(start, page=stop, line=0)
-        elif index + 1 < len(rest):
-            following = rest[index + 1]
-            after = Place(following.oid, following.node, 0, end=following.pages)
         else:
-            after = None
+            after = rest[index + 1][1] if index + 1 < len(rest) else None
         return Pages(file, start, stop, after)
     return None
 
@@ -150,14 +141,9 @@ def next_pages(files: Sequence[File], cursor: Place | None, until: Place | None,
 def page_bounds(files: Sequence[File], cursor: Place | None, until: Place | None, parts: int) -> list[Place]:
     """Places, in order, that cut a scan's rest into up to ``parts`` ranges of about as many pages."""
     spans: list[tuple[File, int, int]] = []
-    for file in files:
-        if not _lies_ahead(file, cursor, until):
-            continue
-        here = cursor if cursor is not None and cursor.oid == file.oid else None
-        first = 0 if here is None else here.page + 1
-        last = file.pages if here is None or here.end is None else here.end
-        if until is not None and until.oid == file.oid:
-            last = min(last, until.page)
+    for file, start, last in _rest(files, cursor, until):
+        # The page of the cursor is not cut: some of its rows have been read.
+        first = start.page + 1 if cursor is not None and cursor.oid == file.oid else start.page
         if first < last:
             spans.append((file, first, last))
     total = sum(last - first for _, first, last in spans)
@@ -174,5 +160,17 @@ def page_bounds(files: Sequence[File], cursor: Place | None, until: Place | None
     return [bound for bound in dict.fromkeys(bounds) if bound != beginning]
 
 
-def _lies_ahead(file: File, cursor: Place | None, until: Place | None) -> bool:
-    return (cursor is None or file.oid >= cursor.oid) and (until is None or file.oid <= until.oid)
+def _rest(files: Sequence[File], cursor: Place | None, until: Place | None) -> list[tuple[File, Place, int]]:
+    """What is left of a scan: the files, and of each where it is read from, and the page before which that ends."""
+    rest = []
+    for file in files:
+        if (cursor is not None and file.oid < cursor.oid) or (until is not None and file.oid > until.oid):
+            continue
+        start = Place(file.oid, file.node, 0, end=file.pages)
+        if cursor is not None and cursor.oid == file.oid:
+            start = cursor if cursor.end is not None else replace(cursor, end=file.pages)
+        last = start.end or 0
+        if until is not None and until.oid == file.oid:
+            last = min(last, until.page)
+        rest.append((file, start, last))
+    return rest
