@@ -56,11 +56,15 @@ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.active_p
 
 
 class Retention:
-    """Watches the log that the slot retains."""
+    """Watches the log that the slot retains.
+
+    Attributes:
+        limit: Retained bytes at which the server invalidates the slot (max_slot_wal_keep_size), as of the last query.
+    """
 
     def __init__(self, config: EndpointConfig) -> None:
         self._config = config
-        self._limit: int | None = None
+        self.limit: int | None = None
         self._warned_at: float | None = None
 
     def retained_bytes(self, session: psycopg.Connection, position: int, reading: str) -> int | None:
@@ -78,7 +82,7 @@ class Retention:
         if row is None or row[0] is None:
             return None
         retained, safe, now, restart, confirmed = row
-        self._limit = retained + safe if safe is not None else None
+        self.limit = retained + safe if safe is not None else None
         most = self._config.max_retained_wal
         due = self._warned_at is None or time.monotonic() - self._warned_at >= WARNING_SECONDS
         if most is not None and retained * 2 >= most and due:
@@ -93,11 +97,6 @@ class Retention:
                 extra={"retained_bytes": retained, "max_retained_wal": most},
             )
         return int(retained)
-
-    @property
-    def limit(self) -> int | None:
-        """Retained bytes at which the server invalidates the slot (max_slot_wal_keep_size), as of the last query."""
-        return self._limit
 
     def _cause(
         self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str

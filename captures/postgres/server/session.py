@@ -223,16 +223,14 @@ def connection_failure(config: EndpointConfig | ReaderEndpoint, text: str) -> So
     """The error for a connection that failed. libpq gives no SQLSTATE for it, so the server's message decides."""
     where = f"{config.host}:{config.port}"
     reason = " ".join(text.split())
+    refused = f"{where} does not let user {config.user} into database {config.database}: {reason}"
     if "authentication failed" in reason or "no password supplied" in reason or "no pg_hba.conf entry" in reason:
-        return SourceError(
-            "TM-PG-002",
-            f"{where} does not let user {config.user} into database {config.database}: {reason}",
-        )
+        return SourceError("TM-PG-002", refused)
     user = sql.Identifier(config.user).as_string(None)
     if "pg_hba.conf rejects connection" in reason:
         return SourceError(
             "TM-PG-002",
-            f"{where} does not let user {config.user} into database {config.database}: {reason}",
+            refused,
             remedy=(
                 "A line of the server's pg_hba.conf rejects this user, database and address. Put a line above "
                 "it that accepts them, then run: SELECT pg_reload_conf();"

@@ -110,8 +110,7 @@ class PostgresBinding(TableBinding):
     @property
     def relations(self) -> list[int]:
         """The oids of the table and of its partitions."""
-        stores = self.table.record.stores if self.table.record is not None else ()
-        return sorted({self.table.oid, *(store.oid for store in stores)})
+        return sorted({self.table.oid, *(store.oid for store in self.table.stores)})
 
     @property
     def document_schema(self) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from captures.postgres.tables.record.table_record import TableRecord
+from captures.postgres.tables.record.table_record import Store, TableRecord
 from captures.tables.bad_values import Policy
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
@@ -119,6 +119,11 @@ class Table:
     def path(self) -> tuple[str, str]:
         """The resource path of a binding to the table."""
         return (self.schema, self.name)
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """The stores of its rows; empty if the table is not followed."""
+        return () if self.record is None else self.record.stores
 
     @property
     def qualified_name(self) -> str:

@@ -50,7 +50,7 @@ def unmet(
     """Every prerequisite that is not met. ``tables`` is parallel to ``resources``, with None for a missing table."""
     found = [table for table in tables if table is not None]
     platform = platform_of(session)
-    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+    policies = [(resource.name, resource.on_bad_value) for resource in resources]
     source = [
         *quarantine_failures("TM-PG-023", config.on_bad_value, policies),
         *server_failures(session, config, platform),
@@ -83,7 +83,7 @@ def log_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
     """Why a table cannot be captured at all. The server is asked only about a table that is missing."""
-    name = f"{resource.schema_name}.{resource.table}"
+    name = resource.name
     if table is None:
         yield no_table(session, config, resource)
         return
@@ -124,7 +124,7 @@ def log_failures(
 
 def document_failures(resource: ResourceConfig, table: Table) -> Iterator[SourceError]:
     """Why the columns of a table, as the catalog or the log has them, cannot be the members of documents."""
-    name = f"{resource.schema_name}.{resource.table}"
+    name = resource.name
     captured = [column for column in table.columns if not column.generated and column.name not in resource.exclude]
     if not captured:
         yield SourceError(

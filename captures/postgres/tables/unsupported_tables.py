@@ -34,7 +34,7 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
     Raises:
         psycopg.Error: The server refuses.
     """
-    name = f"{resource.schema_name}.{resource.table}"
+    name = resource.name
     if not is_sayable(session, resource.schema_name + resource.table):
         return _missing(config, resource)
     found = session.execute(
@@ -70,8 +70,7 @@ def no_table(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 
 def unlogged_partitions(table: Table) -> Iterator[SourceError]:
     """One error if partitions of a table are unlogged."""
-    assert table.record is not None
-    unlogged = [store for store in table.record.stores if store.persistence == "u"]
+    unlogged = [store for store in table.stores if store.persistence == "u"]
     if unlogged:
         names = ", ".join(f"{store.schema}.{store.name}" for store in unlogged)
         identifiers = [sql.Identifier(store.schema, store.name).as_string(None) for store in unlogged]
@@ -93,8 +92,7 @@ def _unknown(session: psycopg.Connection, config: EndpointConfig, resource: Reso
 
 
 def _missing(config: EndpointConfig, resource: ResourceConfig, hint: str = "") -> SourceError:
-    name = f"{resource.schema_name}.{resource.table}"
-    return SourceError("TM-PG-007", f"there is no table {name} in database {config.database}{hint}")
+    return SourceError("TM-PG-007", f"there is no table {resource.name} in database {config.database}{hint}")
 
 
 def uncaptured_partitions(

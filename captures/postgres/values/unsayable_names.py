@@ -28,7 +28,7 @@ def unsayable_failures(table: Table, exclude: Collection[str], key: Sequence[str
     for column in table.columns:
         if column.name not in exclude and not column.generated:
             yield from _of_column(table, column, in_key=column.name in key)
-    for store in table.record.stores if table.record is not None else ():
+    for store in table.stores:
         yield from _of_store(table, store)
 
 

@@ -44,8 +44,7 @@ def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]
     Args:
         key: The columns that identify rows downstream; empty if their position in the log does.
     """
-    assert table.record is not None
-    found = [_failure(store, key) for store in table.record.stores if store.kind != _FOREIGN]
+    found = [_failure(store, key) for store in table.stores if store.kind != _FOREIGN]
     failures = [failure for failure in found if failure is not None]
     if not failures:
         return
@@ -57,14 +56,12 @@ def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]
 
 def identified_by_all(table: Table) -> bool:
     """Whether the table, or at least one partition, has REPLICA IDENTITY FULL."""
-    assert table.record is not None
-    return any(store.identity == "f" for store in table.record.stores)
+    return any(store.identity == "f" for store in table.stores)
 
 
 def full_identities(table: Table) -> str:
     """The statements that set REPLICA IDENTITY FULL for a table and its partitions; empty if all of them have it."""
-    stores = table.record.stores if table.record is not None else ()
-    statements = [_full(store) for store in stores if store.kind != _FOREIGN and store.identity != "f"]
+    statements = [_full(store) for store in table.stores if store.kind != _FOREIGN and store.identity != "f"]
     return f"Run: {' '.join(statements[:REMEDIES])}" if statements else ""
 
 
