@@ -93,20 +93,15 @@ def range_size(what: Range, key_size: int) -> int:
 
 
 def _range_json(what: Range) -> JsonObject:
-    members: JsonObject = {}
-    if what.cursor is not None:
-        members["cursor"] = key_texts(what.cursor)
-    if what.until is not None:
-        members["until"] = key_texts(what.until)
-    if what.where is not None:
-        members["where"] = what.where
-    if what.file is not None:
-        members["file"] = what.file
-    if what.inclusive:
-        members["inclusive"] = True
-    if what.asked:
-        members["asked"] = True
-    return members
+    members: JsonObject = {
+        "cursor": None if what.cursor is None else key_texts(what.cursor),
+        "until": None if what.until is None else key_texts(what.until),
+        "where": what.where,
+        "file": what.file,
+        "inclusive": what.inclusive or None,
+        "asked": what.asked or None,
+    }
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _range(value: Json) -> Range:
