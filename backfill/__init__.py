@@ -3,5 +3,6 @@
 ``fence`` defines what a chunk's snapshot sees. ``hidden`` keeps the transactions that are emitted but perhaps not
 visible. ``window`` holds the keys that the log touched around one chunk. ``range_scan`` scans a range of a table, chunk
 by chunk. ``rereads`` lists the rows of which a consumer has only a part. ``ranges`` is a table's whole backfill, and
-``range_state`` its form in a checkpoint. ``chunk_size`` chooses the size of the next chunk.
+``range_state`` its form in a checkpoint. ``limits`` says how much a table may hold. ``chunk_size`` chooses
+the size of the next chunk.
 """

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from backfill.fence import Fence
 from backfill.hidden import HiddenSet
-from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
-from backfill.rereads import REREADS_PER_CHUNK, RereadList
+from backfill.keys import Key, TouchedKeys
+from backfill.limits import LIMITS, REREADS_PER_CHUNK, Limits
+from backfill.rereads import RereadList
 from backfill.window import Window
 
 
@@ -116,7 +117,7 @@ class RangeScan:
         *,
         keyless: bool = False,
         finished: bool = False,
-        window_limit: int = WINDOW_LIMIT,
+        limits: Limits = LIMITS,
     ) -> None:
         self.table = table
         self.range = what
@@ -124,7 +125,7 @@ class RangeScan:
         self.finished = finished
         self._rereads = rereads
         self._keyless = keyless
-        self._window_limit = window_limit
+        self._limits = limits
         self._chunk: _InFlight | None = None
 
     @property
@@ -166,7 +167,7 @@ class RangeScan:
         # Not through the reread list: an invalid key would fail every chunk of the table, and not only this range's.
         first = () if what.cursor is None or not what.inclusive else (what.cursor,)
         plan = ChunkPlan(what.cursor, first + leased, not self.finished, what.until, what.where, what.file is not None)
-        self._chunk = _InFlight(plan, position, Window(hidden.entries(), self._window_limit), leased)
+        self._chunk = _InFlight(plan, position, Window(hidden.entries(), self._limits.window), leased)
         return plan
 
     def fenced(self, fence: Fence) -> bool:

@@ -6,19 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from backfill.keys import WINDOW_LIMIT, Key, TouchedKeys
+from backfill.keys import Key, TouchedKeys
+from backfill.limits import LIMITS, Limits
 from backfill.range_scan import Range, RangeScan
 from backfill.range_state import ORDINARY_KEY, TableState, range_size
-from backfill.rereads import REREAD_BYTES, REREAD_LEAST, REREAD_LIMIT, REREADS_PER_CHUNK, RereadList, state_size
+from backfill.rereads import RereadList, state_size
 from backfill.window import Window
 from protocol.errors import SourceError
 from protocol.messages import Json, JsonObject
-
-RANGE_BYTES = 1_800
-"""The most bytes of the unfinished ranges in the state; some 15 ranges with keys of 40 bytes."""
-
-MAX_OVERFLOWS = 4
-"""The most scans of a table in a row that are abandoned because the reread list was full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +27,6 @@ class Pages:
 
     file: str
     end: Key | None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one table.
-
-    Attributes:
-        window: Keys recorded individually during a chunk; if the log touches more, the chunk is read again.
-        reread_bytes: Bytes of the reread list in the state.
-        reread_least: Keys for which the list has room whatever their length.
-        reread_keys: Keys of the reread list in memory; with more, the table is scanned again, by key.
-        rereads_per_chunk: Rows of the list that one chunk reads.
-        range_bytes: Bytes of the unfinished ranges in the state.
-        overflows: Times in a row that the table is scanned again because of too many rereads, before it fails.
-    """
-
-    window: int = WINDOW_LIMIT
-    reread_bytes: int = REREAD_BYTES
-    reread_least: int = REREAD_LEAST
-    reread_keys: int = REREAD_LIMIT
-    rereads_per_chunk: int = REREADS_PER_CHUNK
-    range_bytes: int = RANGE_BYTES
-    overflows: int = MAX_OVERFLOWS
-
-    def __post_init__(self) -> None:
-        if min(self.window, self.reread_least, self.reread_keys, self.rereads_per_chunk) < 1 or self.overflows < 0:
-            raise ValueError("a table must be able to hold a row")
-
-
-_LIMITS = Limits()
 
 
 class TableRanges:
@@ -86,7 +51,7 @@ class TableRanges:
     """
 
     def __init__(
-        self, table: str, *, pages: Pages | None = None, keyless: bool = False, limits: Limits = _LIMITS
+        self, table: str, *, pages: Pages | None = None, keyless: bool = False, limits: Limits = LIMITS
     ) -> None:
         if keyless and pages is None:
             raise ValueError(f"table {table}: rows without a key can only be scanned by pages")
@@ -97,13 +62,7 @@ class TableRanges:
         self._limits = limits
         self._rows = 0
         self._overflows = 0
-        self._rereads = RereadList(
-            self._overflow,
-            room=limits.reread_bytes,
-            least=limits.reread_least,
-            limit=limits.reread_keys,
-            per_chunk=limits.rereads_per_chunk,
-        )
+        self._rereads = RereadList(self._overflow, limits)
         self._rereader = self._scan(Range(), finished=True)
         self._scans = [self._scan(self._whole())]
 
@@ -115,7 +74,7 @@ class TableRanges:
         *,
         pages: Pages | None = None,
         keyless: bool = False,
-        limits: Limits = _LIMITS,
+        limits: Limits = LIMITS,
     ) -> Self:
         """Resumes from ``to_state()``, or from the state of the single scan of earlier versions.
 
@@ -378,7 +337,7 @@ class TableRanges:
             self._rereads,
             keyless=self._keyless,
             finished=finished,
-            window_limit=self._limits.window,
+            limits=self._limits,
         )
 
     def _prune(self) -> None:

@@ -7,19 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from backfill.keys import Key, key_texts
-
-REREADS_PER_CHUNK = 500
-"""The most rows that one chunk reads again by key; some milliseconds."""
-
-REREAD_BYTES = 1_600
-"""The most bytes of the list in the state; some 35 keys of 40 bytes."""
-
-REREAD_LEAST = 35
-"""Keys that the list in the state holds whatever their length: indexes have keys of up to 3 kB. Without room for two of
-those, each session that ends among such rows would cause a scan of the whole table."""
-
-REREAD_LIMIT = 50_000
-"""The most keys of the list in memory; some 10 MB with keys of 40 bytes."""
+from backfill.limits import Limits
 
 
 def state_size(key: Key) -> int:
@@ -34,27 +22,13 @@ class RereadList:
     has room, and keys that the log adds beyond that are read soon.
 
     Args:
-        overflow: Called for more keys than ``limit``, to scan the table again. It must ``clear`` the list.
-        room: The most bytes of the list in the state.
-        least: Keys for which the state has room in any case.
-        limit: The most keys in memory.
-        per_chunk: The most keys that one chunk reads.
+        overflow: Called for more keys than ``limits`` allows, to scan the table again. It must ``clear`` the list.
+        limits: Those of the table.
     """
 
-    def __init__(
-        self,
-        overflow: Callable[[], None],
-        *,
-        room: int = REREAD_BYTES,
-        least: int = REREAD_LEAST,
-        limit: int = REREAD_LIMIT,
-        per_chunk: int = REREADS_PER_CHUNK,
-    ) -> None:
+    def __init__(self, overflow: Callable[[], None], limits: Limits) -> None:
         self._overflow = overflow
-        self._room = room
-        self._least = least
-        self._limit = limit
-        self._per_chunk = per_chunk
+        self._limits = limits
         self._size = 0
         self._keys: dict[Key, None] = {}  # Ordered, unlike a set: the state must not depend on hashing.
         self._leased: set[Key] = set()
@@ -64,20 +38,22 @@ class RereadList:
         if key in self._keys:
             return
         self._append(key)
-        if len(self._keys) > self._limit:
+        if len(self._keys) > self._limits.reread_keys:
             self._overflow()
 
     def remember(self, key: Key) -> bool:
         """Adds a key if the state has room for it; returns whether it has."""
         if key not in self._keys:
-            if len(self._keys) >= self._least and self._size + state_size(key) > self._room:
+            limits = self._limits
+            if len(self._keys) >= limits.reread_least and self._size + state_size(key) > limits.reread_bytes:
                 return False
             self._append(key)
         return True
 
     def lease(self, most: int) -> tuple[Key, ...]:
         """The keys for the next chunk, at most this many: those that waited longest, and that no other chunk reads."""
-        keys = tuple(islice((key for key in self._keys if key not in self._leased), min(most, self._per_chunk)))
+        idle = (key for key in self._keys if key not in self._leased)
+        keys = tuple(islice(idle, min(most, self._limits.rereads_per_chunk)))
         self._leased.update(keys)
         return keys
 
@@ -115,7 +91,7 @@ class RereadList:
     @property
     def fits(self) -> bool:
         """Whether the state can hold the list."""
-        return self._size <= self._room or len(self._keys) <= self._least
+        return self._size <= self._limits.reread_bytes or len(self._keys) <= self._limits.reread_least
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from backfill.chunk_size import ChunkSize
+from backfill.limits import REREADS_PER_CHUNK
 from backfill.range_scan import RangeScan
 from backfill.ranges import Pages, TableRanges
-from backfill.rereads import REREADS_PER_CHUNK
 from captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from captures.contract.source import OpenedTable
 from captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside

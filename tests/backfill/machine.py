@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backfill.ranges import Limits
+from backfill.limits import Limits
 from tests.backfill.database import KEYED, KEYS, PAGES, TABLES, Change, Wish
 from tests.backfill.reader import WHERE
 from tests.backfill.world import World

@@ -7,8 +7,9 @@ import pytest
 from backfill.fence import TransactionId
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
+from backfill.limits import Limits
 from backfill.range_scan import ChunkPlan, Emission, RangeScan
-from backfill.ranges import Limits, Pages, TableRanges
+from backfill.ranges import Pages, TableRanges
 from tests.backfill.events import observe
 
 PAGES = Pages("16402", b"9")

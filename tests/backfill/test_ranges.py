@@ -6,8 +6,9 @@ import pytest
 
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
+from backfill.limits import Limits
 from backfill.range_scan import ChunkPlan, Range
-from backfill.ranges import Limits, Pages, TableRanges
+from backfill.ranges import Pages, TableRanges
 from protocol.errors import SourceError
 from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, keys, only, start

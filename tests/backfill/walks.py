@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from backfill.ranges import Limits
+from backfill.limits import Limits
 from tests.backfill.database import KEYED, KEYLESS, KEYS, PAGES, TABLES, Change, Wish
 from tests.backfill.reader import WHERE
 from tests.backfill.world import World

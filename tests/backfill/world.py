@@ -13,8 +13,9 @@ from backfill.counted_rows import CountedRows
 from backfill.fence import Fence
 from backfill.hidden import HiddenSet
 from backfill.keys import Key, TouchedKeys
+from backfill.limits import Limits
 from backfill.range_scan import Range, RangeScan
-from backfill.ranges import Limits, Pages, TableRanges
+from backfill.ranges import Pages, TableRanges
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
