@@ -17,7 +17,7 @@ from captures.contract.errors import LostPosition
 from captures.postgres.config import EndpointConfig
 from captures.postgres.log.lsn import format_lsn, parse_lsn
 from captures.postgres.server.session import asking, connect_pq, error_text, execute_within, in_recovery
-from captures.postgres.server.setup import check_slot_kind, slot_statement
+from captures.postgres.server.setup import drop_slot, slot_statement
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
@@ -245,8 +245,23 @@ def check_slot(
 
 
 def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot) -> None:
-    """Raises LostPosition for a slot that was invalidated, ``TM-PG-013`` for one that is not ours to read."""
-    check_slot_kind(config, slot.plugin, slot.database, slot.two_phase)
+    """Raises LostPosition for a slot that was invalidated, ``TM-PG-013`` for one that is not ours to read.
+
+    A slot is ours if it is pgoutput's, belongs to the database, and is without two_phase.
+    """
+    if slot.plugin != "pgoutput" or slot.database != config.database:
+        kind = f"a logical slot of {slot.plugin} in database {slot.database}" if slot.plugin else "a physical slot"
+        raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
+    if slot.two_phase:
+        raise SourceError(
+            "TM-PG-013",
+            f"replication slot {config.slot} was created with two_phase: it sends transactions that are prepared and "
+            "may never be committed",
+            remedy=(
+                "Configure another `slot`, which the connector creates. Or, if nothing else needs this one, "
+                f"run: {drop_slot(config).as_string(None)}; and let the connector create it again."
+            ),
+        )
     if slot.invalidated:
         by_hand = ""
         if not config.create:

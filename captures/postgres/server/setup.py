@@ -251,20 +251,3 @@ def create_slot(session: psycopg.Connection, config: EndpointConfig, ended: Call
 def drop_slot(config: EndpointConfig) -> sql.Composed:
     """The statement that drops the slot."""
     return sql.SQL("SELECT pg_drop_replication_slot({})").format(sql.Literal(config.slot))
-
-
-def check_slot_kind(config: EndpointConfig, plugin: str | None, database: str | None, two_phase: bool) -> None:
-    """Raises ``TM-PG-013`` unless the slot is pgoutput's, belongs to the database, and is without two_phase."""
-    if plugin != "pgoutput" or database != config.database:
-        kind = f"a logical slot of {plugin} in database {database}" if plugin else "a physical slot"
-        raise SourceError("TM-PG-013", f"replication slot {config.slot} is {kind}")
-    if two_phase:
-        raise SourceError(
-            "TM-PG-013",
-            f"replication slot {config.slot} was created with two_phase: it sends transactions that are prepared and "
-            "may never be committed",
-            remedy=(
-                "Configure another `slot`, which the connector creates. Or, if nothing else needs this one, "
-                f"run: {drop_slot(config).as_string(None)}; and let the connector create it again."
-            ),
-        )
