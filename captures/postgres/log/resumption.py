@@ -37,7 +37,7 @@ _INVALIDATED = {
 }
 """What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
 
-_ANEW = (
+_AGAIN = (
     "Set `on_lost_position: backfill` to read all tables again into the same change log. Or start over with another "
     "`log` and another `spark.warehouse`; drop the slot first, if it exists."
 )
@@ -162,7 +162,7 @@ def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObjec
         raise LostPosition(
             "TM-PG-016",
             f"the capture read system {identity.get('system')}, but this server is {log.system}",
-            remedy=f"Point the capture at the server that it read before, or at a replica of it. Otherwise: {_ANEW}",
+            remedy=f"Point the capture at the server that it read before, or at a replica of it. Otherwise: {_AGAIN}",
         )
     goes_on = slot is not None and not slot.synced and slot.confirmed <= known
     if log.standby and not identity.get("standby") and not goes_on:
@@ -182,7 +182,7 @@ def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObjec
             "TM-PG-016",
             f"{stood}, but this server is on timeline {log.timeline}, which does not descend from it: it was restored "
             "to an earlier time, or was promoted before",
-            remedy=_ANEW,
+            remedy=_AGAIN,
         )
     if known > left:
         raise LostPosition(
@@ -190,7 +190,7 @@ def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObjec
             f"{stood}, which this server left at {format_lsn(left)} for timeline {log.timeline}: it was promoted "
             "without the last changes, or restored to an earlier time",
             remedy=(
-                f"{_ANEW} List the replicas that may take over in synchronized_standby_slots (version 17): the "
+                f"{_AGAIN} List the replicas that may take over in synchronized_standby_slots (version 17): the "
                 "log is then not sent ahead of them."
             ),
         )
@@ -211,7 +211,7 @@ def check_slot(
             "TM-PG-015",
             f"replication slot {config.slot} no longer exists; the capture was at {format_lsn(position)}",
             remedy=(
-                f"{_ANEW} If a replica has taken over: from version 17 on it has the slots too, if they were "
+                f"{_AGAIN} If a replica has taken over: from version 17 on it has the slots too, if they were "
                 "created with `failover` and it has sync_replication_slots = on."
             ),
         )
@@ -221,7 +221,7 @@ def check_slot(
             "TM-PG-015",
             f"replication slot {config.slot} is at {format_lsn(slot.confirmed)}, past the capture's "
             f"{format_lsn(position)}: it was created again, or something else reads it",
-            remedy=f"Give this capture a slot that nothing else reads. {_ANEW}",
+            remedy=f"Give this capture a slot that nothing else reads. {_AGAIN}",
         )
     with asking("asking the server for its position"):
         row = session.execute(
@@ -240,7 +240,7 @@ def check_slot(
     raise LostPosition(
         "TM-PG-016",
         f"the capture was at {format_lsn(known)}, but this server's log ends at {format_lsn(end)}: it was restored",
-        remedy=_ANEW,
+        remedy=_AGAIN,
     )
 
 
@@ -270,7 +270,7 @@ def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot
         raise LostPosition(
             "TM-PG-015",
             f"the server has invalidated replication slot {config.slot}: {slot.invalidated}",
-            remedy=" ".join(filter(None, [_INVALIDATED.get(slot.invalidated), _ANEW, by_hand])),
+            remedy=" ".join(filter(None, [_INVALIDATED.get(slot.invalidated), _AGAIN, by_hand])),
         )
     if slot.synced and in_recovery(session):
         raise SourceError(
