@@ -65,14 +65,8 @@ def rows_of_tables(
 
     Names that the database's encoding does not have are left out: no table has one. Raises psycopg.Error.
     """
-    asked = None if names is None else list(names)
-    try:
-        return stored_rows(session, query, {**parameters, **_arrays(asked)})
-    except NoCharacter:
-        if asked is None:
-            raise
-        known = [name for name in asked if is_sayable(session, "".join(name))]
-        return stored_rows(session, query, {**parameters, **_arrays(known)})
+    known = None if names is None else [name for name in names if is_sayable(session, "".join(name))]
+    return stored_rows(session, query, {**parameters, **_arrays(known)})
 
 
 def _arrays(names: Sequence[tuple[str, str]] | None) -> dict[str, list[str] | None]:
@@ -86,7 +80,8 @@ def is_sayable(session: psycopg.Connection, text: str) -> bool:
     if text.isascii() or not is_transcoded(session):
         return True
     try:
-        stored(session, text)
+        with session.transaction():  # Where there is one already, it survives the failure.
+            stored(session, text)
     except NoCharacter:
         return False
     return True

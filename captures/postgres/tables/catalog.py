@@ -127,18 +127,21 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
     These are ordinary tables and the roots of partitioned tables, outside the system's schemas. Foreign, temporary and
     unlogged tables are left out, because the log does not have their rows. Partitions are left out unless they are in
     ``names``, because the log has their rows under the root's name. Names with bytes that stand for no character are
-    ``Unsayable``.
+    ``Unsayable``. All of it is of one moment: a table that is altered or dropped meanwhile is read as it was before.
 
     Args:
+        connection: In autocommit mode.
         names: Only these tables, as (schema, name). A name without such a table is left out.
 
     Raises:
         psycopg.Error: The server refuses.
     """
-    found = rows_of_tables(connection, _TABLES, names)
-    oids = [row[0] for row in found]
-    columns = _read_columns(connection, oids)
-    keys = {oid: (tuple(key), fallback) for oid, fallback, key in stored_rows(connection, _KEYS, [oids])}
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        found = rows_of_tables(connection, _TABLES, names)
+        oids = [row[0] for row in found]
+        columns = _read_columns(connection, oids)
+        keys = {oid: (tuple(key), fallback) for oid, fallback, key in stored_rows(connection, _KEYS, [oids])}
     tables = []
     for oid, schema, name, identity, partitioned, partition, description, estimated_rows, size_bytes in found:
         key, fallback = keys.get(oid, ((), False))

@@ -112,10 +112,12 @@ def transcoder(session: Callable[[], psycopg.Connection]) -> Transcoder | None:
 
 
 def _converted(session: psycopg.Connection, characters: Sequence[bytes]) -> list[bytes]:
-    rows = session.execute(
-        "SELECT convert(c, getdatabaseencoding(), 'UTF8') FROM unnest(%s::bytea[]) WITH ORDINALITY t (c, n) ORDER BY n",
-        [list(characters)],
-    )
+    with session.transaction():  # Where there is one already, it survives a failure.
+        rows = session.execute(
+            "SELECT convert(c, getdatabaseencoding(), 'UTF8') FROM unnest(%s::bytea[]) WITH ORDINALITY t (c, n)"
+            " ORDER BY n",
+            [list(characters)],
+        ).fetchall()
     return [bytes(converted) for (converted,) in rows]
 
 
