@@ -142,10 +142,10 @@ def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfi
     if not aside:
         return SourceError("TM-CAP-003", _not_backfilled(failed)) if failed else None
     listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
-    one_by_one = [_not_backfilled([each]) for each in failed]
-    return SourceError("TM-CAP-007", "; ".join([f"tables are set aside: {'; '.join(listed)}", *one_by_one]))
+    parts = [f"tables are set aside: {'; '.join(listed)}", *([_not_backfilled(failed)] if failed else [])]
+    return SourceError("TM-CAP-007", "; ".join(parts))
 
 
 def _not_backfilled(failed: Sequence[TableBackfill]) -> str:
     listed = [f"{each.table.name}: {each.failed.message} ({each.failed.code})" for each in failed if each.failed]
-    return f"{len(listed)} tables could not be backfilled: {'; '.join(listed)}"
+    return f"tables could not be backfilled: {'; '.join(listed)}"
