@@ -21,6 +21,7 @@ from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.chunks.snapshot_scans import SnapshotScans
 from captures.mysql.chunks.split_points import split
 from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
 from captures.mysql.log.resumption import continued, end_position, log_files, server_identity
 from captures.mysql.log.stream import BinlogLog
@@ -56,6 +57,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     Args:
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.
+        limits: Of the log's stream.
 
     Attributes:
         captured: Its tables.
@@ -72,8 +74,10 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         *,
         only_reads: bool = False,
         layouts: Mapping[str, str] | None = None,
+        limits: StreamLimits = LIMITS,
     ) -> None:
         self._config = config
+        self._limits = limits
         self._only_reads = only_reads
         self._server_id = replica_id(config, resources)
         self._session = connect(config)
@@ -155,17 +159,20 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     def open_log(self, position: int) -> BinlogLog:
         assert self._start is not None and self._start.order == position
         self._log = BinlogLog(
-            partial(connect, self._config),
-            self._server_id,
+            self._stream,
             self._start,
             self.captured,
             truncation=self._config.truncation,
             on_statement=self._config.on_statement,
             mariadb=self._session.mariadb,
-            beside=lambda: self._session.descriptor,
+            limits=self._limits,
         )
         self.captured.follow(self._log)
         return self._log
+
+    def _stream(self, start: LogPosition) -> BinlogConnection:
+        beside = self._session.descriptor
+        return BinlogConnection(connect(self._config), self._server_id, start, beside, self._limits)
 
     # Visibility.
 

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pymysql
 
+from backfill.chunk_size import CHUNK_BYTES
 from backfill.keys import Key
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.contract.errors import TableAltered
@@ -22,9 +23,6 @@ from captures.mysql.tables.columns import reads_as
 from captures.tables.bad_values import BadCounts, Repairs
 from captures.tables.chunk_rows import ChunkRows
 from protocol.errors import SourceError
-
-CHUNK_BYTES = 16 * 1024 * 1024
-"""A chunk ends early above this size: memory must not depend on the width of rows."""
 
 STATEMENT_SECONDS = 30
 """The longest time of a chunk's statement. What was read by then is a chunk."""
@@ -46,10 +44,15 @@ class _DecodedRows(ChunkRows):
 
 
 class SelectChunkReader:
-    """Reads chunks over one connection. See ``captures.scheduling.reader_process.TableReader``."""
+    """Reads chunks over one connection. See ``captures.scheduling.reader_process.TableReader``.
 
-    def __init__(self, config: EndpointConfig, *, only_reads: bool = False) -> None:
+    Args:
+        chunk_bytes: A chunk ends early above this size: memory must not depend on the width of rows.
+    """
+
+    def __init__(self, config: EndpointConfig, *, only_reads: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._config = config
+        self._chunk_bytes = chunk_bytes
         self._only_reads = only_reads
         self._bad: BadCounts = Counter()
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
@@ -172,7 +175,7 @@ class SelectChunkReader:
     def _limit(self, request: ChunkRequest) -> int:
         """The rows that probably fit, so that wide ones seldom cost the connection."""
         width = self._row_bytes.get(request.binding)
-        return request.limit if width is None else max(1, min(request.limit, int(CHUNK_BYTES / width)))
+        return request.limit if width is None else max(1, min(request.limit, int(self._chunk_bytes / width)))
 
     def _select(self, query: str, found: _DecodedRows, *, whole: bool = False) -> bool:
         """Takes the rows of ``query``. Returns False if it ended early: we end it by size, and the server by time.
@@ -183,7 +186,7 @@ class SelectChunkReader:
         try:
             for block in stream(self._session.connection, query):
                 found.take(block)
-                if found.size > CHUNK_BYTES and not whole:
+                if found.size > self._chunk_bytes and not whole:
                     self._session.close()
                     return False
         except pymysql.Error as error:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import pymysql
 
+from backfill.chunk_size import CHUNK_BYTES
 from backfill.keys import Key
 from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest
 from captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
-from captures.mysql.chunks.reader import CHUNK_BYTES, check_shape
+from captures.mysql.chunks.reader import check_shape
 from captures.mysql.chunks.result_rows import stream
 from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from captures.mysql.chunks.scan_target import ScanTarget

@@ -12,7 +12,8 @@ import ssl
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
 from typing import Any
@@ -38,12 +39,6 @@ from captures.mysql.server.session import Session, asking, error_of
 from captures.mysql.server.wire import read_packet, send_command, socket_of
 from captures.server.shutdown_watch import HangUpWatch
 from protocol.errors import SourceError
-
-HEARTBEAT_SECONDS = 10
-"""The server sends something at least this often."""
-
-SILENCE_SECONDS = 60
-"""A connection that brings nothing for so long counts as lost."""
 
 _RECEIVE = 256 * 1024
 _TAKE = 1024 * 1024
@@ -81,14 +76,33 @@ _EVENT = struct.Struct("<IBIBIIIH").unpack_from
 _ERROR_PACKET = struct.Struct("<H")
 
 
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How long a server may be silent, in seconds, and what a stream holds in memory.
+
+    Attributes:
+        heartbeat: The server sends something at least this often.
+        silence: A connection that brings nothing for so long counts as lost.
+        held_bytes: Rows of all prepared XA transactions. The log is read again for further ones.
+    """
+
+    heartbeat: int = 10
+    silence: float = 60
+    held_bytes: int = 64 * 1024 * 1024
+
+
+LIMITS = StreamLimits()
+
+
 class BinlogConnection:
     """A started stream of events.
 
     Args:
-        open_session: Connects.
+        session: It belongs to the stream from here on, which closes it.
         server_id: The id of this replica, which no other replica may have.
         position: Where to start: by its GTIDs if it has any, otherwise by its file and offset.
         beside: The descriptor of a session with the same server. The stream breaks when the server ends that session.
+        limits: How long the server may be silent.
 
     Attributes:
         checksums: Events end in a CRC32. The log says so in each file's format description.
@@ -96,16 +110,19 @@ class BinlogConnection:
         names_columns: The server's ``binlog_row_metadata`` is FULL.
 
     Raises:
-        SourceError: As ``stream_failure`` says, and those of ``open_session``.
+        SourceError: As ``stream_failure`` says.
     """
 
     def __init__(
         self,
-        open_session: Callable[[], Session],
+        session: Session,
         server_id: int,
         position: LogPosition,
         beside: int | None = None,
+        limits: StreamLimits = LIMITS,
     ) -> None:
+        self._session = session
+        self._limits = limits
         self._server_id = server_id
         self._buffer = b""
         self._buffer_text: str | None = ""  # None until it is needed.
@@ -116,7 +133,6 @@ class BinlogConnection:
         self._needed = 0
         self._heard = time.monotonic()
         self._closed = ""
-        self._session = open_session()
         try:
             with asking("registering as a replica"):
                 self.server = server_name(self._session)
@@ -135,7 +151,7 @@ class BinlogConnection:
         """Tells the server what this replica understands. Returns whether events will have checksums."""
         session = self._session
         algorithm = str(session.value("SELECT @@GLOBAL.binlog_checksum"))
-        nanoseconds = HEARTBEAT_SECONDS * 1_000_000_000
+        nanoseconds = self._limits.heartbeat * 1_000_000_000
         # Derived from the server_id: the server then detects two captures with the same one.
         replica = uuid.UUID(bytes=hashlib.sha256(b"tidemark %d" % self._server_id).digest()[:16], version=4)
         settings: dict[str, object] = {}
@@ -360,8 +376,8 @@ class BinlogConnection:
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return
         ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
-        if self._socket not in ready and time.monotonic() - self._heard > SILENCE_SECONDS:
-            raise self._broken(f"the server sent nothing for {SILENCE_SECONDS} s, not even a heartbeat")
+        if self._socket not in ready and time.monotonic() - self._heard > self._limits.silence:
+            raise self._broken(f"the server sent nothing for {self._limits.silence} s, not even a heartbeat")
 
     def close(self) -> None:
         if self._watch is not None:

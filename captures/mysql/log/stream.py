@@ -10,7 +10,7 @@ from captures.mysql.chunks.fence import transaction_id
 from captures.mysql.config import OnStatement
 from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
-from captures.mysql.log.connection import BinlogConnection
+from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from captures.mysql.log.events import DamagedEvent, Event
 from captures.mysql.log.logged_tables import LoggedTables
 from captures.mysql.log.mapped_rows import TableMaps
@@ -24,7 +24,6 @@ from captures.mysql.log.xa.reread import not_recalled
 from captures.mysql.log.xa.transactions import XaTransactions
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_events import ROW_EVENTS
-from captures.mysql.server.session import Session
 from captures.mysql.tables.captured_tables import CapturedTables
 from captures.mysql.tables.logged_table import LoggedTable
 from captures.tables.captured_line import origin_members
@@ -39,34 +38,31 @@ class BinlogLog:
     """Reads a replication connection. See ``captures.contract.log.LogStream``.
 
     Args:
-        open_session: Connects; called again by ``reconnect``, and to read the rows of an XA transaction again.
-        server_id: The id by which the server knows this capture.
+        connect: Opens the log at a position; called again by ``reconnect``, and to read the rows of an XA transaction
+            again.
         start: Where to begin.
         tables: The captured tables.
         truncation: What a TRUNCATE becomes.
         on_statement: What is done where the log has a statement instead of rows.
         mariadb: The server is MariaDB: its GTIDs are others.
-        beside: Returns the descriptor of a session with the server for each connection: see ``BinlogConnection``.
+        limits: What is held in memory.
 
     Raises:
-        SourceError: As ``BinlogConnection``.
+        SourceError: As ``connect``.
     """
 
     def __init__(
         self,
-        open_session: Callable[[], Session],
-        server_id: int,
+        connect: Callable[[LogPosition], BinlogConnection],
         start: LogPosition,
         tables: CapturedTables,
         *,
         truncation: Truncation,
         mariadb: bool,
         on_statement: OnStatement = "set_aside",
-        beside: Callable[[], int] | None = None,
+        limits: StreamLimits = LIMITS,
     ) -> None:
-        self._open_session = open_session
-        self._beside = beside
-        self._server_id = server_id
+        self._connect = connect
         self._truncation = truncation
         self._read_to = ReadTo(start, mariadb=mariadb)
         self._next_tracked: frozenset[int] = frozenset()
@@ -83,12 +79,11 @@ class BinlogLog:
         self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
         self._statements = StatementEffects(tables, self._tables, mariadb=mariadb, on_statement=on_statement)
         self._maps = TableMaps(self._tables)
-        self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing)
+        self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing, limits.held_bytes)
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
         self._place = LogPlace(start)
-        beside = None if self._beside is None else self._beside()
-        connection = BinlogConnection(self._open_session, self._server_id, start, beside)
+        connection = self._connect(start)
         self._events = connection.events()
         return connection
 

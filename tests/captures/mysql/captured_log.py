@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from captures.mysql.config import parse_endpoint, parse_resource
+from captures.mysql.log.connection import LIMITS, StreamLimits
 from captures.mysql.log.stream import BinlogLog
 from captures.mysql.source import MysqlSource
 from protocol.messages import Binding
@@ -28,6 +29,7 @@ class CapturedLog(LogReader[MysqlSource, BinlogLog]):
         on_bad_value: str | dict[str, str] = "stop",
         key: Sequence[str] | None = None,
         scan: str | None = None,
+        limits: StreamLimits = LIMITS,
         **config: Any,
     ) -> None:
         self.database = database
@@ -49,7 +51,10 @@ class CapturedLog(LogReader[MysqlSource, BinlogLog]):
             for table, resource in zip(tables, resources, strict=True)
         ]
         source = MysqlSource(
-            parse_endpoint({**database.config(), **config}), bindings, [parse_resource(r) for r in resources]
+            parse_endpoint({**database.config(), **config}),
+            bindings,
+            [parse_resource(r) for r in resources],
+            limits=limits,
         )
         super().__init__(source, source.open_log(source.start_position(cursor, identity or source.identity())))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from backfill.chunk_size import CHUNK_BYTES
 from backfill.keys import Key, key_texts
 from backfill.range_scan import ChunkPlan
 from captures.contract.chunk import Chunk, ChunkRequest, Rows
@@ -61,9 +62,15 @@ class TableChunks:
     """A chunk reader for one table of a database."""
 
     def __init__(
-        self, database: Database, table: str, *, config: EndpointConfig | None = None, **resource: Any
+        self,
+        database: Database,
+        table: str,
+        *,
+        config: EndpointConfig | None = None,
+        chunk_bytes: int = CHUNK_BYTES,
+        **resource: Any,
     ) -> None:
-        self.reader = SelectChunkReader(config or parse_endpoint(database.config()))
+        self.reader = SelectChunkReader(config or parse_endpoint(database.config()), chunk_bytes=chunk_bytes)
         self.binding = binding_of(database, table, **resource)
 
     @property

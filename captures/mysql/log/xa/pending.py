@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from captures.mysql.log.position import PreparedPlace
 from captures.mysql.tables.logged_table import LoggedTable
 
-HELD_BYTES = 64 * 1024 * 1024
-"""Rows of all prepared transactions that are held in memory. The log is read again for further ones."""
-
 REMEMBERED = 1_000
 """After this many commits of prepared transactions the server is asked which are not complete."""
 

@@ -8,7 +8,7 @@ from captures.mysql.log.logged_tables import LoggedTables
 from captures.mysql.log.mapped_rows import MappedRows, TableMaps
 from captures.mysql.log.open_transaction import OpenTransaction
 from captures.mysql.log.position import LogPosition
-from captures.mysql.log.xa.pending import HELD_BYTES, Committing, HeldEvent, Prepared
+from captures.mysql.log.xa.pending import Committing, HeldEvent, Prepared
 from captures.mysql.log.xa.reread import Recall
 from captures.mysql.rows.byte_text import byte_text
 
@@ -21,6 +21,7 @@ class XaTransactions:
         tables: The tables that the rows belong to.
         maps: Writes the rows.
         committing: The commits that may not be visible yet; None on MySQL, which has GTIDs for that.
+        held_bytes: Rows of all prepared transactions that are held in memory.
 
     Attributes:
         committing: As the argument.
@@ -28,10 +29,18 @@ class XaTransactions:
         place: ``file:offset:`` of the latest commit, for the cursors of its rows.
     """
 
-    def __init__(self, read_to: ReadTo, tables: LoggedTables, maps: TableMaps, committing: Committing | None) -> None:
+    def __init__(
+        self,
+        read_to: ReadTo,
+        tables: LoggedTables,
+        maps: TableMaps,
+        committing: Committing | None,
+        held_bytes: int,
+    ) -> None:
         self._read_to = read_to
         self._tables = tables
         self._maps = maps
+        self._held_bytes = held_bytes
         self.committing = committing
         self.recall: Recall | None = None
         self.place = ""
@@ -43,7 +52,7 @@ class XaTransactions:
     def hold(self, prepared: Prepared, rows: MappedRows) -> None:
         """Keeps the rows of an event in memory while there is room for them."""
         held = sum(other.size for other in self._read_to.prepared.values()) + prepared.size
-        prepared.add(HeldEvent(rows.table, rows.what, rows.data[rows.at : rows.end]), HELD_BYTES - held)
+        prepared.add(HeldEvent(rows.table, rows.what, rows.data[rows.at : rows.end]), self._held_bytes - held)
 
     def prepare(self, transaction: OpenTransaction, xid: str) -> None:
         """XA PREPARE: the transaction ends in the log, and its rows wait for the commit of ``xid``."""

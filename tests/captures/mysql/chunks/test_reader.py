@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from backfill.keys import key_from_texts
 from captures.contract.errors import TableAltered, TableAway
-from captures.mysql.chunks import reader as chunks_module
 from captures.mysql.values.types import key_text, text_of_key
 from protocol.errors import SourceError
 from tests.captures.mysql.table_chunks import binding_of, documents, run, session_on, table_chunks, texts
@@ -146,11 +145,10 @@ def test_a_scan_ends_when_fewer_rows_come_than_were_asked_for(binlog_database: D
         assert chunks.read(b"3").end
 
 
-def test_a_wide_chunk_is_ended_early_and_goes_on(binlog_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 300_000)
+def test_a_wide_chunk_is_ended_early_and_goes_on(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     run(binlog_database, *(f"INSERT INTO t VALUES ({n}, repeat('x', 100000))" for n in range(40)))
-    with table_chunks(binlog_database, "t") as chunks:
+    with table_chunks(binlog_database, "t", chunk_bytes=300_000) as chunks:
         first = chunks.read(limit=40)
         assert 3 <= len(first.rows) < 40 and not first.end
         second = chunks.read(first.rows.keys[-1], limit=40)

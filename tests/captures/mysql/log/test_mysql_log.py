@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 import orjson
@@ -18,6 +17,7 @@ from captures.contract.log import LogBatch, Transaction
 from captures.mysql.chunks.snapshot_scans import SnapshotScans
 from captures.mysql.config import parse_endpoint, parse_resource
 from captures.mysql.log import events
+from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from captures.mysql.log.gtid import MysqlGtids
 from captures.mysql.log.position import LogPosition
 from captures.mysql.log.stream import BinlogLog
@@ -159,11 +159,13 @@ START = LogPosition("binlog.000001", 4, f"{SERVER}:1-10")
 
 
 @contextmanager
-def reading(server: BinlogServer, start: LogPosition = START) -> Iterator[Reader]:
+def reading(server: BinlogServer, start: LogPosition = START, limits: StreamLimits = LIMITS) -> Iterator[Reader]:
     config = parse_endpoint({"host": "127.0.0.1", "port": server.port, "user": "u", "password": "p"})
-    reader = Reader(
-        BinlogLog(partial(connect, config), 99, start, OneTable(), truncation=Truncation.EMIT, mariadb=False)
-    )
+
+    def connected(position: LogPosition) -> BinlogConnection:
+        return BinlogConnection(connect(config), 99, position, limits=limits)
+
+    reader = Reader(BinlogLog(connected, start, OneTable(), truncation=Truncation.EMIT, mariadb=False, limits=limits))
     try:
         yield reader
     finally:
@@ -274,8 +276,7 @@ def test_xa_transactions_of_mysql() -> None:
 
 
 @pytest.mark.parametrize("held_bytes", [1 << 20, 200, 1])  # of which many small events take more than their rows
-def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", held_bytes)
+def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int) -> None:
     log = LogWriter()
     log.add(events.GTID, gtid(11))
     log.add(events.QUERY, query(b"XA START X'01',X'',1"))
@@ -285,7 +286,7 @@ def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkey
     log.add(events.QUERY, query(b"XA END X'01',X'',1"))
     log.add(events.XA_PREPARE, b"\1" + struct.pack("<iII", 1, 1, 0) + b"\1")
     insert(log, 12, 4)
-    with binlog_server(log.packets) as server, reading(server) as reader:
+    with binlog_server(log.packets) as server, reading(server, limits=StreamLimits(held_bytes=held_bytes)) as reader:
         assert [document["id"] for document in reader.read(log.offset)] == [1, 2, 3, 4]
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11", f"{SERVER}:12"]
         assert reader.log.log_position == LogPosition("binlog.000001", log.offset, f"{SERVER}:1-12")
@@ -293,8 +294,7 @@ def test_xa_transactions_that_are_committed_in_one_phase(held_bytes: int, monkey
 
 
 @pytest.mark.parametrize("held_bytes", [1 << 20, 1])
-def test_an_xa_transaction_that_takes_rows_back(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", held_bytes)
+def test_an_xa_transaction_that_takes_rows_back(held_bytes: int) -> None:
     log = LogWriter()
     log.add(events.GTID, gtid(11))
     log.add(events.QUERY, query(b"XA START X'01',X'',1"))
@@ -303,7 +303,7 @@ def test_an_xa_transaction_that_takes_rows_back(held_bytes: int, monkeypatch: py
     log.add(events.QUERY, query(b"ROLLBACK TO `s`"))
     log.add(events.QUERY, query(b"XA END X'01',X'',1"))
     log.add(events.XA_PREPARE, b"\0" + struct.pack("<iII", 1, 1, 0) + b"\1")
-    with binlog_server(log.packets) as server, reading(server) as reader:
+    with binlog_server(log.packets) as server, reading(server, limits=StreamLimits(held_bytes=held_bytes)) as reader:
         assert reader.read(log.offset) == []
         assert {binding for batch in reader.batches for binding in batch.restarted} == {0}
 

@@ -11,7 +11,7 @@ import pytest
 
 from captures.contract.errors import LostPosition
 from captures.mysql.config import EndpointConfig, parse_endpoint
-from captures.mysql.log import connection
+from captures.mysql.log.connection import StreamLimits
 from captures.mysql.log.position import LogPosition, parse_position
 from captures.mysql.log.resumption import continued, end_position, server_identity
 from captures.mysql.server.session import Session, connect
@@ -204,18 +204,17 @@ def test_a_log_that_was_reset_is_found() -> None:
         lost(session, stored, "TM-MY-016")
 
 
-def test_a_log_that_is_reset_while_it_is_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_reset_while_it_is_read_is_found() -> None:
     """MariaDB goes on sending heartbeats from the end of the file that it deleted, and nothing else."""
     programs = installed_programs()
     assert programs is not None
-    monkeypatch.setattr(connection, "HEARTBEAT_SECONDS", 1)
     with MariaDbServer(programs, server_id=14) as server:
         database = Database(server.host, server.port, server.user, server.password, server=server, name="shop")
         with closing(database.connect("")) as admin, admin.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
         for rows in (1, 500):  # the new log ends before the place where the old one was read to, or beyond it
             run(database, "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
-            with captured_log(database, "t") as log:
+            with captured_log(database, "t", limits=StreamLimits(heartbeat=1)) as log:
                 run(database, "DELETE FROM t")
                 assert len(log.read()) == 2
                 run(database, "RESET MASTER", f"INSERT INTO t SELECT seq FROM seq_1_to_{rows}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from captures.contract.log import Transaction
 from captures.mysql.config import parse_endpoint
 from captures.mysql.log import events
 from captures.mysql.log.binlog_cursor import LogPlace
+from captures.mysql.log.connection import BinlogConnection, StreamLimits
 from captures.mysql.log.position import LogPosition, parse_position
 from captures.mysql.log.stream import BinlogLog
 from captures.mysql.server.session import connect
@@ -155,12 +155,9 @@ def test_a_prepared_transaction_of_before_the_restart_is_read_again(binlog_datab
         assert parse_position(str(log.log.log_position)) == log.log.log_position
 
 
-def test_a_prepared_transaction_too_large_to_be_held_is_read_again(
-    binlog_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("captures.mysql.log.xa.transactions.HELD_BYTES", 100_000)
+def test_a_prepared_transaction_too_large_to_be_held_is_read_again(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
-    with captured_log(binlog_database, "t") as log:
+    with captured_log(binlog_database, "t", limits=StreamLimits(held_bytes=100_000)) as log:
         run(
             binlog_database,
             "XA START 'large'",
@@ -454,13 +451,14 @@ def test_a_place_that_the_log_does_not_have_is_an_error(
             place = replace(place, gtids=f"{session.value('SELECT @@server_uuid')}:1-12345678")
     with captured_log(binlog_database, "t") as log:
         start = replace(place, file=log.log.log_position.file) if place.offset > 4 else place
-        connect_again = partial(connect, parse_endpoint(binlog_database.config()))
+        config = parse_endpoint(binlog_database.config())
+
+        def connected(position: LogPosition) -> BinlogConnection:
+            return BinlogConnection(connect(config), 4712, position)
+
+        tables = log.source.captured
         with (
-            closing(
-                BinlogLog(
-                    connect_again, 4712, start, log.source.captured, truncation=Truncation.EMIT, mariadb=not mysql
-                )
-            ) as other,
+            closing(BinlogLog(connected, start, tables, truncation=Truncation.EMIT, mariadb=not mysql)) as other,
             pytest.raises(SourceError) as caught,
         ):
             for _ in range(1000):
