@@ -11,8 +11,9 @@ from captures.mysql.log.events import Gtid
 from captures.mysql.log.xa.pending import Prepared
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_sink import Sink
+from captures.mysql.statements.tokens import Name
 from captures.mysql.tables.logged_table import LoggedTable
-from captures.tables.captured_line import opening, without_columns
+from captures.tables.captured_line import opening, origin_members, without_columns
 from captures.tables.truncation import Truncation, emptied, ignored
 from protocol.errors import SourceError
 
@@ -104,8 +105,16 @@ class OpenTransaction:
         """
         self.row_events += 1
 
-    def truncation(self, table: LoggedTable, place: str, batch: LogBatch, becomes: Truncation, name: str) -> None:
-        """Writes that the table was emptied; ``name`` is for people."""
+    def abandoned(self, batch: LogBatch) -> None:
+        """The source rolled back rows of the transaction: a backfill replaces what was written of them."""
+        batch.restarted |= self.bindings
+        if self.held is not None:
+            batch.restarted |= self.held.bindings
+            self.held.events = []
+
+    def truncation(self, binding: int, name: Name, place: str, batch: LogBatch, becomes: Truncation) -> None:
+        """Writes that the table of this name was emptied."""
+        table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
         self._enter(table)
         if table.touched is not None:
             table.touched.truncate()
@@ -115,7 +124,7 @@ class OpenTransaction:
         elif becomes is Truncation.BACKFILL:
             batch.lines += emptied(table.binding)
         else:
-            logger.warning("%s", ignored(name))
+            logger.warning("%s", ignored(".".join(name)))
 
     def finished(self, position: int) -> Transaction | None:
         """Its summary for the engine when it ends at ``position``; None if it changed no captured table."""

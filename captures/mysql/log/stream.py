@@ -25,8 +25,6 @@ from captures.mysql.log.xa.transactions import XaTransactions
 from captures.mysql.rows.byte_text import ByteText
 from captures.mysql.rows.row_events import ROW_EVENTS
 from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.logged_table import LoggedTable
-from captures.tables.captured_line import origin_members
 from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 
@@ -185,7 +183,8 @@ class BinlogLog:
             except StopIteration:
                 self._payload = None
             except DamagedEvent:
-                self._abandoned(batch)  # Some of its rows were already written.
+                if self._open is not None:
+                    self._open.abandoned(batch)  # Some of its rows were already written.
                 raise
         return next(self._events)
 
@@ -230,7 +229,7 @@ class BinlogLog:
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
             if self._open is not None and self._xa.recall is None:
-                self._abandoned(batch)  # The server stopped in the middle of it.
+                self._open.abandoned(batch)  # The server stopped in the middle of it.
                 self._open = None
             if events.server_started(body):
                 self._statements.sessions_ended()
@@ -258,7 +257,7 @@ class BinlogLog:
             self._xa.recall.begins(gtid.text)
             return self._open  # It is the one whose rows are read again.
         if self._open is not None:
-            self._abandoned(batch)  # The server stopped in the middle of it.
+            self._open.abandoned(batch)  # The server stopped in the middle of it.
         written, broken = 0, self._broken
         if broken is not None:
             if broken.gtid == gtid.text:
@@ -293,14 +292,6 @@ class BinlogLog:
         self._open = None
         self.position = self._read_to.boundary(self._place)
 
-    def _abandoned(self, batch: LogBatch) -> None:
-        """The source rolled back rows of the present transaction: a backfill replaces what was written of them."""
-        if self._open is not None:
-            batch.restarted |= self._open.bindings
-            if self._open.held is not None:
-                batch.restarted |= self._open.held.bindings
-                self._open.held.events = []
-
     def _query(self, query: events.Query, timestamp: int, server_id: int, flags: int, batch: LogBatch) -> None:
         recall, statement = self._xa.recall, control(query.text)
         if recall is not None and (statement is not None or recall.passing):
@@ -321,8 +312,7 @@ class BinlogLog:
         for binding in batch.set_aside:
             self.leave_out(binding)
         for name, binding in emptied:
-            table = LoggedTable(binding, None, True, origin_members(*name).decode("latin-1"))
-            transaction.truncation(table, place, batch, self._truncation, ".".join(name))
+            transaction.truncation(binding, name, place, batch, self._truncation)
         if not transaction.explicit and recall is None:
             self._commit(timestamp, batch)
 
@@ -335,10 +325,10 @@ class BinlogLog:
             case Control.COMMIT:
                 self._commit(timestamp, batch)
             case Control.ROLLBACK:
-                self._abandoned(batch)
+                transaction.abandoned(batch)
                 self._commit(timestamp, batch)
             case Control.ROLLBACK_TO:
-                self._abandoned(batch)
+                transaction.abandoned(batch)
             case Control.XA_START:
                 transaction.explicit = True
                 self._xa.begin(transaction)
