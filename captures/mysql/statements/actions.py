@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from captures.mysql.statements.tokens import Name
@@ -41,7 +41,7 @@ UNREAD = WRITES | {Action.NAMED}
 """What is done by statements that the log has instead of rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Alteration:
     """What an ALTER TABLE does to columns and keys, as far as the catalog does not show it afterwards.
 
@@ -85,9 +85,6 @@ class Alteration:
         return again | {new for _, new in self.renamed}
 
 
-NOTHING = Alteration()
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change.
@@ -101,7 +98,7 @@ class Change:
     action: Action
     name: Name
     new_name: Name = ("", "")
-    alteration: Alteration = NOTHING
+    alteration: Alteration = field(default_factory=Alteration)
 
 
 def single(action: Action, name: Name | None) -> list[Change]:

@@ -35,38 +35,19 @@ _OWN = ("UUID", "INET4", "INET6", "JSON", "VECTOR")
 
 @dataclass(slots=True)
 class _Found:
-    """What the clauses so far do."""
+    """What the clauses so far do: to the columns and keys of the table, and to tables."""
 
     table: Name
+    alteration: Alteration = field(default_factory=Alteration)
     tables: list[Change] = field(default_factory=list)
-    renamed: list[tuple[str, str]] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    revalued: list[str] = field(default_factory=list)
-    texts: bool = False
-    own: list[tuple[str, str]] = field(default_factory=list)
-    primary: bool = False
-    unique: bool = False
 
     def key(self, token: Token) -> None:
         """Notes what may be the key, or part of it."""
-        self.primary |= token.upper == "PRIMARY"
-        self.unique |= token.upper == "UNIQUE"
+        self.alteration.primary |= token.upper == "PRIMARY"
+        self.alteration.unique |= token.upper == "UNIQUE"
 
     def refilled(self) -> None:
         self.tables.append(Change(Action.REFILLED, self.table))
-
-    def alteration(self) -> Alteration:
-        return Alteration(
-            tuple(self.renamed),
-            tuple(self.added),
-            tuple(self.dropped),
-            tuple(self.revalued),
-            self.texts,
-            tuple(self.own),
-            self.primary,
-            self.unique,
-        )
 
 
 def alter(statement: Tokens) -> list[Change]:
@@ -89,7 +70,7 @@ def alter(statement: Tokens) -> list[Change]:
         found.refilled()  # Rows that a new unique index, or a new partitioning, has no place for are gone.
     for clause in statement.clauses():
         _clause(clause, found)
-    return [Change(Action.ALTERED, name, alteration=found.alteration()), *found.tables]
+    return [Change(Action.ALTERED, name, alteration=found.alteration), *found.tables]
 
 
 def _clause(clause: Tokens, found: _Found) -> None:
@@ -101,7 +82,7 @@ def _clause(clause: Tokens, found: _Found) -> None:
             clause.exists_clause()
             old, new = clause.word(), clause.word()
             if new != old:
-                found.renamed.append((old, new))
+                found.alteration.renamed += ((old, new),)
             _column(new, clause, found, converted=True)
         case "MODIFY":
             clause.accept("COLUMN")
@@ -136,12 +117,12 @@ def _options(first: str, clause: Tokens, found: _Found) -> None:
 
 def _rename(clause: Tokens, found: _Found) -> None:
     if clause.accept("INDEX", "KEY"):
-        found.unique = True  # Without a primary key it is the first unique index by name that is the key.
+        found.alteration.unique = True  # Without a primary key it is the first unique index by name that is the key.
     elif clause.accept("COLUMN"):
         clause.exists_clause()
         old = clause.word()
         clause.accept("TO")
-        found.renamed.append((old, clause.word()))
+        found.alteration.renamed += ((old, clause.word()),)
     else:
         clause.accept("TO", "AS", "=")
         if (new := clause.name()) is not None:
@@ -165,7 +146,7 @@ def _added(definition: Tokens, found: _Found, *, named: bool) -> None:
             found.key(token)
         return
     name = definition.word()
-    found.added.append(name)
+    found.alteration.added += (name,)
     _column(name, definition, found, converted=False)
 
 
@@ -177,7 +158,7 @@ def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) ->
     """
     valued, previous, depth = converted, "", 0
     if (kind := definition.peek().upper) in _OWN and name:
-        found.own.append((name, kind.lower()))
+        found.alteration.own += ((name, kind.lower()),)
     for token in definition.rest():
         word = token.upper
         within = depth > 0
@@ -189,7 +170,7 @@ def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) ->
         found.key(token)
         previous = word
     if valued and name:
-        found.revalued.append(name)
+        found.alteration.revalued += (name,)
 
 
 def _drop(clause: Tokens, found: _Found) -> None:
@@ -197,19 +178,19 @@ def _drop(clause: Tokens, found: _Found) -> None:
     if first.upper == "PARTITION":
         found.refilled()
     elif first.upper == "PRIMARY":
-        found.primary = True
+        found.alteration.primary = True
     elif first.upper in ("INDEX", "KEY", "CONSTRAINT"):
-        found.unique = True
+        found.alteration.unique = True
     elif first.upper not in _NO_COLUMN:
         clause.accept("COLUMN")
         clause.exists_clause()
-        found.dropped.append(clause.word())
+        found.alteration.dropped += (clause.word(),)
 
 
 def _convert(clause: Tokens, found: _Found) -> None:
     """Of MariaDB a partition becomes a table, or a table a partition; of both all texts get a character set."""
     if clause.accept("TO"):
-        found.texts = True
+        found.alteration.texts = True
     elif clause.accept("TABLE"):
         found.refilled()
         found.tables += single(Action.DROPPED, clause.name())
