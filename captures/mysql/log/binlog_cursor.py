@@ -8,17 +8,13 @@ from captures.contract.errors import LostPosition
 from captures.mysql.log import events
 from captures.mysql.log.events import FINGERPRINT, HEADER
 from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
-from captures.mysql.log.position import LastEvent, LogPosition, PreparedPlace, position
+from captures.mysql.log.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
 from captures.mysql.log.xa.pending import Prepared
 from captures.mysql.rows.row_events import ROW_EVENTS
 from protocol.errors import SourceError
 
 _FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
 _WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
-
-
-_FIRST_EVENT = 4
-"""Where a file's first event begins, which has the time when the file was created."""
 
 _UNCHANGING = 13
 """Bytes of an event's header that never change: its position and flags differ when the event is sent."""
@@ -55,7 +51,7 @@ class LogPlace:
     def last(self) -> LastEvent:
         """The event that was noted last."""
         data, start, end = self._noted
-        if not data or self.event_start <= _FIRST_EVENT:
+        if not data or self.event_start <= FIRST_EVENT:
             return LastEvent(0, 0, self._created)
         view = memoryview(data)
         if int.from_bytes(view[start + _SIZE : start + _SIZE + 4], "little") >= _LARGE:

@@ -31,7 +31,7 @@ from captures.mysql.log.events import (
     Event,
 )
 from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import LogPosition
+from captures.mysql.log.position import FIRST_EVENT, LogPosition
 from captures.mysql.rows.byte_text import byte_text
 from captures.mysql.server.accounts import own_account
 from captures.mysql.server.replication import FORBIDDEN, server_name, stream_failure
@@ -48,9 +48,6 @@ _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_SLAVE = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 _THROUGH_GTID = 0x04
-_FIRST_EVENT = 4
-"""Where a file's first event is."""
-
 _MAX_OFFSET = (1 << 32) - 1
 """The largest offset that COM_BINLOG_DUMP has room for."""
 
@@ -185,16 +182,16 @@ class BinlogConnection:
             raise
         file = position.file.encode()
         if self._session.mariadb and (position.gtids or not file):
-            send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", _FIRST_EVENT, 0, self._server_id))
+            send_command(connection, _COM_BINLOG_DUMP, struct.pack("<IHI", FIRST_EVENT, 0, self._server_id))
         elif position.gtids or not file:
             encoded = MysqlGtids(position.gtids).encode()
-            head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, _FIRST_EVENT, len(encoded))
+            head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, FIRST_EVENT, len(encoded))
             send_command(connection, _COM_BINLOG_DUMP_GTID, head + encoded)
         else:
             # From the event before, which shows whether this is the log that was read. Beyond four gigabytes the file
             # is read from its beginning, and skipped up to there.
             start = position.last.start if position.last is not None and position.last.start else position.offset
-            offset = start if start <= _MAX_OFFSET else _FIRST_EVENT
+            offset = start if start <= _MAX_OFFSET else FIRST_EVENT
             head = struct.pack("<IHI", offset, 0, self._server_id)
             send_command(connection, _COM_BINLOG_DUMP, head + file)
 

@@ -11,6 +11,9 @@ from protocol.errors import SourceError
 OFFSET_BITS = 40
 """An offset's share of a position as an integer: files of up to a terabyte."""
 
+FIRST_EVENT = 4
+"""Where a file's first event begins, which has the time when the file was created."""
+
 _NUMBERED = re.compile(r".*\.(\d+)")
 _TEXT = re.compile(r"([^;]*):(\d+);([^;]*)(?:;([^;]*))?(?:;(\d+)-(\d+)-(\d+))?")
 _PREPARED = re.compile(r"(x'[0-9a-f]*',x'[0-9a-f]*',-?\d+)@([^;@]*):(\d+)@([^ @]*)@([^ @]*)")

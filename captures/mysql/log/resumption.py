@@ -15,15 +15,13 @@ from captures.contract.errors import LostPosition
 from captures.mysql.chunks.fence import has_gtids, log_file_and_offset
 from captures.mysql.config import EndpointConfig
 from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.log.position import LogPosition, position
+from captures.mysql.log.position import FIRST_EVENT, LogPosition, position
 from captures.mysql.server.replication import server_name
 from captures.mysql.server.session import Session
 from protocol.errors import SourceError
 from protocol.messages import JsonObject
 
 _TRIES = 50
-_FIRST_EVENT = 4
-"""Where a file's first event begins."""
 
 
 def server_identity(session: Session) -> JsonObject:
@@ -82,10 +80,7 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
             f"{config.where} is not the server that the capture has read ({identity.get('server', 'unknown')}), and "
             "without GTIDs a position is valid only on its own server",
         )
-    if session.mariadb:
-        _check_mariadb_history(session, config, stored)
-    else:
-        _check_mysql_history(session, config, stored)
+    _check_history(session, config, stored)
     return stored.elsewhere()
 
 
@@ -104,7 +99,7 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
                 "TM-MY-015", f"{config.where} has purged {stored.file}, the file of the capture's position"
             )
         # Perhaps the file had nothing after the position.
-        (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
+        _check_history(session, config, stored)
         return stored.elsewhere()
     here = stored.offset <= size and _is_boundary(session, stored)
     if here and session.mariadb and by_gtids:
@@ -125,6 +120,11 @@ def _continued_here(session: Session, config: EndpointConfig, stored: LogPositio
     return stored
 
 
+def _check_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
+    """Checks that the server has what was read, and all events after it. Raises LostPosition."""
+    (_check_mariadb_history if session.mariadb else _check_mysql_history)(session, config, stored)
+
+
 def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
     read = MysqlGtids(stored.gtids)
     executed, purged = (
@@ -141,9 +141,8 @@ def _check_mysql_history(session: Session, config: EndpointConfig, stored: LogPo
 
 
 def _check_mariadb_history(session: Session, config: EndpointConfig, stored: LogPosition) -> None:
-    """Checks that the server has what was read, and all events after it. Raises LostPosition."""
     first = next(iter(log_files(session)), None)
-    oldest = _last_numbers("" if first is None else _gtids_at(session, first, _FIRST_EVENT) or "")
+    oldest = _last_numbers("" if first is None else _gtids_at(session, first, FIRST_EVENT) or "")
     _check_mariadb_has_read(session, config, stored, oldest)
     read = {domain: number for (domain, _), number in _last_numbers(stored.gtids).items()}
     for (domain, _), number in oldest.items():
