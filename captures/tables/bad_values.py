@@ -248,6 +248,23 @@ def quarantine_failures(
     ]
 
 
+def largest(sizes: Sequence[int], room: int) -> Iterator[int]:
+    """Which values a row leaves out that no line can hold: the largest, until ``room`` bytes hold the others.
+
+    Args:
+        sizes: Of the values as JSON, in bytes.
+
+    Returns:
+        Their places. Of equally large values the first is left out first.
+    """
+    left = sum(sizes)
+    for place in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
+        if left <= room:
+            return
+        yield place
+        left -= sizes[place]
+
+
 BadCounts = Counter[str]
 """How many bad values there were, by the policy that was followed."""
 

@@ -19,7 +19,7 @@ from captures.mysql.values import json_values
 from captures.mysql.values.calendar_days import CALENDAR
 from captures.mysql.values.charsets import HALVES, joined_halves
 from captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, unfit_for
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, largest, unfit_for
 from captures.tables.captured_line import END
 from captures.tables.source_literals import generated, literal, quoted
 from captures.tables.suggested_entries import excluding
@@ -129,7 +129,7 @@ def compile_chunk_decoder(
     if not columns:
         raise ValueError("a chunk without columns has no tails")
     forms = [_form(column, table, tinyint1_as_bool) for column in columns]
-    labels = [f",{json_values.string(name_text(column))}:" for column in columns]
+    labels = list(map(_label, columns))
     labels[0] = f"}}{labels[0]}"
     repaired = RepairedRows(columns, key, table, tinyint1_as_bool, repairs or Repairs(table))
     namespace: dict[str, Any] = {
@@ -189,6 +189,11 @@ def compile_chunk_decoder(
 def name_text(column: Column) -> str:
     """Its name as a byte text."""
     return column.name.encode().decode("latin-1")
+
+
+def _label(column: Column) -> str:
+    """``,"name":`` as a byte text."""
+    return f",{json_values.string(name_text(column))}:"
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -260,6 +265,7 @@ class RepairedRows:
         self, columns: Sequence[Column], key: Sequence[str], table: str, tinyint1_as_bool: bool, repairs: Repairs
     ) -> None:
         self._columns = [(name_text(column), column) for column in columns]
+        self._labels = [_label(column) for column in columns]
         self._conversions = [column_conversion(column, _form(column, table, tinyint1_as_bool)) for column in columns]
         self._texts = [replace(column, on_bad_value="text") for column in columns]
         self._key = frozenset(key)
@@ -294,10 +300,8 @@ class RepairedRows:
             self._shrink(members, limit)
         if len(self._repairs.stopped) > stopped and self._bad_key is None:
             self._bad_key = key.encode("latin-1")
-        labelled = (
-            f",{json_values.string(name)}:{json}" for (name, _), json in zip(self._columns, members, strict=True)
-        )
-        return f'{number:07}"}}{self._repairs.mark()}}}{"".join(labelled)}{END}', key
+        labelled = "".join(map(str.__add__, self._labels, members))
+        return f'{number:07}"}}{self._repairs.mark()}}}{labelled}{END}', key
 
     @staticmethod
     def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
@@ -325,14 +329,10 @@ class RepairedRows:
 
     def _shrink(self, members: list[str], limit: int) -> None:
         """Leaves out the largest values, by their policies, until at most ``limit`` bytes are left."""
-        left = sum(map(len, members))
-        for place in sorted(range(len(members)), key=lambda each: len(members[each]), reverse=True):
-            if left <= limit:
-                return
+        for place in largest(list(map(len, members)), limit - sum(map(len, self._labels))):
             name, column = self._columns[place]
             policy = "stop" if column.name in self._key else column.on_bad_value
-            self._repairs.settle(name, policy, BadValue(TOO_LARGE), members[place])
-            left -= len(members[place])
+            self._repairs.settle(name, policy, BadValue(TOO_LARGE), json_values.source_text(members[place]))
             members[place] = "null"
 
     def _split(self, row: bytes) -> list[str | None]:

@@ -18,9 +18,9 @@ from captures.mysql.rows.partial_rows import Members, PartialRows
 from captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.values.charsets import Recode
-from captures.mysql.values.json_values import string
+from captures.mysql.values.json_values import source_text, string
 from captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
 from captures.tables.captured_line import END
 
 if TYPE_CHECKING:
@@ -103,20 +103,14 @@ class RepairedImage(Image):
 
     def _shrink(self, members: Members) -> None:
         """Leaves out the largest values, by their policies, until at most ``limit`` bytes are left."""
-        sizes = [(len(member), place) for place, member in enumerate(members) if member is not None]
-        left = sum(size for size, _ in sizes)
-        for size, place in sorted(sizes, reverse=True):
-            if left <= self.limit:
-                return
+        labels = ["" if member is None else self.table.label(place) for place, member in enumerate(members)]
+        sizes = [len(member or "") - len(label) for member, label in zip(members, labels, strict=True)]
+        for place in largest(sizes, self.limit - sum(map(len, labels))):
             column, member = self._given[place], members[place]
             assert column is not None and member is not None
             policy = "stop" if place in self.table.key else column.on_bad_value
-            value = member[len(self.table.label(place)) :]
-            # As the source has it: JSON escapes some characters.
-            raw = json.loads(value) if value.startswith('"') else value
-            self._settle(place, policy, BadValue(TOO_LARGE), raw)
-            members[place] = f"{self.table.label(place)}null"
-            left -= size
+            self._settle(place, policy, BadValue(TOO_LARGE), source_text(member[len(labels[place]) :]))
+            members[place] = f"{labels[place]}null"
 
     def _noting(self, recode: Recode) -> Recode:
         """The same for any bytes: invalid texts become hexadecimal digits, and are remembered."""

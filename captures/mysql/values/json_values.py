@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from binascii import b2a_base64
 from collections.abc import Callable
+from json import loads
 from json.encoder import encode_basestring
 
 import msgspec
@@ -44,6 +45,12 @@ def verbatim(text: str) -> str:
 def quoted(text: str) -> str:
     """A string without anything to escape: decimals, dates, times."""
     return f'"{text}"'
+
+
+def source_text(value: str) -> str:
+    """A value's JSON as the text that the source has: JSON escapes some characters of a string."""
+    text: str = loads(value) if value.startswith('"') else value
+    return text
 
 
 def boolean(text: str) -> str:

@@ -8,7 +8,7 @@ from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Val
 from captures.postgres.tables.columns import ColumnType
 from captures.postgres.values.encodings import shown
 from captures.postgres.values.types import byte_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, unfit_for
+from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest, unfit_for
 
 
 class RepairedValues:
@@ -72,12 +72,10 @@ class RepairedValues:
         Args:
             marked: As of ``repair``.
         """
-        sizes = [(len(m.conversion.convert(text)), m) for m in self._members if isinstance(text := row[m.place], str)]
-        sizes.sort(key=lambda each: each[0], reverse=True)
-        left = sum(size for size, _ in sizes) + sum(len(m.label) for m in self._members)
-        for size, member in sizes:
-            if left <= limit:
-                return
+        members = [member for member in self._members if isinstance(row[member.place], str)]
+        sizes = [len(member.conversion.convert(str(row[member.place]))) for member in members]
+        for place in largest(sizes, limit - sum(len(member.label) for member in self._members)):
+            member = members[place]
             column = member.column
             policy = "stop" if member.place in self._key else column.on_bad_value
             too_large = BadValue(TOO_LARGE)
@@ -87,7 +85,6 @@ class RepairedValues:
             row[member.place] = self.repairs.settle(name, policy, too_large, text, marked=kept)
             if name in self.repairs.stopped:
                 return
-            left -= size
 
 
 def _has_attributes(column_type: ColumnType) -> bool:

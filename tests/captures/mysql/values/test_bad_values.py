@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill.keys import TouchedKeys
-from captures.mysql.chunks.row_decoder import compile_chunk_decoder
+from captures.mysql.chunks.row_decoder import RepairedRows, compile_chunk_decoder
 from captures.mysql.rows import table_map
+from captures.mysql.rows.bad_values import RepairedImage
 from captures.mysql.rows.log_decoder import RowDecoder
 from captures.mysql.rows.row_events import DELETE, INSERT, UPDATE
 from captures.mysql.rows.row_images import DecodedTable
 from captures.mysql.rows.row_sink import Sink
 from captures.mysql.rows.table_map import LoggedColumn
 from captures.mysql.tables.columns import Column
-from captures.tables.bad_values import BadValues
+from captures.tables.bad_values import BadValues, Repairs
 from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
@@ -137,6 +138,33 @@ def test_updates_and_deletes() -> None:
     assert (come["_meta"]["op"], come["id"], "bad" in come["_meta"]) == ("c", 2, True)
     (deleted,) = decode(log, DELETE, [zero])
     assert (deleted["_meta"]["op"], deleted["id"], "bad" in deleted["_meta"]) == ("d", 1, False)
+
+
+@pytest.mark.parametrize("limit", [70, 100, 150, 190])
+def test_what_is_left_out_of_a_large_row_is_the_same_from_chunks_and_log(limit: int) -> None:
+    """Also where values are equally large, where JSON writes them longer, and with names of any length."""
+    made = [Column("id", "int", nullable=False)] + [
+        Column(name, "varchar", charset="utf8mb4", length=99, on_bad_value="quarantine")
+        for name in ("a", "b" * 30, "c", "d")
+    ]
+    values = [b"1", b"x" * 40, b"y" * 40, b"\x01" * 8, b"z" * 30]
+    table = DecodedTable(
+        (LoggedColumn(table_map.LONG), *[LoggedColumn(table_map.VARCHAR, 99)] * 4), tuple(made), (0,), (made[0],)
+    )
+    repairs = Repairs("shop.t")
+    image = RepairedImage(table, range(5), repairs, raw_json=False, marked=True)
+    image.limit = limit
+    body = b"\0" + (1).to_bytes(4, "little") + b"".join(bytes([len(value)]) + value for value in values[1:])
+    members, _, _ = image.parts(body, body.decode("latin-1"), 0)
+    logged = orjson.loads("{" + "".join(filter(None, members))[1:] + "}")
+    marks = orjson.loads("{" + repairs.mark()[1:] + "}")["bad"]
+    rows = RepairedRows(made, ["id"], "shop.t", False, Repairs("shop.t"))
+    tail, _ = rows.row(b"".join(bytes([len(value)]) + value for value in values), 0, limit)
+    head = b'{"captured":{"binding":0,"doc":{"_meta":{"op":"c","source":{"cursor":"'
+    read = orjson.loads(head + tail.encode("latin-1"))["captured"]["doc"]
+    assert read.pop("_meta")["bad"] == marks
+    assert read == logged and None in logged.values()
+    assert set(marks) == {name for name, value in logged.items() if value is None}
 
 
 def test_json_and_texts(binlog_database: Database) -> None:
