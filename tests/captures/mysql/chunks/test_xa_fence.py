@@ -146,6 +146,7 @@ def log_gave(number: int, capture: Session) -> bool:
 
 def test_the_log_remembers_which_xa_commits_may_not_be_visible(texts: Database) -> None:
     """A table without a key is read in one snapshot, which has to show all of them."""
+    run(texts, "FLUSH BINARY LOGS")  # The server shows no file with the huge rows of other tests.
     with captured_log(texts, "t") as log:
         with committing(texts, 1):
             pass
