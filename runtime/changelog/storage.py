@@ -86,8 +86,11 @@ def publish(path: Path, data: bytes, epoch: int) -> None:
         _sync(path.parent)
 
 
-def temporary_name(epoch: int) -> str:
-    """A new name for an unfinished file of a writer."""
+def temporary_name(epoch: int = 0) -> str:
+    """A new name for an unfinished file of a writer; without an epoch, of a process that need not be the writer.
+
+    The next writer deletes what was left under such a name.
+    """
     return f".{epoch}-{uuid4().hex}.tmp"
 
 

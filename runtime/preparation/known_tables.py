@@ -18,9 +18,6 @@ from runtime.changelog import storage
 
 FILE = "tables.json"
 
-_EPOCH = 0
-"""The epoch in the temporary file's name: the process that prepares a capture need not be the log's writer."""
-
 
 def known_tables(root: Path) -> list[DiscoveredBinding]:
     """The tables of the change log in the folder ``root``; none if the capture was never opened.
@@ -54,7 +51,7 @@ def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
     with storage.writing(path):
         if path.exists() and path.read_bytes() == data:
             return
-        temporary = path.with_name(storage.temporary_name(_EPOCH))
+        temporary = path.with_name(storage.temporary_name())
         try:
             temporary.write_bytes(data)
             storage.sync([temporary])

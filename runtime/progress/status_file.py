@@ -22,6 +22,7 @@ import orjson
 from protocol.changelog import Commit
 from protocol.changelog.layout import HEADER
 from protocol.logs import LogLine
+from runtime.changelog.storage import temporary_name
 from runtime.failures import failure_of
 from runtime.progress.display import Display
 from runtime.progress.figures import Figures
@@ -154,7 +155,7 @@ def _bytes(content: dict[str, Any]) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_suffix(".tmp")
+    beside = path.with_name(temporary_name())
     try:
         beside.write_bytes(data)
         beside.replace(path)

@@ -17,7 +17,6 @@ def expects_work(settings: KeepSettings) -> bool:
 
     Raises:
         ChangeLogError: There is no log, or a commit of it is missing or damaged.
-        SparkError: ``TM-SPK-015`` when the memory cannot be read.
     """
     log = FollowedLog(settings.log)
     memory = Memory.load(memory_path(settings.warehouse, log.header.log_id))

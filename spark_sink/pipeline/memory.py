@@ -6,14 +6,18 @@ on, and tries tables again that were set aside. Files that left a table stay for
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
 from protocol.error_codes.model import Policy
-from protocol.errors import SparkError, TidemarkError
+from protocol.errors import TidemarkError
 from spark_sink.spark_failures import error_of
+
+logger = logging.getLogger(__name__)
 
 
 def memory_path(warehouse: Path, log_id: str) -> Path:
@@ -81,23 +85,30 @@ class Memory(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Memory:
-        """Reads the file. A missing or damaged file is an empty memory, since it is a hint."""
+        """Reads the file. A missing, damaged or unreadable file is an empty memory, since it is a hint."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
-            return cls()
+            pass
         except OSError as error:
-            raise SparkError("TM-SPK-015", f"{path}: {error.strerror or error}") from None
+            logger.warning("%s cannot be read, and is taken for empty: %s", path, error.strerror or error)
+        return cls()
 
     def save(self, path: Path) -> None:
-        """Writes the file atomically."""
+        """Writes the file atomically, beside others that save at the same time: the last one stays.
+
+        A file that cannot be written is a warning, since it is a hint.
+        """
+        unfinished = path.with_name(f"{path.name}.{uuid4().hex}.unfinished")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(".unfinished")
-            unfinished.write_text(self.model_dump_json(indent=1))
-            unfinished.replace(path)
+            try:
+                unfinished.write_text(self.model_dump_json(indent=1))
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
         except OSError as error:
-            raise SparkError("TM-SPK-015", f"{path}: {error.strerror or error}") from None
+            logger.warning("%s cannot be written: %s", path, error.strerror or error)
 
     def complete_to(self, name: str, position: int) -> int:
         """The offset below which a table with a position lacks no event."""

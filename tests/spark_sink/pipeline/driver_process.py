@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -162,6 +163,8 @@ def main() -> None:
         if not child:
             try:
                 perform(Run(**json.loads(line)), port, secret, os.fdopen(writing, "w"))
+            except BaseException:  # noqa: BLE001  nothing else would show it: the process ends here
+                traceback.print_exc()
             finally:
                 os._exit(1)
         os.close(writing)

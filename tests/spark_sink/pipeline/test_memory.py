@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -82,10 +83,35 @@ def test_an_error_that_only_a_person_can_mend_is_not_tried_again(code: str, a_pe
     assert SetAside.of(SparkError(code, "what happened")).needs_a_person is a_person
 
 
-def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_writers_at_once_do_not_hinder_each_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "log-1" / "tables.json"
+    memories = [Memory(commit=number) for number in range(8)]
 
-    with pytest.raises(SparkError, match=r"TM-SPK-015: .*tables\.json"):
-        Memory().save(tmp_path / "file" / "tables.json")
-    with pytest.raises(SparkError, match=r"TM-SPK-015: .*tables\.json"):
-        Memory.load(tmp_path / "file" / "tables.json")
+    def save_often(memory: Memory) -> set[int]:
+        seen = set()
+        for _ in range(50):
+            memory.save(path)
+            seen.add(Memory.load(path).commit)
+        return seen
+
+    with ThreadPoolExecutor(len(memories)) as writers:
+        seen = set().union(*writers.map(save_often, memories))
+
+    assert caplog.messages == []
+    assert seen <= {memory.commit for memory in memories}  # -1 would be a file that was missing or cut.
+    assert [found.name for found in path.parent.iterdir()] == ["tables.json"]
+
+
+def test_a_place_that_cannot_be_written_or_read_is_a_warning_that_names_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "tables.json"
+
+    Memory(commit=3).save(path)
+    assert Memory.load(path) == Memory()
+
+    assert caplog.messages == [
+        f"{path} cannot be written: File exists",
+        f"{path} cannot be read, and is taken for empty: Not a directory",
+    ]
