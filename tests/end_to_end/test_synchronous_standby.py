@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,9 +54,10 @@ def changes() -> Iterator[list[str]]:
     """Transactions all over the table: in the part that was read, at the scan's place, and in the part to come.
 
     One in each group leaves the big column as it is, so that the log does not carry it and the row is to be read again.
-    They are few enough not to fill the list of such rows: while it is full, the backfill waits.
+    They are few enough not to fill the list of such rows: while it is full, the backfill waits. And a server takes 100
+    connections, those of the capture among them.
     """
-    for key in range(25, ROWS, 125):
+    for key in range(25, ROWS, 150):
         yield [f"UPDATE items SET note = 'updated', n = n + 1 WHERE id = {key}"]
         yield [f"DELETE FROM items WHERE id = {key + 20}"]
         yield [f"UPDATE items SET id = {key + 40 + ROWS}, note = 'moved away', big = NULL WHERE id = {key + 40}"]
@@ -79,10 +80,20 @@ def waiting(admin: Connection) -> int:
 
 
 @contextmanager
-def standby_that_never_answers(admin: Connection) -> Iterator[None]:
+def standby_that_never_answers(admin: Connection, commit_something: Callable[[], Future[None]]) -> Iterator[None]:
+    """Commits wait inside, and one of ``commit_something`` does already: a server takes new settings after a while."""
     admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'ghost'")
     admin.execute("SELECT pg_reload_conf()")
     try:
+        committing = commit_something()
+
+        def one_waits() -> bool:
+            nonlocal committing
+            if committing.done():
+                committing = commit_something()
+            return waiting(admin) == 1
+
+        wait_until(one_waits, 60, "a commit waits for the standby")
         yield
     finally:
         admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
@@ -106,7 +117,7 @@ def rows_read_after_the_commits(log: ChangeLog, collection: str) -> int:
 def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[str]:
     """Lets commits wait in the middle of the backfill, and releases them when it is over; the differences then."""
     transactions = list(changes())
-    with postgres.connect() as admin, ThreadPoolExecutor(len(transactions)) as threads:
+    with postgres.connect() as admin, ThreadPoolExecutor(len(transactions) + 1) as threads:
         admin.execute("CREATE TABLE items (id bigint PRIMARY KEY, n int, note text, big text)")
         admin.execute("ALTER TABLE items ALTER big SET STORAGE EXTERNAL")
         admin.execute(
@@ -117,14 +128,16 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
             connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
             # Held still, so that the commits come in the middle of the backfill however fast it is.
             os.kill(connector, signal.SIGSTOP)
-            with standby_that_never_answers(admin):
+            unnoticed = ["CREATE TABLE uncaptured ()", "DROP TABLE uncaptured"]
+            with standby_that_never_answers(admin, lambda: threads.submit(commit, postgres, unnoticed)):
                 hanging = [threads.submit(commit, postgres, statements) for statements in transactions]
-                wait_until(lambda: waiting(admin) == len(transactions), 60, "all commits wait for the standby")
+                all_wait = len(transactions) + 1
+                wait_until(lambda: waiting(admin) == all_wait, 60, "all commits wait for the standby")
                 os.kill(connector, signal.SIGCONT)
                 decoded = len(transactions)
                 wait_until(lambda: capture.progress.update().changes.total() >= decoded, 60, "the log has the commits")
                 wait_until(lambda: capture.snapshot_rows() > ROWS * 0.8, 60, "the backfill went on")
-                assert waiting(admin) == len(transactions)
+                assert waiting(admin) == all_wait
             for future in hanging:
                 future.result(timeout=60)
         capture.catch_up()
