@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from protocol.errors import ProtocolError
 from protocol.messages import MAX_LINE_BYTES, MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
+from protocol.nesting import MESSAGE_NESTING, nested_deeper
 
 CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""
@@ -81,6 +82,10 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
         return None
     if len(line) > MAX_LINE_BYTES:
         raise _too_long(line, "response")
+    if line.count(b"[") + line.count(b"{") > MESSAGE_NESTING and nested_deeper(str(line, "latin-1"), MESSAGE_NESTING):
+        raise ProtocolError(
+            "TM-PRO-001", f"a response of {len(line)} bytes is nested deeper than {MESSAGE_NESTING} levels"
+        )
     try:
         captured = _captured_line(line).captured
         if not line.isascii():
@@ -88,8 +93,6 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         _other_message(line)
         return None
-    except RecursionError:
-        raise ProtocolError("TM-PRO-001", f"a response of {len(line)} bytes is nested too deep") from None
     doc = bytes(captured.doc) or bytes(captured.doc_json)
     if doc[:1] != b"{" or (len(captured.doc) and len(captured.doc_json)):
         _other_message(line)

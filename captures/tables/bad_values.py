@@ -19,6 +19,7 @@ from captures.tables.suggested_entries import in_yaml
 from protocol.environment import RUNTIME, is_on
 from protocol.errors import SourceError
 from protocol.messages import MAX_LINE_BYTES
+from protocol.nesting import VALUE_NESTING, nested_deeper
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
 """``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp
@@ -85,6 +86,16 @@ class BadValue(ValueError):
         super().__init__(self.reason.text)
         self.nearest = nearest
         self.pattern = pattern
+
+
+SHORT_JSON = 2 * VALUE_NESTING
+"""A shorter text cannot be nested too deep."""
+
+
+def check_nesting(text: str) -> None:
+    """Raises BadValue if a JSON text is nested deeper than parsers accept."""
+    if nested_deeper(text, VALUE_NESTING):
+        raise BadValue(f"a value is nested deeper than {VALUE_NESTING} levels")
 
 
 class BadValues(UnfitValues):

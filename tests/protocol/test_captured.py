@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from protocol.codec import CAPTURED_SUFFIX, captured_prefix, decode_response, split_captured
 from protocol.errors import ProtocolError
 from protocol.messages import MAX_LINE_BYTES
+from protocol.nesting import MESSAGE_NESTING
 from tests.protocol.documents import DIGITS, OBJECTS, TEXTS, UINT32, Digits, Json, exact, spell, values
 
 EXACT_OBJECTS = st.dictionaries(TEXTS, values(DIGITS.map(Digits)), max_size=4)
@@ -134,6 +135,19 @@ def test_what_is_not_a_captured_line_is_refused(line: bytes, code: str) -> None:
     with pytest.raises(ProtocolError) as refused:
         split_captured(line)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")])
+def test_a_line_is_nested_no_deeper_than_any_parser_takes(opening: bytes, closing: bytes) -> None:
+    def line(levels: int) -> bytes:
+        inner = levels - 3  # The line, captured and doc stand around it.
+        text = b'"\\"' + b"[{" * 1000 + b'"'
+        return captured_prefix(0) + b'{"j":' + opening * inner + text + closing * inner + b"}" + CAPTURED_SUFFIX
+
+    assert split_captured(line(MESSAGE_NESTING)) is not None
+    with pytest.raises(ProtocolError, match="nested deeper than 600 levels") as refused:
+        split_captured(line(MESSAGE_NESTING + 1))
+    assert refused.value.code == "TM-PRO-001"
 
 
 def test_a_line_over_the_limit_is_refused() -> None:

@@ -18,12 +18,14 @@ from captures.mysql.values.charsets import RecodeOf
 from captures.mysql.values.json_binary import json_text
 from captures.mysql.values.json_values import LINE_BREAKS, double_of, moment, single_of, string, walk_json
 from captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
+from captures.tables.bad_values import SHORT_JSON, check_nesting
 
 NAMES: dict[str, object] = {
     "string": string,
     "single_of": single_of,
     "double_of": double_of,
     "walk_json": walk_json,
+    "check_nesting": check_nesting,
     "LINE_BREAKS": LINE_BREAKS,
     "key_text": key_text,
     "json_text": json_text,
@@ -342,6 +344,7 @@ class _Describer:
         """What ``captures.mysql.values.json_values.json`` does, inline."""
         v = self._v
         self._prepare(f"if not {v}: {v} = 'null'")
+        self._prepare(f"if len({v}) >= {SHORT_JSON}: check_nesting({v})")
         self._prepare(f"walk_json({v})")
         self._prepare(f"if '\\n' in {v} or '\\r' in {v}: {v} = {v}.translate(LINE_BREAKS)")
         self._reader.json = f"{{{v}}}"

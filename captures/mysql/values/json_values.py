@@ -18,7 +18,7 @@ from json.encoder import encode_basestring
 import msgspec
 
 from captures.mysql.values.calendar_days import CALENDAR, BadDay
-from captures.tables.bad_values import BadValue
+from captures.tables.bad_values import BadValue, check_nesting
 
 Convert = Callable[[str], str]
 """A byte text to JSON. Raises ValueError, LookupError or struct.error, which may hold the value: never show it."""
@@ -32,7 +32,7 @@ _LEAST_NORMAL = 2.0**-126
 # Line breaks stand only between a JSON text's tokens: inside its strings they are escaped.
 LINE_BREAKS = str.maketrans("\n\r", "  ")
 walk_json: Callable[[str], object] = msgspec.json.Decoder(msgspec.Raw).decode
-"""Raises msgspec.DecodeError or RecursionError for what is no JSON."""
+"""Raises msgspec.DecodeError for what is no JSON."""
 
 _double: Callable[[float], bytes] = msgspec.json.Encoder().encode
 
@@ -139,12 +139,13 @@ def json(text: str) -> str:
     """
     if not text:
         return "null"
+    check_nesting(text)
     if "\n" in text or "\r" in text:
         text = text.translate(LINE_BREAKS)
     try:
         walk_json(text)
-    except (msgspec.DecodeError, RecursionError):
-        raise BadValue("a text that is not JSON, or nested too deep") from None
+    except msgspec.DecodeError:
+        raise BadValue("a text that is not JSON") from None
     return text
 
 

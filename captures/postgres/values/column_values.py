@@ -13,6 +13,7 @@ from operator import itemgetter
 from captures.postgres.values import datetimes, json_values
 from captures.postgres.values.json_values import Convert
 from captures.postgres.values.types import Conversion
+from captures.tables.bad_values import SHORT_JSON
 
 Texts = list[str]
 """The byte texts of one column (see ``captures.postgres.values.json_values``). There is at least one."""
@@ -59,7 +60,7 @@ def _finite(texts: Texts) -> Texts:
 
 
 def _jsonb(texts: Texts) -> Texts:
-    if max(map(len, texts)) >= json_values.SHORT_JSON:
+    if max(map(len, texts)) >= SHORT_JSON:
         raise ValueError("some may be nested deeply")
     return texts
 

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 
 import orjson
 
-from captures.tables.bad_values import BadValue
+from captures.tables.bad_values import BadValue, check_nesting
 
 Convert = Callable[[str], str]
 """Converts a byte text to JSON. Raises ValueError or LookupError, which may contain the value: never show it."""
@@ -71,14 +71,6 @@ def bytea(text: str) -> str:
     return f'"{b2a_base64(unhexlify(text[2:]), newline=False).decode("ascii")}"'
 
 
-JSON_NESTING = 500
-"""The greatest depth of nested arrays and objects in a json value. PostgreSQL accepts thousands of levels. Parsers
-accept 1,000 (Jackson, which Spark uses), 1,024 (orjson), or as many as their stack holds."""
-
-SHORT_JSON = 2 * JSON_NESTING
-"""A shorter text cannot be nested deeper than that."""
-
-_JSON_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])')
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _PAIRED = re.compile(r"(?:[^\\]+|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+")
 # In an array or a composite each backslash of a json value is doubled, perhaps more than once.
@@ -99,20 +91,8 @@ def json(text: str) -> str:
 
 def jsonb(text: str) -> str:
     """The jsonb, unchanged. Raises BadValue if it is nested deeper than parsers accept."""
-    if len(text) >= SHORT_JSON and text.count("[") + text.count("{") > JSON_NESTING and _nesting(text) > JSON_NESTING:
-        raise BadValue(f"a value is nested deeper than {JSON_NESTING} levels")
+    check_nesting(text)
     return text
-
-
-def _nesting(text: str) -> int:
-    deepest = depth = 0
-    for match in _JSON_STRUCTURE.finditer(text):
-        if match[1]:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif match[2]:
-            depth -= 1
-    return deepest
 
 
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)

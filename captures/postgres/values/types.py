@@ -15,7 +15,7 @@ from captures.postgres.values import datetimes, json_values
 from captures.postgres.values.encodings import MARK
 from captures.postgres.values.enum_labels import EnumLabels
 from captures.postgres.values.json_values import Convert
-from captures.tables.bad_values import UNDECODABLE, BadValue
+from captures.tables.bad_values import SHORT_JSON, UNDECODABLE, BadValue
 from captures.tables.hashes import hashed
 
 SourceOf = Callable[[str, int], str]
@@ -66,7 +66,7 @@ def _as_it_is(text: str, at: int) -> str:
 
 def _json_source(text: str, at: int) -> str:
     rest = _rest(text, at)
-    return f"{{{rest} if len({text}) < {json_values.SHORT_JSON} else jsonb({rest})}}"
+    return f"{{{rest} if len({text}) < {SHORT_JSON} else jsonb({rest})}}"
 
 
 _VERBATIM = Conversion(json_values.verbatim, Inline(_as_it_is))

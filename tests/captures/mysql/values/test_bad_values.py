@@ -345,3 +345,23 @@ def test_halves_of_surrogate_pairs_are_the_same_from_chunks_and_log(
                 assert isinstance(aside, BadValues) and error.columns == aside.columns
                 continue
         assert aside is None and logged[-1]["v"] == read["v"]
+
+
+def test_json_is_nested_no_deeper_than_any_parser_takes(mariadb_database: Database) -> None:
+    """As on PostgreSQL. MariaDB's own JSON is less deep, but its check can be switched off."""
+
+    def insert(key: int, levels: int) -> None:
+        nested = f"CONCAT(REPEAT('[', {levels}), REPEAT(']', {levels}))"
+        run(mariadb_database, "SET check_constraint_checks = 0", f"INSERT INTO t VALUES ({key}, {nested})")
+
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)")
+    with captured_log(mariadb_database, "t") as log, table_chunks(mariadb_database, "t") as chunks:
+        insert(1, 500)
+        (logged,), (read,) = log.read(), documents(chunks.read().rows)
+        assert logged["j"] == read["j"]
+    with captured_log(mariadb_database, "t") as log, table_chunks(mariadb_database, "t") as chunks:
+        insert(2, 501)
+        log.read()
+        with pytest.raises(BadValues, match=r"j: .* deeper than 500") as refused:
+            chunks.read()
+        assert isinstance(error := log.set_aside[0], BadValues) and error.columns == refused.value.columns
