@@ -24,6 +24,13 @@ ELSEWHERE = ("tests", "benchmarks")
 """Their code is read by those who write it, and not looked at."""
 
 _IDIOMS = {re.compile(rf"(?<![\w`-])(?:{words})(?![\w`-])", re.IGNORECASE): plain for words, plain in IDIOMS.items()}
+_TEXTS = {
+    kind
+    for kind, name in tokenize.tok_name.items()
+    if name in ("STRING", "COMMENT", "FSTRING_MIDDLE", "TSTRING_MIDDLE")
+}
+"""Since Python 3.12 the text of an f-string is a token of its own."""
+
 _ATTRIBUTE = re.compile(r"^\s*\w+: ")
 """The name of an attribute or argument in a docstring, which is code."""
 
@@ -34,7 +41,7 @@ def _read_by_people(path: Path, text: str) -> Iterator[tuple[int, str]]:
         yield 1, text
         return
     for token in tokenize.generate_tokens(iter(text.splitlines(keepends=True)).__next__):
-        if token.type in (tokenize.STRING, tokenize.COMMENT):
+        if token.type in _TEXTS:
             yield token.start[0], token.string
 
 
