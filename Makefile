@@ -23,7 +23,7 @@ test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast test-again soak check delta bench images constraints python java
+.PHONY: help setup demo test test-fast test-newest soak check delta bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -34,14 +34,13 @@ demo: java setup ## Capture a live Postgres into Spark tables, and prove them eq
 	$(VENV)/bin/tidemark demo
 
 test: java setup check $(VENV)/spark.jsa ## Run the checks, then all tests (ARGS="-k window" for some of them)
-	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS) \
-		|| { status=$$?; mkdir -p .pytest_cache; echo $$status >.pytest_cache/exit-status; exit $$status; }
+	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (ARGS as for test)
 	TIDEMARK_TEST_FAST=1 $(RUN) pytest -r fE --numprocesses $(WORKERS) $(ARGS)
 
-test-again: setup ## Run the tests that failed last by themselves, where they are three at most
-	@$(RUN) tests.again
+test-newest: ## Run the demo and the fast tests on the newest Python of this machine (or PYTHON), in a clone
+	@PYTHON="$(if $(filter file,$(origin PYTHON)),,$(PYTHON))" .ci/newest-python
 
 delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
 

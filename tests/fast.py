@@ -22,7 +22,6 @@ SLOW_ROOMS = (
     "tests/mutants/",
     "tests/tidemark_demo/servers/",
     "tests/backfill/test_mutants.py",
-    "tests/house/test_again.py",
     "tests/house/test_remedies.py",
     "tests/house/test_warm_command.py",
     "tests/runtime/test_exactly_once.py",
