@@ -37,7 +37,7 @@ test: java setup check $(VENV)/spark.jsa ## Run the checks, then all tests (ARGS
 	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (ARGS as for test)
-	TIDEMARK_TEST_FAST=1 $(RUN) pytest -r fE --numprocesses $(WORKERS) $(ARGS)
+	TIDEMARK_TEST_FAST=1 $(RUN) pytest --numprocesses $(WORKERS) $(ARGS)
 
 test-newest: ## Run the demo and the fast tests on the newest Python of this machine (or PYTHON), in a clone
 	@PYTHON="$(if $(filter file,$(origin PYTHON)),,$(PYTHON))" .ci/newest-python

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from protocol.environment import RUNTIME
+from tests import missing
 from tests.examples import PROFILE
 from tests.fast import FAST, kept
 from tests.servers import mariadb as mariadb_servers
@@ -51,6 +52,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Names the run where this process controls others that do the work."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         config.option.testrunuid = config.option.testrunuid or uuid4().hex
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = list(missing.summary(terminalreporter.getreports("skipped")))
+    if lines:
+        terminalreporter.section("skipped tests")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance.mariadb import only_the_last_log
 from tests.end_to_end.capture import Capture
+from tests.missing import lacks
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database as PostgresDatabase
@@ -128,7 +129,7 @@ def read_only(folder: Path) -> Iterator[None]:
         folder.chmod(0o755)
         return
     if subprocess.run(["mount", "--bind", folder, folder], check=False, capture_output=True).returncode:
-        pytest.skip("root may not mount here, as in a container")
+        pytest.skip(lacks("root may not mount here", "make test outside of a container"))
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", folder, folder], check=True)
         yield

@@ -10,6 +10,7 @@ import pytest
 
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.end_to_end.test_kills import CONFIG, ROWS, kill_now_and_then
+from tests.missing import DOCKER_ENGINE, lacks
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
@@ -26,12 +27,13 @@ def docker(*arguments: str) -> str:
 
 @pytest.fixture
 def image() -> str:
-    if not shutil.which("docker"):
-        pytest.skip("there is no docker command")
-    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no Docker engine answers")
+    if (
+        not shutil.which("docker")
+        or subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0
+    ):
+        pytest.skip(DOCKER_ENGINE)
     if not docker("image", "ls", "--quiet", IMAGE):
-        pytest.skip(f"there is no image {IMAGE}: make images builds it")
+        pytest.skip(lacks(f"there is no image {IMAGE}", "make images"))
     return IMAGE
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture
+from tests.missing import lacks
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
+from tests.servers.mariadb import MARIADB, Database
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tests.workload.source import TABLES
 from tests.workload.tables import create_tables
@@ -21,7 +22,9 @@ from tidemark_demo.measurements import captured_twice
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(installed_programs() is None, reason="needs two MariaDB servers of its own"),
+    pytest.mark.skipif(
+        installed_programs() is None, reason=lacks("no MariaDB that tests start by themselves", MARIADB.remedy)
+    ),
 ]
 
 ROWS = 5_000

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture, own_process
+from tests.missing import lacks
 from tests.servers.deadline import wait_until
 from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
@@ -64,7 +65,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk.mkdir()
     options = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(options, check=False, capture_output=True).returncode:
-        pytest.skip("nobody but root can mount a small file system")
+        pytest.skip(lacks("no small file system can be mounted", "make test as root, outside of a container"))
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 

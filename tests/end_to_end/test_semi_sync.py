@@ -19,15 +19,16 @@ import pytest
 from protocol.changelog import ChangeLog
 from tests.end_to_end.capture import Capture, own_process
 from tests.end_to_end.test_synchronous_standby import rows_read_after_the_commits
+from tests.missing import lacks
 from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, MariaDb, fresh_database
+from tests.servers.mariadb import MARIADB, Database, MariaDb, fresh_database
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         installed_programs() is None,
-        reason="needs a MariaDB of its own, from an installation: the settings are changed for the whole server",
+        reason=lacks("no MariaDB that tests start by themselves", MARIADB.remedy),
     ),
 ]
 

@@ -22,7 +22,7 @@ import pytest
 from protocol.changelog import ChangeLog
 from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Postgres, running, sources
+from tests.servers.postgres import Connection, Postgres, not_startable, running, sources
 from tidemark_demo.processes import CONNECTOR
 
 ROWS = 3000
@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         not sources() or sources()[0].binaries is None,
-        reason="needs a PostgreSQL of its own, from binaries: the settings are changed for the whole server",
+        reason=not_startable(),
     ),
 ]
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.house.files import ROOT
+from tests.missing import lacks
 
 LONGEST_SUBJECT = 72
 LOOKED_AT = 50
@@ -31,7 +32,7 @@ def test_subjects_of_commits_are_short() -> None:
     release = _git("describe", "--tags", "--abbrev=0")
     told = _git("log", "--format=%s", f"{release}..HEAD" if release else f"--max-count={LOOKED_AT}")
     if told is None:
-        pytest.skip("there is no git history here")
+        pytest.skip(lacks("there is no git history", "git clone"))
     assert too_long(told.splitlines()) == [], f"subjects of more than {LONGEST_SUBJECT} characters"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.house.files import ROOT
+from tests.missing import DOCKER_ENGINE
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -26,10 +28,8 @@ def docker(*arguments: str, stdin: str = "", check: bool = True) -> subprocess.C
 @pytest.fixture(scope="module")
 def image() -> str:
     """The image as the sources are now."""
-    if not shutil.which("docker"):
-        pytest.skip("there is no docker command")
-    if docker("info", check=False).returncode != 0:
-        pytest.skip("no Docker engine answers")
+    if not shutil.which("docker") or docker("info", check=False).returncode != 0:
+        pytest.skip(DOCKER_ENGINE)
     built = subprocess.run(
         ["make", "images", f"PYTHON={sys.executable}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -78,8 +78,9 @@ def test_nothing_is_in_it_that_a_connector_does_not_need(image: str) -> None:
 
 def test_it_ends_at_once_when_it_is_told_to(image: str) -> None:
     """Python is the container's first process, so it gets the signal and has to handle it."""
+    name = f"tidemark-test-signal-{os.getpid()}"
     running = subprocess.Popen(
-        ["docker", "run", *HARDENED, "--name=tidemark-test-signal", image],
+        ["docker", "run", *HARDENED, f"--name={name}", image],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -90,11 +91,11 @@ def test_it_ends_at_once_when_it_is_told_to(image: str) -> None:
         running.stdin.flush()
         assert running.stdout.readline().startswith(b'{"spec":')
         began = time.monotonic()
-        docker("stop", "--time=60", "tidemark-test-signal")
+        docker("stop", "--time=60", name)
         assert running.wait(timeout=60) == 143
         assert time.monotonic() - began < 30, "the engine had to kill it"
     finally:
-        docker("rm", "--force", "tidemark-test-signal", check=False)
+        docker("rm", "--force", name, check=False)
         running.wait(timeout=60)
         for stream in (running.stdin, running.stdout, running.stderr):
             if stream is not None:

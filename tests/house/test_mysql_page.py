@@ -9,7 +9,8 @@ import pytest
 from captures.mysql.database import MysqlDatabase
 from protocol.messages import Binding
 from tests.house.files import ROOT, blocks
-from tests.servers.mariadb import MARIADB, MYSQL, Product, no_source, source
+from tests.missing import lacks
+from tests.servers.mariadb import MARIADB, MYSQL, Product, source
 
 PAGE = ROOT / "docs" / "mysql.md"
 
@@ -28,7 +29,7 @@ def settings(of: Product) -> dict[str, str]:
 def test_a_server_with_the_ini_file_and_a_user_is_all_that_a_capture_needs(product: Product) -> None:
     found = source(product)
     if found is None or found.programs is None:
-        pytest.skip(f"no server that can be started with settings: {no_source(product)}")
+        pytest.skip(lacks(f"no {product.name} that tests start by themselves", product.remedy))
     create_user, rights, select = (line.partition("--")[0] for line in next(blocks(PAGE, "sql")).splitlines())
     if product is MARIADB:
         rights = rights.replace("REPLICATION CLIENT", "BINLOG MONITOR")

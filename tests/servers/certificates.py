@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.missing import lacks
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -27,7 +29,7 @@ class Authority:
 
     def __init__(self, folder: Path, name: str) -> None:
         if shutil.which("openssl") is None:
-            pytest.skip("no openssl to make certificates with")
+            pytest.skip(lacks("no openssl, which makes certificates", "apt-get install openssl"))
         self._folder = folder
         self._name = name
         self.certificate = folder / f"{name}.crt"

@@ -25,6 +25,7 @@ from pymysql.connections import Connection
 
 from captures.mysql.server.wire import WireConnection
 from tests.fast import FAST
+from tests.missing import lacks
 from tests.servers import mariadb_server, mysql_server
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb_server import MariaDbServer
@@ -42,7 +43,7 @@ class Product:
         program: The environment variable that names the program of one.
         installed: Finds the programs.
         server: Starts them.
-        remedy: How to get them.
+        remedy: The command that gets them.
     """
 
     name: str
@@ -59,7 +60,7 @@ MARIADB = Product(
     mariadb_server.ENVIRONMENT,
     mariadb_server.installed_programs,
     MariaDbServer,
-    "Debian: mariadb-server",
+    "apt-get install mariadb-server",
 )
 MYSQL = Product(
     "MySQL",
@@ -67,7 +68,7 @@ MYSQL = Product(
     mysql_server.ENVIRONMENT,
     mysql_server.installed_programs,
     MySqlServer,
-    "Debian: .ci/mysql-server",
+    ".ci/mysql-server as root on Debian",
 )
 
 
@@ -168,10 +169,8 @@ def source(product: Product = MARIADB) -> Source | None:
 
 def no_source(product: Product = MARIADB) -> str:
     """Why there is no server."""
-    return (
-        f"no {product.name}: {product.url} and {product.program} are not set, no Docker engine with a "
-        f"{product.name.lower()} image, no installation on this machine ({product.remedy})"
-    )
+    how = f"{product.remedy}, or docker pull {product.name.lower()}, or {product.url} or {product.program}"
+    return lacks(f"no {product.name} server", how)
 
 
 @contextmanager

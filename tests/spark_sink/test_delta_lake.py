@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.missing import lacks
+
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-delta/bin/python"
 
@@ -16,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) -> None:
     if not PYTHON.exists():
-        pytest.skip("there is no .venv-delta: make delta makes it")
+        pytest.skip(lacks("there is no .venv-delta", "make delta"))
     # This environment's Spark is another one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     command = [

@@ -26,6 +26,7 @@ from runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector
 from runtime.connector.conversation import Conversation
 from runtime.connector.interface import GRACE_SECONDS, Exit, RunningConnector
 from runtime.connector.secrets import Redactor
+from tests.missing import DOCKER_ENGINE, lacks
 from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.scripted_sessions import table
 from tests.servers.deadline import wait_until
@@ -40,13 +41,13 @@ SCRIPT = Path(__file__).with_name("shell_connector.sh")
 def engine() -> Iterator[docker.DockerClient]:
     try:
         client = docker.from_env()
-    except DockerException as error:
-        pytest.skip(f"no Docker engine: {error}")
+    except DockerException:
+        pytest.skip(DOCKER_ENGINE)
     try:
         client.images.get(BASE)
     except ImageNotFound:
         client.close()
-        pytest.skip(f"the Docker engine has no image {BASE}")
+        pytest.skip(lacks(f"the Docker engine has no image {BASE}", f"docker pull {BASE}"))
     yield client
     client.close()
 

@@ -17,6 +17,7 @@ from captures.postgres.server.session import connect, connect_pq
 from protocol.errors import SourceError
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
+from tests.missing import lacks
 from tests.servers.certificates import Authority, Certificate
 from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
 from tidemark_demo.servers.postgres_server import PostgresServer
@@ -41,7 +42,11 @@ class Encrypted:
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
     found = [source.binaries for source in startable() if source.binaries is not None and _has_tls(source.binaries)]
     if not found:
-        pytest.skip("no PostgreSQL here that was built with TLS" if startable() else not_startable())
+        pytest.skip(
+            lacks("no PostgreSQL that was built with TLS", "apt-get install postgresql")
+            if startable()
+            else not_startable()
+        )
     folder = tmp_path_factory.mktemp("tls")
     authority, other = Authority(folder, "authority"), Authority(folder, "other")
     names = {"ssl_cert_file": "server.crt", "ssl_key_file": "server.key", "ssl_ca_file": "authority.crt"}
