@@ -33,6 +33,10 @@ CLAIMS_KEPT = 1000
 """How many writers a summary remembers the first commit of, so that it does not grow with every restart."""
 
 
+_STEPS_AHEAD = 16
+"""A gap is looked for up to 65,536 commits ahead: 16 questions after the file system, a microsecond each."""
+
+
 class _Version(BaseModel):
     """What the header of every version has."""
 
@@ -68,11 +72,28 @@ class ChangeLog:
             ChangeLogError: ``TM-LOG-004`` when a number is missing below it.
         """
         number = self._listed() if self._latest is None else self._latest
-        while _exists(self._path(number + 1)):
+        while _exists(self._path(number + 1)) or self._has_gap(number):
             number += 1
         if number >= 0:
             self._latest = number
         return number
+
+    def _has_gap(self, number: int) -> bool:
+        """Makes sure that the newest commit is not one behind which others are missing.
+
+        It looks a few numbers ahead, ever further, and so finds any gap that as many commits follow as are in it.
+
+        Returns:
+            False; True if the commit after this one has come meanwhile.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-004``, which names the first commit that is missing.
+        """
+        if not any(_exists(self._path(number + (2 << step))) for step in range(_STEPS_AHEAD)):
+            return False
+        if not _exists(self._path(number + 1)):
+            raise ChangeLogError("TM-LOG-004", f"{self._path(number + 1)} is missing")
+        return True
 
     def resume(self, number: int) -> None:
         """Begins to look for commits behind one up to which an earlier reader found them all, instead of by a listing.

@@ -260,6 +260,20 @@ def test_a_missing_commit_is_named(tmp_path: Path, number: int) -> None:
         assert str(path) in error.message
 
 
+@pytest.mark.parametrize("missing", [1, 2, 4, 7, 100])
+def test_a_gap_behind_the_newest_commit_that_is_known_is_no_end(tmp_path: Path, missing: int) -> None:
+    root = make_log(tmp_path / "log", commit(0, 0, 1))
+    following, later = ChangeLog(root), ChangeLog(root)
+    later.resume(0)
+    assert following.latest() == 0
+    for number in range(missing + 1, 2 * missing + 1):
+        add(root, commit(number, number, number + 1))
+
+    for log in (following, later):
+        error = error_of(log.latest)
+        assert (error.code, layout.commit_name(1) in error.message) == ("TM-LOG-004", True)
+
+
 def test_a_commit_under_another_name_is_damage(tmp_path: Path) -> None:
     root = simple_log(tmp_path / "log")
     folder = root / "commits"
