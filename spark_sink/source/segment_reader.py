@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +75,10 @@ def read_segments(
 
 def _read(path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as source, pq.ParquetFile(source, page_checksum_verification=True) as parquet:
-        if parquet.metadata.num_rows != file.rows:
-            raise ChangeLogError(
-                "TM-LOG-009",
-                f"{path} is damaged: it has {parquet.metadata.num_rows} rows, but the log says {file.rows}",
-            )
         stored = set(parquet.schema_arrow.names)
         if lost := META_COLUMNS.keys() - stored:
             raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
+        _check(path, file, os.fstat(source.fileno()).st_size, parquet.metadata)
         wanted = [name for name in schema.names if name in stored]
         if bounds and "_offset" not in wanted:
             wanted.append("_offset")
@@ -96,6 +93,20 @@ def _read(path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, i
                 )
             if kept.num_rows:
                 yield conformed(kept, schema)
+
+
+def _check(path: Path, file: SegmentFile, size: int, metadata: pq.FileMetaData) -> None:
+    """Makes sure that a file is the one that the log names: another segment's file is whole, and wrong here."""
+    found = {"bytes": (size, file.size), "rows": (metadata.num_rows, file.rows)}
+    if metadata.num_row_groups:
+        place = metadata.schema.names.index("_offset")
+        first: Any = metadata.row_group(0).column(place).statistics
+        last: Any = metadata.row_group(metadata.num_row_groups - 1).column(place).statistics
+        if first is not None and first.has_min_max and last is not None and last.has_min_max:
+            found |= {"as its first offset": (first.min, file.first), "as its last offset": (last.max, file.last)}
+    for what, (has, stated) in found.items():
+        if has != stated:
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {has} {what}, but the log says {stated}")
 
 
 def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]:

@@ -60,6 +60,12 @@ def damage_the_segment(lake: KeptLake, table: str) -> None:
     path.write_bytes(content)
 
 
+def overwrite_the_segment(lake: KeptLake, table: str) -> None:
+    """With another one of as many rows, which is whole."""
+    one, other = (lake.log.root / lake.log.commit(create(id, table=table)).segments[0].path for id in (1, 2))
+    other.write_bytes(one.read_bytes())
+
+
 HARMS: dict[str, tuple[Callable[[KeptLake, str], None], str]] = {
     "public/types": (change_type, r"TM-SPK-005: column name of public\.types"),
     "public/keys": (change_key, r"TM-SPK-012: the key of public\.keys has changed: \(id\), \(name\)"),
@@ -68,6 +74,7 @@ HARMS: dict[str, tuple[Callable[[KeptLake, str], None], str]] = {
     "public/file": (put_a_file, r"TM-SPK-015: .*file/current"),
     "public/missing": (remove_the_segment, r"TM-LOG-009: .*\.parquet is missing"),
     "public/damaged": (damage_the_segment, r"TM-LOG-009: .*\.parquet is damaged"),
+    "public/overwritten": (overwrite_the_segment, r"TM-LOG-009: .*\.parquet is damaged: .* but the log says \d+"),
 }
 
 
