@@ -20,7 +20,7 @@ from tidemark_demo.measurements import LogProgress
 from tidemark_demo.processes import TIDEMARK, Command, descendants
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
-"""How long a test that goes on at random does so; the issue asks for 60."""
+"""How long a test that goes on at random does so."""
 
 COMMAND_SECONDS = max(180.0, 10 * SECONDS)
 """What a command may take: one that catches up has all that was written meanwhile before it."""

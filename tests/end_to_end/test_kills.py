@@ -21,6 +21,9 @@ from tests.workload.writers import Workload
 from tidemark_demo.measurements import captured_twice
 from tidemark_demo.processes import Command
 
+KILLS = max(2, int(SECONDS / 8))
+"""At least: a busy machine takes its time between two of them."""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(20 * SECONDS + 300)]
 
 ROWS = int(os.environ.get("TIDEMARK_TEST_ROWS", "20000"))
@@ -45,7 +48,7 @@ def capture(each_database: Database, tmp_path: Path) -> Capture:
 
 
 def kill_now_and_then(capture: Capture, running: Command, kill: Kill, seed: int) -> int:
-    """For ``SECONDS``, kills again 0.2 to 3 seconds after something new was committed.
+    """For ``SECONDS``, and ``KILLS`` times at least, kills 0.2 to 3 seconds after something new was committed.
 
     Args:
         running: ``tidemark capture``; it is stopped at the end.
@@ -59,7 +62,7 @@ def kill_now_and_then(capture: Capture, running: Command, kill: Kill, seed: int)
     kills = 0
     with ExitStack() as stack:
         stack.enter_context(running)
-        while time.monotonic() < end:
+        while time.monotonic() < end or kills < KILLS:
             capture.wait_for_events(running)
             let_pass(random.uniform(0.2, 3))
             next_one = wait_until(partial(kill, capture, running), 30, "something to kill", every=0.05)
@@ -103,7 +106,6 @@ def test_connector_and_runtime_killed_again_and_again(
         kills = kill_now_and_then(capture, capture.start(), kill, 1)
         done = workload.stop()
     capture.catch_up()
-    assert kills >= SECONDS / 8
     assert done["committed"] > SECONDS * 10
     assert capture.differences() == []
     twice = read_twice(capture)
@@ -117,11 +119,10 @@ def test_connector_and_runtime_killed_again_and_again(
 def test_truncates_between_the_kills(capture: Capture) -> None:
     kill = partial(kill_either, Random(3))
     with Workload(capture.database, seed=3, keys=ROWS, rate=RATE, truncate=True) as workload:
-        kills = kill_now_and_then(capture, capture.start(), kill, 3)
+        kill_now_and_then(capture, capture.start(), kill, 3)
         done = workload.stop()
     with closing(source_of(capture.database).connect(autocommit=True)) as connection:
         connection.cursor().execute("TRUNCATE TABLE entries")
     capture.catch_up()
-    assert kills >= SECONDS / 8
     assert done["committed"] > SECONDS * 10
     assert capture.differences() == []

@@ -18,6 +18,7 @@ from captures.mysql.chunks.scan_target import ScanTarget
 from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
 from captures.mysql.server.session import Session, connect
 from captures.mysql.tables.bindings import BoundTable, bound_tables
+from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 
 Document = dict[str, Any]
@@ -39,6 +40,17 @@ def run(database: Database, *statements: str) -> None:
     with database.connect() as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(_SEQUENCE.sub(_sequence, statement) if database.is_mysql else statement)
+        session = connection.thread_id()
+    if any(statement.startswith("XA PREPARE") for statement in statements):
+        with database.connect() as connection, connection.cursor() as cursor:
+            running = f"SELECT 1 FROM information_schema.processlist WHERE id = {session}"
+            # Until then no other session can end what this one has prepared.
+            wait_until(lambda: not cursor.execute(running), 30, "the server has let go of the session")
+
+
+def prepare_xa(database: Database, xid: str, *statements: str) -> None:
+    """Leaves an XA transaction prepared, for any other session to end."""
+    run(database, f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}")
 
 
 def _sequence(table: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 
@@ -27,19 +27,13 @@ def table(binlog_database: Database) -> Iterator[Database]:
             cursor.execute("XA ROLLBACK %s, %s", [name[:first], name[first:]])
 
 
-def prepare(database: Database, xid: str, *statements: str) -> None:
-    with database.connect() as connection, connection.cursor() as cursor:
-        for statement in (f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}"):
-            cursor.execute(statement)
-
-
 def values(rows: dict[tuple[Any, ...], dict[str, Any]]) -> dict[int, int]:
     return {key[0]: row["v"] for key, row in rows.items()}
 
 
 def test_prepared_before_the_capture_and_committed_in_it(table: Database) -> None:
-    prepare(table, "'gone'", "DELETE FROM t WHERE id = 1", "INSERT INTO t VALUES (3, 3)")
-    prepare(table, "'kept', 'b'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
+    prepare_xa(table, "'gone'", "DELETE FROM t WHERE id = 1", "INSERT INTO t VALUES (3, 3)")
+    prepare_xa(table, "'kept', 'b'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
     with session(table.config(), bindings(f"{table.name}.t"), command=COMMAND) as capture:
         capture.until(lambda s: any("waits for transactions" in line["message"] for line in s.logs))
         run(table, "INSERT INTO t VALUES (5, 5)", "XA ROLLBACK 'gone'")
@@ -52,8 +46,8 @@ def test_prepared_before_the_capture_and_committed_in_it(table: Database) -> Non
 def test_prepared_and_the_connector_is_killed_before_the_commit(table: Database) -> None:
     with session(table.config(), bindings(f"{table.name}.t"), command=COMMAND) as before:
         before.until(lambda s: s.done())
-        prepare(table, "'kept'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
-        prepare(table, "'gone'", "DELETE FROM t WHERE id = 1")
+        prepare_xa(table, "'kept'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
+        prepare_xa(table, "'gone'", "DELETE FROM t WHERE id = 1")
         run(table, "INSERT INTO t VALUES (5, 5)")
         before.until(lambda s: (5,) in s.rows())
         assert values(before.rows()) == {1: 1, 2: 2, 5: 5}
@@ -74,7 +68,7 @@ def test_a_user_who_may_not_see_prepared_transactions_reads_the_table_again(tabl
         f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO {user}@'%'",
     )
     run(table, "CREATE TABLE followed (id INT PRIMARY KEY)")
-    prepare(table, "'unseen'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
+    prepare_xa(table, "'unseen'", "UPDATE t SET v = 20 WHERE id = 2", "INSERT INTO t VALUES (4, 4)")
     both = bindings(f"{table.name}.t") + bindings(f"{table.name}.followed", scan="none")
     config = {**table.config(), "user": user, "password": password}
     try:

@@ -21,7 +21,7 @@ from captures.tables.truncation import Truncation
 from protocol.errors import SourceError
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
-from tests.captures.mysql.table_chunks import run, session_on
+from tests.captures.mysql.table_chunks import prepare_xa, run, session_on
 from tests.servers.mariadb import Database, end_sessions
 
 
@@ -106,11 +106,8 @@ def test_xa_transactions_count_when_they_are_committed(binlog_database: Database
     with captured_log(binlog_database, "t") as log:
         log.log.track(frozenset((0,)))
         for xid in ("'kept'", "'dropped'"):
-            with binlog_database.connect() as connection, connection.cursor() as cursor:
-                cursor.execute(f"XA START {xid}, 'branch', 7")
-                cursor.execute(f"INSERT INTO t VALUES ({len(xid)}), (10{len(xid)})")
-                cursor.execute(f"XA END {xid}, 'branch', 7")
-                cursor.execute(f"XA PREPARE {xid}, 'branch', 7")
+            insert = f"INSERT INTO t VALUES ({len(xid)}), (10{len(xid)})"
+            prepare_xa(binlog_database, f"{xid}, 'branch', 7", insert)
         run(binlog_database, "INSERT INTO t VALUES (1)")
         assert plain(log.read()) == [("c", {"id": 1})]
         assert len(log.log.log_position.prepared) == 2
@@ -131,12 +128,8 @@ def test_xa_transactions_count_when_they_are_committed(binlog_database: Database
 def test_a_prepared_transaction_of_before_the_restart_is_read_again(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
     with captured_log(binlog_database, "t") as log:
-        with binlog_database.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("XA START 'x'")
-            cursor.execute("INSERT INTO t VALUES (1, 'a')")
-            cursor.execute("UPDATE t SET v = 'b' WHERE id = 1")  # without it MySQL locks what comes after, too
-            cursor.execute("XA END 'x'")
-            cursor.execute("XA PREPARE 'x'")
+        update = "UPDATE t SET v = 'b' WHERE id = 1"  # without it MySQL locks what comes after, too
+        prepare_xa(binlog_database, "'x'", "INSERT INTO t VALUES (1, 'a')", update)
         run(binlog_database, "INSERT INTO t VALUES (2, 'c')", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (3, 'd')")
         log.read()
         state = str(log.log.log_position)
@@ -158,13 +151,8 @@ def test_a_prepared_transaction_of_before_the_restart_is_read_again(binlog_datab
 def test_a_prepared_transaction_too_large_to_be_held_is_read_again(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
     with captured_log(binlog_database, "t", limits=StreamLimits(held_bytes=100_000)) as log:
-        run(
-            binlog_database,
-            "XA START 'large'",
-            "INSERT INTO t SELECT seq, repeat('x', 100) FROM seq_1_to_20000",
-            "XA END 'large'",
-            "XA PREPARE 'large'",
-        )
+        insert = "INSERT INTO t SELECT seq, repeat('x', 100) FROM seq_1_to_20000"
+        prepare_xa(binlog_database, "'large'", insert)
         run(binlog_database, "INSERT INTO t VALUES (0, '')")
         assert len(log.read()) == 1
         run(binlog_database, "XA COMMIT 'large'", "INSERT INTO t VALUES (-1, '')")

@@ -14,7 +14,7 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_events import SERVER
 from tests.captures.mysql.server_pair import follow, server_pair
-from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database
 
@@ -67,12 +67,6 @@ def modern_words(database: Database) -> bool:
     return database.is_mysql and not str(version).startswith("5.7")
 
 
-def prepare(database: Database, xid: str, *statements: str) -> None:
-    with database.connect() as connection, connection.cursor() as cursor:
-        for statement in (f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}"):
-            cursor.execute(statement)
-
-
 def keep_last_log(database: Database) -> None:
     """Purges the binary logs but the last."""
     with database.connect() as connection, connection.cursor() as cursor:
@@ -98,14 +92,14 @@ def test_prepared_at_one_server_and_committed_at_another(pair: tuple[Database, D
     with captured_log(primary, "t") as log:
         identity = log.source.identity()
         run(primary, "INSERT INTO t VALUES (1, 1)")
-        prepare(primary, "'a', 'b', 3", "INSERT INTO t VALUES (2, 2)", "UPDATE t SET v = 3 WHERE id = 1")
-        prepare(primary, "'dropped'", "INSERT INTO t VALUES (9, 9)")
-        prepare(primary, "'late'", "INSERT INTO t VALUES (10, 10)")
+        prepare_xa(primary, "'a', 'b', 3", "INSERT INTO t VALUES (2, 2)", "UPDATE t SET v = 3 WHERE id = 1")
+        prepare_xa(primary, "'dropped'", "INSERT INTO t VALUES (9, 9)")
+        prepare_xa(primary, "'late'", "INSERT INTO t VALUES (10, 10)")
         run(primary, "INSERT INTO other VALUES (1)", "INSERT INTO t VALUES (3, 3)")
         assert plain(log.read()) == [("c", {"id": 1, "v": 1}), ("c", {"id": 3, "v": 3})]
         state = str(log.log.log_position)
         # Prepared at the first, and read at the second.
-        prepare(primary, "'unread'", "INSERT INTO t VALUES (4, 4)")
+        prepare_xa(primary, "'unread'", "INSERT INTO t VALUES (4, 4)")
     replicated(primary, replica)
     promote(replica)
     with captured_log(replica, "t", cursor=state, identity=identity) as log:
