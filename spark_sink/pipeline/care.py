@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,13 +12,16 @@ from pathlib import Path
 from protocol.changelog import Summary, TableSchema
 from protocol.error_codes import Policy
 from protocol.errors import SparkError, TidemarkError
+from protocol.nearest_names import near
 from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
 from spark_sink.pipeline.progress import Progress
 from spark_sink.pipeline.report import Cost
 from spark_sink.pipeline.settings import KeepSettings
 from spark_sink.pipeline.table_keeper import TableKeeper
 from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import Target, check_key
+from spark_sink.tables.kept_tables import Target, check_key, unmatched
+
+logger = logging.getLogger(__name__)
 
 _CONFLICTS = 5
 """After this many conflicts in a row with another process the table is set aside."""
@@ -187,11 +191,27 @@ class Care:
             self.set_aside(ward, aside.error)
 
     def _check_named(self) -> None:
-        """Makes sure that tables to rebuild or retry are in the log."""
-        tables = {Target(collection, "").table for collection in self._log.summary().totals}
-        for name in (*self._settings.rebuild, *self._settings.retry):
+        """Makes sure that the tables that the run names are in the log.
+
+        A run that follows the log may wait for a table, and so may one whose log is empty.
+        """
+        settings, root = self._settings, self._log.root
+        tables = [Target(collection, "").table for collection in self._log.summary().totals]
+        for name in (*settings.rebuild, *settings.retry):
             if name not in tables:
-                raise SparkError("TM-SPK-004", f"{self._log.root} has no events of table {name}")
+                raise SparkError("TM-SPK-004", f"{root} has no events of table {name}{near(name, tables)}")
+        if not tables:
+            return
+        asked, kept = unmatched(settings.only, tables), unmatched(settings.rules.patterns, tables)
+        for what, patterns, none_matches in (
+            ("--table", asked, bool(asked)),
+            ("spark.tables", kept, len(kept) == len(settings.rules.patterns)),
+        ):
+            for pattern in patterns:
+                told = f"{root} has no events of a table {pattern}, as {what} says{near(pattern, tables)}"
+                if none_matches and settings.available_now:
+                    raise SparkError("TM-SPK-004", told)
+                logger.warning("%s", told)
 
 
 def _move_away(path: Path) -> None:

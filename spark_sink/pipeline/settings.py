@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 from spark_sink.formats.file_sizes import FileSizes
-from spark_sink.tables.kept_tables import KeepRules
+from spark_sink.tables.kept_tables import KeepRules, matches
 
 Way = Literal["task", "rewrite", "sql"]
 """How a part is applied: by one task alone, by many side by side, or by the MERGE of the session's own engine."""
@@ -114,4 +113,4 @@ class KeepSettings:
 
     def asks_for(self, table: str) -> bool:
         """Whether ``only`` selects a table (``schema.table``)."""
-        return not self.only or any(table == name or fnmatch.fnmatchcase(table, name) for name in self.only)
+        return not self.only or any(matches(pattern, table) for pattern in self.only)

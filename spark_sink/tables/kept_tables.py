@@ -6,7 +6,7 @@ import fnmatch
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,11 @@ class KeepRules:
     def __init__(self, tables: Mapping[str, str | Sequence[str]]) -> None:
         self._rules = {pattern: _kinds(kinds) for pattern, kinds in tables.items()}
 
+    @property
+    def patterns(self) -> Collection[str]:
+        """All patterns."""
+        return self._rules.keys()
+
     def targets(self, schema: TableSchema) -> list[Target]:
         """What is kept of one table.
 
@@ -83,7 +88,7 @@ class KeepRules:
         table = dotted(schema.collection)
         if schema.collection == QUARANTINE and table not in self._rules:
             return []  # It is no table of the source, and no pattern means it.
-        matching = [pattern for pattern in self._rules if pattern == table or fnmatch.fnmatchcase(table, pattern)]
+        matching = [pattern for pattern in self._rules if matches(pattern, table)]
         if not matching:
             return []
         pattern = max(matching, key=lambda p: (p == table, len(re.sub(r"\[[^]]*\]|[*?]", "", p))))
@@ -104,6 +109,16 @@ def check_key(target: Target, schema: TableSchema) -> None:
     """
     if target.kind == CURRENT and not schema.key:
         raise SparkError("TM-SPK-007", f"{target.table} has no key, so there is no {CURRENT} table of it")
+
+
+def matches(pattern: str, table: str) -> bool:
+    """Whether a pattern is the name of a table (``schema.table``), or matches it as a shell's patterns do."""
+    return pattern == table or fnmatch.fnmatchcase(table, pattern)
+
+
+def unmatched(patterns: Iterable[str], tables: Collection[str]) -> list[str]:
+    """The patterns that match none of these tables."""
+    return [pattern for pattern in patterns if not any(matches(pattern, table) for table in tables)]
 
 
 def _kinds(kinds: str | Sequence[str]) -> tuple[str, ...]:
