@@ -69,6 +69,9 @@ def run(arguments: Arguments) -> int:
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     # It tells of every call, and prints the trace of each exception that passes it, which is raised here as well.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(
+        lambda record: record.module != "java_gateway"
+    )  # Some of it py4j tells without its name.
     output = JsonOutput(sys.stdout, sys.stderr) if arguments.json else TextOutput(sys.stdout, sys.stderr)
     with _stop_on_signals() as stop:
         report = materialize(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from spark_sink.spark_failures import spark_exceptions, tidemark_error
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 
 class OpeningSession:
@@ -52,7 +57,10 @@ class OpeningSession:
         if opened.exception() is None:
             session, ours = opened.result()
             if ours:
-                session.stop()
+                try:
+                    session.stop()
+                except spark_exceptions() as failure:  # Its JVM has ended, and with it the session.
+                    logger.info("the Spark session could not be stopped: %s", tidemark_error(failure).message)
 
     def _fulfil(self, promised: Future[tuple[SparkSession, bool]]) -> None:
         try:

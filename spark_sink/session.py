@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from protocol.errors import SparkError
+from spark_sink.driver_jvm import AT_LAUNCH, launch, scratch_folder
 from spark_sink.requirements import check_java, check_packages
+from spark_sink.spark_failures import lost_session, spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
-_DRIVER_MEMORY = "2g"
-
-_AT_LAUNCH = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath")
-"""What a driver's JVM is started with: it cannot change afterwards."""
-
 _NAMED_BY_SPARK = ("pyspark-shell", "__main__.py")
 """Default names of applications."""
-
-_LOG4J = """\
-rootLogger.level = fatal
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = fatal
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-"""
-"""What Spark logs as an error it also raises, and an exception says it once. Of a shell, which it takes PySpark for,
-Spark overrides the root level with that of the logger of its main class."""
 
 
 def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
@@ -62,7 +39,8 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
 
     Raises:
         SparkError: ``TM-SPK-001`` without a Java that Spark runs on, ``TM-SPK-002`` without the right packages,
-            ``TM-SPK-021`` when the active session has another master or setting, and cannot change it.
+            ``TM-SPK-021`` when the active session has another master or setting, and cannot change it, ``TM-SPK-023``
+            when Spark refuses the master or a setting, ``TM-SPK-013`` when a server or a cluster does not answer.
     """
     check_packages()
     settings = dict(conf)
@@ -73,7 +51,13 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
         _agree(session, master, settings)
         return session, False
     remote = master if master and master.startswith("sc://") else None if master else os.environ.get("SPARK_REMOTE")
-    return (_connect(remote, settings) if remote else _classic(master, settings)), True
+    try:
+        return (_connect(remote, settings) if remote else _classic(master, settings)), True
+    except spark_exceptions() as error:
+        failed = tidemark_error(error)
+        if remote or lost_session(error):
+            raise failed from None
+        raise SparkError("TM-SPK-023", failed.message) from None
 
 
 def is_local(session: SparkSession) -> bool:
@@ -142,11 +126,11 @@ def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
     asked = {**settings, **({"spark.master": master} if master else {})}
     if SparkContext._jvm is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         check_java()
-        _launch(asked)
+        launch(asked)
     SparkContext._ensure_initialized()
     # Now it knows what the JVM was told: by spark-submit, by spark-defaults.conf.
     conf = SparkConf()
-    for name in _AT_LAUNCH:
+    for name in AT_LAUNCH:
         if name in asked and conf.get(name, None) != asked[name]:
             logger.warning("%s has no effect, since the driver's JVM is already running: pass it to spark-submit", name)
     # Spark turns it on in whatever it takes for a shell, and its bars would stand between our lines.
@@ -180,7 +164,7 @@ _CLUSTER_SETTINGS = {
 
 
 def _local_settings() -> dict[str, str]:
-    scratch = _scratch()
+    scratch = scratch_folder()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "spark.ui.enabled": "false",
@@ -192,48 +176,3 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-
-
-def _launch(asked: Mapping[str, str]) -> None:
-    """Starts the driver's JVM. Our own wishes come in ways that lose against any other: see Spark's launcher."""
-    from pyspark import SparkConf, SparkContext
-
-    conf = SparkConf()
-    for name, value in asked.items():
-        conf.set(name, value)
-    ours = {"SPARK_DRIVER_MEMORY": os.environ.get("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)}
-    if not (Path(os.environ.get("SPARK_CONF_DIR", "")) / "log4j2.properties").is_file():
-        log4j = _scratch() / "log4j2.properties"
-        log4j.write_text(_LOG4J)
-        options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
-        ours["SPARK_SUBMIT_OPTS"] = f"{options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".rstrip()
-    with _environment(ours):
-        SparkContext._ensure_initialized(conf=conf)
-    jvm = SparkContext._jvm
-    assert jvm is not None
-    # The JVM keeps its command line as properties. Another session of this process may be asked for otherwise.
-    for name, value in asked.items():
-        if jvm.java.lang.System.getProperty(name) == value and name not in _AT_LAUNCH:
-            jvm.java.lang.System.clearProperty(name)
-
-
-@cache
-def _scratch() -> Path:
-    """A directory that goes with this process."""
-    scratch = Path(tempfile.mkdtemp(prefix="tidemark-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    return scratch
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -33,23 +33,28 @@ _CALLED = re.compile(r"\s*An error occurred while calling \S+\n: ")
 
 
 def spark_exceptions() -> tuple[type[Exception], ...]:
-    """What PySpark raises when Spark fails: its own exceptions, and those of the JVM that it does not translate."""
+    """What PySpark raises when Spark fails: its own exceptions, and those that it does not translate.
+
+    They are the JVM's, and those of the connection to a JVM that has ended.
+    """
     from pyspark.errors import PySparkException
 
     try:
         from py4j.protocol import Py4JError
     except ModuleNotFoundError:  # The client of Connect alone has no JVM.
         return (PySparkException,)
-    return (PySparkException, Py4JError)
+    return (PySparkException, Py4JError, ConnectionError)
 
 
 def tidemark_error(error: Exception) -> TidemarkError:
     """The error that made Spark fail.
 
     It is ours where one of ours is in it; ``TM-LOG-009`` where Spark's Parquet reader cannot read a segment;
-    ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013`` with what an executor's Python
-    raised, or the first line of Spark's.
+    ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013``: the JVM has ended, or Spark has
+    stopped the session, or what an executor's Python raised, or the first line of Spark's.
     """
+    if why := lost_session(error):
+        return SparkError("TM-SPK-013", why)
     text = str(error)
     if ours := _OURS.search(text):
         name, code, message = ours.groups()
@@ -70,6 +75,15 @@ def tidemark_error(error: Exception) -> TidemarkError:
         return SparkError("TM-SPK-013", f"Python raised {raised[1]} on an executor")
     lines = _CALLED.sub("", text, count=1).splitlines()
     return SparkError("TM-SPK-013", next((line for line in lines if line.strip()), type(error).__name__))
+
+
+def lost_session(error: Exception) -> str | None:
+    """Why there is no session any more; None where the error is another one."""
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return "the driver's JVM has ended"
+    if "Cannot call methods on a stopped SparkContext" in str(error):
+        return "Spark has stopped the session: no master answered, or it ended the application"
+    return None
 
 
 def error_of(kind: str, code: str, message: str) -> TidemarkError:

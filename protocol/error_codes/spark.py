@@ -119,4 +119,10 @@ CODES = (
         "spark.sql.extensions and spark.sql.catalog.spark_catalog (see docs/spark.md). Or leave --way sql out: the "
         "other ways need no engine.",
     ),
+    manual(
+        "TM-SPK-023",
+        "The Spark session cannot be opened",
+        "Correct the master or the setting that Spark names: --master and --conf, spark.master and spark.conf in the "
+        "capture file, or Spark's own configuration. LOG_LEVEL=debug shows all that Java says. Nothing was changed.",
+    ),
 )

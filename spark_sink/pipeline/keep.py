@@ -119,6 +119,8 @@ class _Keeping:
         """Applies one batch: to every table that is due, the events that it lacks below ``end``, a commit's edge."""
         planned = [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
         self._progress.planned([part.described for _, part in planned])
+        if planned:
+            self._jobs.open()
         small = [(ward, part) for ward, part in planned if part.way == "task"]
         began = time.monotonic()
         outcomes = self._applier.apply_small([part for _, part in small])

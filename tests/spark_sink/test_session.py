@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from protocol.errors import SparkError
 from spark_sink.executors import check_executors
 from spark_sink.session import is_local, open_session
+from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, python, steps, submit
 
 if TYPE_CHECKING:
@@ -75,6 +77,33 @@ def test_what_one_session_was_asked_for_is_not_there_in_the_next() -> None:
     assert (asked["spark.master"], asked[PARTITIONS], asked["heap"]) == ("local[2]", "7", "-Xmx600m")
     assert (told["spark.master"], told["spark.driver.memory"]) == ("local[1]", "600m")
     assert told[PARTITIONS] != "7"
+
+
+def test_a_session_that_cannot_open_is_one_error_with_the_reason_and_no_trace() -> None:
+    ended = python(
+        PROBE,
+        steps(
+            {"conf": {"spark.driver.memory": "banana"}},
+            {"master": "spork://nowhere"},
+            {"master": "local[two]"},
+            {"master": "local[1]"},
+        ),
+    )
+    memory, scheme, cores, opened = answers(ended)
+    assert memory["error"] == "TM-SPK-023: Spark's JVM did not start: Invalid maximum heap size: -Xmxbanana"
+    assert re.fullmatch("TM-SPK-023: Spark's JVM did not start: Master must either be .*", scheme["error"])
+    assert re.fullmatch(r"TM-SPK-023: .*Could not parse Master URL: 'local\[two\]'", cores["error"])
+    assert opened["spark.master"] == "local[1]"  # None of them is in the way of the next.
+    assert "\tat " not in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_jvm_that_dies_ends_a_run_that_can_be_tried_again(tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path / "log")
+    log.commit(create(1))
+    ended = python("-m", "tests.spark_sink.killed_jvm", log.root, tmp_path / "lake")
+    assert ended.stdout == "TM-SPK-013: the driver's JVM has ended\n", ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(

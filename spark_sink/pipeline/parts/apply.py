@@ -80,8 +80,8 @@ class Applier:
         """Performs one assignment per part in one job. If that job fails, each assignment gets its own job."""
         if not work:
             return []
-        most = self._jobs.parallelism * _BUNDLES_A_CORE
         try:
+            most = self._jobs.parallelism * _BUNDLES_A_CORE
             reports = self._jobs.run(_bundled(work, sizes, most), description)
         except spark_exceptions() as failure:
             if len(work) == 1:

@@ -38,11 +38,16 @@ class SparkJobs:
     @property
     def spark(self) -> SparkSession:
         """The session. Raises ``TM-SPK-013`` when it has ended."""
-        if self._opened is None:
-            self._opened = self._session()
+        self.open()
+        assert self._opened is not None
         if not is_connect(self._opened) and self._opened.sparkContext._jsc is None:
             raise SparkError("TM-SPK-013", "the Spark session has ended")
         return self._opened
+
+    def open(self) -> None:
+        """Opens the session where it is not open yet. What goes wrong there is of no single table."""
+        if self._opened is None:
+            self._opened = self._session()
 
     def is_alive(self) -> bool:
         """Whether the session can still run jobs."""
