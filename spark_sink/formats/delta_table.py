@@ -252,6 +252,12 @@ class PositionedTable:
         try:
             yield
         except CommitFailedError as error:
+            if "append-only" in str(error):
+                raise SparkError(
+                    "TM-SPK-018",
+                    f"{self.path}: another program set delta.appendOnly, so that no row may change",
+                    remedy="Take the table's property away: ALTER TABLE … UNSET TBLPROPERTIES (delta.appendOnly).",
+                ) from error
             raise SparkError(
                 "TM-SPK-010", f"{self.path}: another process committed after version {self.version} ({_reason(error)})"
             ) from error

@@ -7,6 +7,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_sink.live.base_reader import missing
 from spark_sink.live.net_rows import stream_net_rows
 from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
 from spark_sink.source.arrow_handover import packed
@@ -88,7 +89,11 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
         return spark.createDataFrame([], ddl(view.columns))
     if view.base.version is not None:
         return _by_engine(spark, view)
-    return parquet_files(spark, [Path(file.path) for file in files], view.columns)
+    paths = [Path(file.path) for file in files]
+    for path in paths:  # Spark's own error would be a trace.
+        if not path.exists():
+            raise missing(str(path))
+    return parquet_files(spark, paths, view.columns)
 
 
 def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:

@@ -201,6 +201,17 @@ def test_column_mapping_of_another_engine_is_refused(table: PositionedTable) -> 
         table.files()
 
 
+def test_rows_that_somebody_forbade_to_change(table: PositionedTable) -> None:
+    (file,) = data_files(table.path, (1, "a", None))
+    table.commit([file], [], 5)
+    DeltaTable(str(table.path)).alter.set_table_properties({"delta.appendOnly": "true"})
+    table.refresh()
+
+    with pytest.raises(SparkError, match=r"TM-SPK-018: .* set delta\.appendOnly"):
+        table.commit([], [file.path], 6)
+    assert table.position == 5
+
+
 def test_a_table_that_was_deleted_is_not_there(table: PositionedTable) -> None:
     table.commit(data_files(table.path, (1, "a", None)), [], 5)
     shutil.rmtree(table.path)
