@@ -57,7 +57,7 @@ def setting(pair: str) -> tuple[str, str]:
 def run(arguments: Arguments) -> int:
     """Runs the job and prints its result.
 
-    SIGINT and SIGTERM stop it after the current part, a second one at once.
+    SIGINT and SIGTERM stop it at once: what is committed stays, and the next run applies the part at hand again.
 
     Returns:
         The exit status, which errors have as well that are raised.
@@ -102,9 +102,8 @@ def _stop_on_signals() -> Iterator[threading.Event]:
     stop = threading.Event()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
         stop.set()
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

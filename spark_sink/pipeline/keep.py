@@ -43,7 +43,7 @@ def keep(
         settings: What to keep, and how.
         session: Returns the Spark session. It is called when the first part is due, and never if no part is.
         progress: Receives the progress; by default it is logged.
-        stop: Set it to end a run after the current batch.
+        stop: Set it to end a run after the current batch; a ``KeyboardInterrupt`` after that ends it at once.
 
     Raises:
         ChangeLogError: There is no log, or a commit of it is missing or damaged.
@@ -71,6 +71,16 @@ class _Keeping:
         self._executors: dict[str, int] = {}
 
     def run(self) -> MaterializeReport:
+        try:
+            pending = self._follow()
+        except KeyboardInterrupt:
+            # What is asked to stop leaves the part at hand. While its session opens, it does not wait for a report.
+            if not (self._stop.is_set() and self._jobs.is_open and self._pending):
+                raise
+            pending = self._pending
+        return self._report(pending)
+
+    def _follow(self) -> Pending:
         once = self._settings.available_now
         pending = self._look()
         end = pending.end
@@ -81,11 +91,10 @@ class _Keeping:
                 self._apply(due, pending, limit)
             self._care.remember()
             if (once and not behind) or self._stop.is_set():
-                break
+                return pending
             if not once and self._stop.wait(self._settings.fold.trigger):
-                break
+                return pending
             pending = self._look()
-        return self._report(pending)
 
     def _look(self) -> Pending:
         """Reads the log's new commits, and opens tables that are new in it."""
@@ -174,13 +183,17 @@ class _Keeping:
             self._failed(ward, error)
             return
         now = time.monotonic()
+        replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
         ward.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
+        if replaced:
+            earliest = self._settings.vacuum.earliest_after(now, replaced, ward.keeper.table.size)
+            ward.next_fold = max(ward.next_fold, earliest)
         ward.conflicts = ward.failures = 0
         ward.complete_to = part.end
         ward.events += part.described.events
         ward.way = part.way
         ward.cost += outcome.cost
-        ward.removed += sum(file.size for file, _ in part.state.files if file.path in removed)
+        ward.removed += replaced
         self._progress.applied(Applied(part.described, outcome.cost))
 
     def _failed(self, ward: Ward, error: TidemarkError) -> None:

@@ -73,10 +73,25 @@ class VacuumRule:
         min_age: The minimum age of such files. Queries may still read them, or a task may have written them for a later
             commit.
         pause: The minimum time between two vacuums of a table. Each lists the table's directory.
+        spare: Bytes that such files of a table may take besides as much as its newest version.
     """
 
     min_age: timedelta = timedelta(hours=1)
     pause: timedelta = timedelta(minutes=10)
+    spare: int = 64 * 1024 * 1024
+
+    def earliest_after(self, ended: float, removed: int, size: int) -> float:
+        """The time of the next fold at the earliest, so that files that left the table do not pile up.
+
+        Folds that each replace as much are so far apart that all of them, until a vacuum deletes their files, replace
+        no more than the table's size and ``spare``.
+
+        Args:
+            ended: When the last fold ended, in seconds.
+            removed: Bytes of the files that it replaced.
+            size: Bytes of the table.
+        """
+        return ended + removed / (size + self.spare) * (self.min_age + self.pause).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

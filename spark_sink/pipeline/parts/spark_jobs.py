@@ -44,6 +44,11 @@ class SparkJobs:
             raise SparkError("TM-SPK-013", "the Spark session has ended")
         return self._opened
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the session was opened."""
+        return self._opened is not None
+
     def open(self) -> None:
         """Opens the session where it is not open yet. What goes wrong there is of no single table."""
         if self._opened is None:

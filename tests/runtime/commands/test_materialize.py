@@ -102,7 +102,7 @@ def test_the_tables_are_kept_and_can_be_read_as_the_last_line_says(log: LogBuild
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_after_the_part_at_hand(log: LogBuilder, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_it_between_two_parts(log: LogBuilder, tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     with out.open("w") as output:
         process = subprocess.Popen([*SPARK_SINK, "shop.yaml"], cwd=tmp_path, stdout=output, start_new_session=True)

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.pipeline.settings import FoldRule
+from spark_sink.pipeline.settings import FoldRule, VacuumRule
 
 TRIGGER = 1.0
 
@@ -70,3 +70,19 @@ def test_the_cost_of_a_backfill_is_linear(rate: float, cost_of_row: float, share
         now += TRIGGER
 
     assert total <= share * now + cost_of_row * rate * now
+
+
+@given(size=st.integers(0, 2**40), shares=st.lists(st.floats(0, 1), min_size=2, max_size=50))
+def test_replaced_files_take_no_more_than_the_table_and_a_little(size: int, shares: list[float]) -> None:
+    """Also of a small table that each fold rewrites as a whole, within the time until they are deleted."""
+    rule = VacuumRule()
+    until_deleted = (rule.min_age + rule.pause).total_seconds()
+    now, done = 0.0, []
+    for share in shares:
+        replaced = int(share * size)
+        done.append((now, replaced))
+        now = rule.earliest_after(now, replaced, size)
+
+    for place, (first, _) in enumerate(done):
+        together = [replaced for at, replaced in done[place:] if at < first + until_deleted]
+        assert sum(together[:-1]) <= (size + 64 * 1024 * 1024) * (1 + 1e-9)

@@ -198,6 +198,35 @@ def test_it_follows_the_log_until_it_is_stopped(lake: KeptLake) -> None:
     lake.assert_current()
 
 
+def test_a_run_that_is_interrupted_tells_how_far_it_came(lake: KeptLake) -> None:
+    lake.log.change_schema(schema("public/others"))
+    lake.log.commit(create(1), create(2, table="public/others"))
+    stop = threading.Event()
+
+    def interrupt(applied: Applied) -> None:
+        stop.set()
+        raise KeyboardInterrupt
+
+    report = keep(lake.settings("current"), lake.session, Heard(interrupt), stop)
+    assert sorted((table.rows, table.behind) for table in report.tables) == [(0, 1), (1, 0)]
+    assert lake.keep_well("current").events == 1
+    lake.assert_current()
+
+    with pytest.raises(KeyboardInterrupt):  # Nobody asked this one to stop.
+        lake.log.commit(create(3))
+        keep(lake.settings("current"), lake.session, Heard(interrupt), threading.Event())
+
+
+def test_a_file_of_the_lake_that_is_missing_is_named(lake: KeptLake, spark: SparkSession) -> None:
+    lake.log.commit(create(1))
+    lake.keep_well("current")
+    (file,) = lake.warehouse.rglob("*.parquet")
+    file.unlink()
+
+    with pytest.raises(SparkError, match=rf"TM-SPK-015: .*{file.name} is missing"):
+        read_table(spark, lake.log.root, "public.items", warehouse=lake.warehouse)
+
+
 def test_a_table_is_folded_no_sooner_than_its_share_of_the_time_allows(lake: KeptLake) -> None:
     """What it lacks meanwhile is in the report, and it is folded when it has become too stale."""
     lake.log.commit(create(1))
