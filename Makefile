@@ -61,7 +61,7 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
-	$(RUN) protocol.generate --check
+	$(RUN) tidemark.protocol.generate --check
 
 bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; \

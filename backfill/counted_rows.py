@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from backfill.fence import Fence, TransactionId
+from tidemark.backfill.fence import Fence, TransactionId
 
 
 class Base(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from backfill.fence import Fence, TransactionId
-from backfill.keys import Key, TouchedKeys
+from tidemark.backfill.fence import Fence, TransactionId
+from tidemark.backfill.keys import Key, TouchedKeys
 
 HIDDEN_LIMIT = 1_000_000
 """The most keys that all hidden transactions together hold."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from protocol.errors import SourceError
+from tidemark.protocol.errors import SourceError
 
 Key = bytes
 """A row's key: the literal texts of its key columns in UTF-8, joined by NUL, so that equal keys are equal bytes.

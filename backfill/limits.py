@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill.keys import WINDOW_LIMIT
+from tidemark.backfill.keys import WINDOW_LIMIT
 
 REREADS_PER_CHUNK = 500
 """The most rows that one chunk reads again by key; some milliseconds."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backfill.fence import Fence
-from backfill.hidden import HiddenSet
-from backfill.keys import Key, TouchedKeys
-from backfill.limits import LIMITS, REREADS_PER_CHUNK, Limits
-from backfill.rereads import RereadList
-from backfill.window import Window
+from tidemark.backfill.fence import Fence
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.limits import LIMITS, REREADS_PER_CHUNK, Limits
+from tidemark.backfill.rereads import RereadList
+from tidemark.backfill.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _InFlight:
 
 
 class RangeScan:
-    """The scan of one range; made by ``backfill.ranges.TableRanges``.
+    """The scan of one range; made by ``tidemark.backfill.ranges.TableRanges``.
 
     For one chunk: ``start``, then ``fenced`` and ``read`` in any order, then ``emit`` once ``ready``; or ``abandon`` at
     any time. Meanwhile the table is told what the log touches. Calls in a wrong order raise RuntimeError.
@@ -178,7 +178,7 @@ class RangeScan:
             whose keys are unknown: close the snapshot, ``abandon`` the chunk, and try later.
         """
         chunk = self._in_flight()
-        # Which rows without keys they touched does not matter: ``backfill.counted_rows`` decides.
+        # Which rows without keys they touched does not matter: ``tidemark.backfill.counted_rows`` decides.
         if not chunk.window.take(fence, self.table) and not self._keyless:
             return False
         self._request_hidden(chunk.window)

@@ -20,10 +20,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Self
 
-from backfill.keys import Key, key_from_texts, key_texts
-from backfill.range_scan import Range
-from protocol.errors import ProtocolError
-from protocol.messages import Json, JsonObject
+from tidemark.backfill.keys import Key, key_from_texts, key_texts
+from tidemark.backfill.range_scan import Range
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import Json, JsonObject
 
 ORDINARY_KEY = 46
 """Bytes in the state of a key of 40 bytes."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from backfill.keys import Key, TouchedKeys
-from backfill.limits import LIMITS, Limits
-from backfill.range_scan import Range, RangeScan
-from backfill.range_state import ORDINARY_KEY, TableState, range_size
-from backfill.rereads import RereadList, state_size
-from backfill.window import Window
-from protocol.errors import SourceError
-from protocol.messages import Json, JsonObject
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.limits import LIMITS, Limits
+from tidemark.backfill.range_scan import Range, RangeScan
+from tidemark.backfill.range_state import ORDINARY_KEY, TableState, range_size
+from tidemark.backfill.rereads import RereadList, state_size
+from tidemark.backfill.window import Window
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

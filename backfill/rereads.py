@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from backfill.keys import Key, key_texts
-from backfill.limits import Limits
+from tidemark.backfill.keys import Key, key_texts
+from tidemark.backfill.limits import Limits
 
 
 def state_size(key: Key) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backfill.fence import Fence
-from backfill.hidden import HiddenTransaction
-from backfill.keys import Key, TouchedKeys
+from tidemark.backfill.fence import Fence
+from tidemark.backfill.hidden import HiddenTransaction
+from tidemark.backfill.keys import Key, TouchedKeys
 
 
 class Window:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from runtime.changelog.writer import LogWriter
+from tidemark.runtime.changelog.writer import LogWriter
 
 RUN = 500
 """Documents per ``Batch.add``, as a reader finds them in one read of a pipe."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo.servers.postgres_server import PostgresServer
 
 
 @dataclass(slots=True)

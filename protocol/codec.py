@@ -12,9 +12,9 @@ import msgspec
 import orjson
 from pydantic import ValidationError
 
-from protocol.errors import ProtocolError
-from protocol.messages import MAX_LINE_BYTES, MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
-from protocol.nesting import MESSAGE_NESTING, nested_deeper
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import MAX_LINE_BYTES, MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
+from tidemark.protocol.nesting import MESSAGE_NESTING, nested_deeper
 
 CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""

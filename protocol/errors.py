@@ -10,8 +10,8 @@
     ├── ChangeLogError          the change log is damaged, foreign or taken     exit 1
     └── SparkError              Spark or a target table is not as it must be    exit 1
 
-Every error carries a code of ``protocol.error_codes.CODES``, which says whether trying again can help and what a
-person should do. A message names what happened and where; it never holds a row's values or a password.
+Every error carries a code of ``tidemark.protocol.error_codes.CODES``, which says whether trying again can help and what
+a person should do. A message names what happened and where; it never holds a row's values or a password.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from protocol.error_codes import CODES, ErrorCode
+from tidemark.protocol.error_codes import CODES, ErrorCode
 
 
 class TidemarkError(Exception):

@@ -2,8 +2,8 @@
 
 ::
 
-    python -m protocol.generate          write them
-    python -m protocol.generate --check  write nothing; exit 1 and name each file that is out of date
+    python -m tidemark.protocol.generate          write them
+    python -m tidemark.protocol.generate --check  write nothing; exit 1 and name each file that is out of date
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
-from protocol.error_codes import CODES, ErrorCode, Policy
-from protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
+from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
+from tidemark.protocol.error_codes import CODES, ErrorCode, Policy
+from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -174,7 +174,7 @@ def _file(model: type[BaseModel]) -> JsonObject:
 
 def _errors() -> Iterator[str]:
     yield "# Errors\n\n"
-    yield "<!-- Generated from protocol/error_codes/ by `python -m protocol.generate`. -->\n\n"
+    yield "<!-- Generated from protocol/error_codes/ by `python -m tidemark.protocol.generate`. -->\n\n"
     yield "Every error that tidemark raises has one of these codes. A code may be retired, but is never reused. "
     yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
     rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}
@@ -190,7 +190,7 @@ def _errors() -> Iterator[str]:
 
 def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
     """Writes or checks the files below ``docs``. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m protocol.generate", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tidemark.protocol.generate", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
     check = parser.parse_args(arguments).check
     expected = {docs / path: content for path, content in documents().items()}
@@ -199,7 +199,9 @@ def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
     orphans = [path for path in schemas if path not in expected]
     if check:
         for path in (*stale, *orphans):
-            sys.stderr.write(f"{path.relative_to(docs.parent)} is out of date; run: python -m protocol.generate\n")
+            sys.stderr.write(
+                f"{path.relative_to(docs.parent)} is out of date; run: python -m tidemark.protocol.generate\n"
+            )
         return 1 if stale or orphans else 0
     for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import orjson
 from pydantic import BaseModel
 
-from protocol.errors import TidemarkError
-from protocol.visible import visible_json
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.visible import visible_json
 
 STATUS = "connectorStatus"
 """``eventType`` of a status line."""

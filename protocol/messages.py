@@ -11,8 +11,8 @@ responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``capture
 Reading is lenient: every spelling of a field (``documentSchema``, ``document_schema``, and the proto's own
 ``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of proto3 are
 accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector that takes
-it announces so on stderr (``protocol.logs.CONTROL``), and only then is it sent any.
-``captured`` is not here: it never becomes an object (see ``protocol.codec``).
+it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any.
+``captured`` is not here: it never becomes an object (see ``tidemark.protocol.codec``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.messages import Json
+from tidemark.protocol.messages import Json
 
 
 def merge_patch(target: Json, patch: Json) -> Json:

@@ -1,6 +1,6 @@
-"""``python -m runtime`` is the ``tidemark`` command."""
+"""``python -m tidemark.runtime`` is the ``tidemark`` command."""
 
-from runtime.cli import main
+from tidemark.runtime.cli import main
 
 if __name__ == "__main__":
     main()

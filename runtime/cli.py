@@ -15,18 +15,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runtime.commands.capture import capture
-from runtime.commands.check import check, discover
-from runtime.commands.demo import demo
-from runtime.commands.init import init
-from runtime.commands.log import log_commands
-from runtime.commands.materialize import materialize
-from runtime.commands.plan import plan
-from runtime.commands.printing import tell_failure
-from runtime.commands.status import status
-from runtime.commands.steer import backfill, pause, priority, resume
-from runtime.commands.tail import tail
-from runtime.failures import failure_of, status_of
+from tidemark.runtime.commands.capture import capture
+from tidemark.runtime.commands.check import check, discover
+from tidemark.runtime.commands.demo import demo
+from tidemark.runtime.commands.init import init
+from tidemark.runtime.commands.log import log_commands
+from tidemark.runtime.commands.materialize import materialize
+from tidemark.runtime.commands.plan import plan
+from tidemark.runtime.commands.printing import tell_failure
+from tidemark.runtime.commands.status import status
+from tidemark.runtime.commands.steer import backfill, pause, priority, resume
+from tidemark.runtime.commands.tail import tail
+from tidemark.runtime.failures import failure_of, status_of
 
 INTERRUPTED = 130
 

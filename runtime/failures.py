@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.error_codes import Policy
-from protocol.errors import TidemarkError
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import TidemarkError
 
 FAILED_FOR_NOW = 3
 """Exit status: only a retry is needed."""

@@ -4,7 +4,7 @@ Importing this imports neither Spark nor Arrow.
 
 ::
 
-    from spark_sink import read_changes, read_table, register
+    from tidemark.spark_sink import read_changes, read_table, register
 
     register(spark)
     spark.readStream.format("tidemark").option("path", "shop.log").option("table", "public.orders").load()
@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_sink.job import materialize
-    from spark_sink.live.read_table import read_table, read_tables
-    from spark_sink.source.native_scan import read_changes
+    from tidemark.spark_sink.job import materialize
+    from tidemark.spark_sink.live.read_table import read_table, read_tables
+    from tidemark.spark_sink.source.native_scan import read_changes
 
 __all__ = ["materialize", "read_changes", "read_table", "read_tables", "register"]
 
 _ROOMS = {
-    "materialize": "spark_sink.job",
-    "read_changes": "spark_sink.source.native_scan",
-    "read_table": "spark_sink.live.read_table",
-    "read_tables": "spark_sink.live.read_table",
+    "materialize": "tidemark.spark_sink.job",
+    "read_changes": "tidemark.spark_sink.source.native_scan",
+    "read_table": "tidemark.spark_sink.live.read_table",
+    "read_tables": "tidemark.spark_sink.live.read_table",
 }
 """Where the other names are. Each is imported when it is asked for: this package is imported by every Spark application
 that looks for sources."""
@@ -49,7 +49,7 @@ def register(spark: SparkSession) -> None:
     """
     from pyspark.errors import AnalysisException
 
-    from spark_sink.source.data_source import TidemarkSource
+    from tidemark.spark_sink.source.data_source import TidemarkSource
 
     try:
         spark.dataSource.register(TidemarkSource)

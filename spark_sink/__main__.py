@@ -1,4 +1,4 @@
-"""``python -m spark_sink FILE …`` and ``spark-submit … spark_sink/__main__.py FILE …``: ``tidemark materialize``."""
+"""``python -m tidemark.spark_sink FILE …`` and ``spark-submit … spark_sink/__main__.py FILE …``: ``tidemark materialize``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from protocol.errors import TidemarkError
-from spark_sink.command import INTERRUPTED, Arguments, exit_status, run, setting
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.command import INTERRUPTED, Arguments, exit_status, run, setting
 
 
 def main(given: Sequence[str] | None = None) -> NoReturn:

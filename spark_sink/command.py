@@ -1,4 +1,4 @@
-"""The ``materialize`` command, started by ``tidemark``, ``python -m spark_sink`` or ``spark-submit``."""
+"""The ``materialize`` command, started by ``tidemark``, ``python -m tidemark.spark_sink`` or ``spark-submit``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from protocol.error_codes import Policy
-from protocol.errors import TidemarkError
-from protocol.logs import log_to_stderr
-from spark_sink.job import materialize
-from spark_sink.output import JsonOutput, TextOutput
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.logs import log_to_stderr
+from tidemark.spark_sink.job import materialize
+from tidemark.spark_sink.output import JsonOutput, TextOutput
 
 if TYPE_CHECKING:
-    from spark_sink.pipeline.settings import Way
+    from tidemark.spark_sink.pipeline.settings import Way
 
 DONE, FAILED, RETRY, INTERRUPTED = 0, 1, 3, 130
 """Exit status: 1 needs a person, 3 may pass by itself. Wrong usage has the error's own status, 2."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from protocol.errors import SparkError
+from tidemark.protocol.errors import SparkError
 
 logger = logging.getLogger(__name__)
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from protocol.errors import SparkError
-from spark_sink.session import is_local
-from spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.session import is_local
+from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PYARROW_AT_LEAST = 18
 
-_IMPORTED = ("pyarrow", "spark_sink.changes.net_changes", "spark_sink.source.segment_reader")
+_IMPORTED = ("pyarrow", "tidemark.spark_sink.changes.net_changes", "tidemark.spark_sink.source.segment_reader")
 """What executors import to do a part's work, the most basic first."""
 
 _ROWS = 1000

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.capture_file import CaptureFile, SparkEntry, read_capture_file
-from protocol.errors import UsageError
+from tidemark.protocol.capture_file import CaptureFile, SparkEntry, read_capture_file
+from tidemark.protocol.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_sink.pipeline.progress import Progress
-    from spark_sink.pipeline.report import MaterializeReport
-    from spark_sink.pipeline.settings import KeepSettings, Way
+    from tidemark.spark_sink.pipeline.progress import Progress
+    from tidemark.spark_sink.pipeline.report import MaterializeReport
+    from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
 
 
 def materialize(
@@ -51,21 +51,21 @@ def materialize(
     Raises:
         UsageError: ``TM-CFG-…`` for a file that is wrong or has no ``spark`` entry.
         ChangeLogError: When there is no log, or a file of it is missing or damaged.
-        SparkError: ``TM-SPK-…``: see ``protocol.error_codes``. Tables keep what was applied before.
+        SparkError: ``TM-SPK-…``: see ``tidemark.protocol.error_codes``. Tables keep what was applied before.
     """
     read = read_capture_file(Path(file))
     entry = spark_entry(read, file)
     settings = keep_settings(read, entry, available_now, tuple(tables), way, tuple(rebuild), tuple(retry))
     # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
-    from spark_sink.opening import OpeningSession
-    from spark_sink.pipeline.forecast import expects_work
-    from spark_sink.requirements import check_packages
-    from spark_sink.session import active_session, open_session
+    from tidemark.spark_sink.opening import OpeningSession
+    from tidemark.spark_sink.pipeline.forecast import expects_work
+    from tidemark.spark_sink.requirements import check_packages
+    from tidemark.spark_sink.session import active_session, open_session
 
     check_packages()
 
     def opened() -> tuple[SparkSession, bool]:
-        from spark_sink.executors import check_executors
+        from tidemark.spark_sink.executors import check_executors
 
         if spark is not None:
             return spark, False
@@ -82,7 +82,7 @@ def materialize(
         # Which session is active depends on the thread. To look for one also imports PySpark, in this thread alone.
         if spark is None and expects_work(settings) and active_session() is None:
             opening.begin()
-        from spark_sink.pipeline.keep import keep
+        from tidemark.spark_sink.pipeline.keep import keep
 
         return keep(settings, opening.session, progress, stop)
 
@@ -112,8 +112,8 @@ def keep_settings(
     retry: tuple[str, ...],
 ) -> KeepSettings:
     """The settings of a run: those of the file, and those of the call."""
-    from spark_sink.pipeline.settings import FoldRule, KeepSettings
-    from spark_sink.tables.kept_tables import KeepRules
+    from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
+    from tidemark.spark_sink.tables.kept_tables import KeepRules
 
     return KeepSettings(
         log=read.log_path.absolute(),

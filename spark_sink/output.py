@@ -11,10 +11,10 @@ from typing import TextIO
 
 import orjson
 
-from protocol.errors import TidemarkError
-from protocol.visible import visible, visible_json
-from spark_sink.figures import count, duration, size
-from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.visible import visible, visible_json
+from tidemark.spark_sink.figures import count, duration, size
+from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
 
 
 class TextOutput:

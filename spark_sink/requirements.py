@@ -10,7 +10,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from protocol.errors import SparkError
+from tidemark.protocol.errors import SparkError
 
 _JAVA_AT_LEAST = 17
 _OLDEST, _BELOW = (4, 0), (4, 4)

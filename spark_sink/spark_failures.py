@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from protocol.changelog import layout
-from protocol.error_codes import CODES
-from protocol.errors import ChangeLogError, SparkError, TidemarkError
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 
 _OURS = re.compile(r"protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")

@@ -13,7 +13,6 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-from protocol.environment import RUNTIME
 from tests import missing
 from tests.examples import PROFILE
 from tests.fast import FAST, kept
@@ -22,6 +21,7 @@ from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
 from tests.servers.spark_classes import java_options
 from tests.servers.templates import folder_of
+from tidemark.protocol.environment import RUNTIME
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster

@@ -20,7 +20,7 @@ SLOW_ROOMS = (
     "tests/workload/",
     "tests/servers/",
     "tests/mutants/",
-    "tests/tidemark_demo/servers/",
+    "tests/demo/servers/",
     "tests/backfill/test_mutants.py",
     "tests/house/test_remedies.py",
     "tests/house/test_warm_command.py",

@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import IO, Self
 
 _MAINS = {
-    "connectors.postgres": "connectors.postgres.__main__",
-    "connectors.mysql": "connectors.mysql.__main__",
-    "runtime": "runtime.__main__",
+    "tidemark.connectors.postgres": "tidemark.connectors.postgres.__main__",
+    "tidemark.connectors.mysql": "tidemark.connectors.mysql.__main__",
+    "runtime": "tidemark.runtime.__main__",
     "tests.captures.impatient": "tests.captures.impatient",
 }
 """By what ``python -m`` runs: the module that it then runs as ``__main__``."""
 
 _LATER = (
-    "runtime.sessions.owned_log",
-    "runtime.sessions.supervisor",
-    "runtime.changelog.events",
+    "tidemark.runtime.sessions.owned_log",
+    "tidemark.runtime.sessions.supervisor",
+    "tidemark.runtime.changelog.events",
 )
 """What commands import once they need it."""
 

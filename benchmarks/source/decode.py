@@ -15,12 +15,12 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
-from captures.postgres.tables.columns import Column, ColumnType
-from captures.postgres.values.json_values import string
-from captures.postgres.values.types import conversion
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.postgres.values.json_values import string
+from tidemark.captures.postgres.values.types import conversion
+from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 SOURCE = b'{"ts_ms":1726000000000,"schema":"public","table":"bench","loc":[26544680,26544736,26544904,0],"txid":745}'
 NULLABLE = 3

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from protocol.state import merge_patch
+from tidemark.protocol.state import merge_patch
 
 
 class Driven:

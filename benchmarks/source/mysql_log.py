@@ -25,7 +25,7 @@ from benchmarks.source.driven import Driven
 from benchmarks.source.postgres_server import check_documents
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb, no_source, running, source
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 TABLE = """
 CREATE TABLE bench.bench (
@@ -118,7 +118,7 @@ def _measure(server: MariaDb, start: Start, rounds: int, rows: int) -> None:
     with tempfile.TemporaryFile() as lines:
         sides = {
             "mysql-replication, rows iterated": lambda: _run(peer, server.password.encode(), subprocess.DEVNULL),
-            "connectors.mysql, lines to a file": lambda: _run(COMMAND, request, _emptied(lines)),
+            "tidemark.connectors.mysql, lines to a file": lambda: _run(COMMAND, request, _emptied(lines)),
         }
         _compare(sides, rounds, rows)
         check_documents(lines, rows)

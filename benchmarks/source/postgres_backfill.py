@@ -38,7 +38,7 @@ def main() -> None:
             capture(endpoint, [binding(scan=arguments.scan)], lines)
 
         with tempfile.TemporaryFile() as lines:
-            sides = {"psql COPY to a file": peer, "connectors.postgres, lines to a file": connector}
+            sides = {"psql COPY to a file": peer, "tidemark.connectors.postgres, lines to a file": connector}
             compare(sides, arguments.rounds, arguments.rows)
             check_documents(lines, arguments.rows)
 

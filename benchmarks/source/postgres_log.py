@@ -16,7 +16,7 @@ from collections.abc import Callable
 import psycopg
 
 from benchmarks.source.postgres_server import ROWS, binding, capture, check_documents, compare, config, published_table
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo.servers.postgres_server import PostgresServer
 
 
 def main() -> None:
@@ -62,7 +62,9 @@ def _measure(
         capture(endpoint, [binding(scan="none")], lines)
 
     with tempfile.TemporaryFile() as lines:
-        compare({"pg_recvlogical to a file": peer, "connectors.postgres, lines to a file": connector}, rounds, rows)
+        compare(
+            {"pg_recvlogical to a file": peer, "tidemark.connectors.postgres, lines to a file": connector}, rounds, rows
+        )
         check_documents(lines, rows)
     for slot in slots:
         session.execute("SELECT pg_drop_replication_slot(%s)", [slot])

@@ -16,7 +16,7 @@ from typing import IO, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations
+from tidemark.demo.servers.postgres_server import PostgresServer, embedded_installations
 
 TABLE = """
 CREATE TABLE bench (
@@ -33,7 +33,7 @@ SELECT i, i %% 99991, i %% 17, (i %% 1000007) / 100.0, timestamp '2024-01-01' + 
        i %% 2 = 0, i / 7.0, jsonb_build_object('source', 'web', 'tags', jsonb_build_array('new', i %% 9), 'n', i)
 FROM generate_series(%s::bigint, %s::bigint) i"""
 
-CONNECTOR = [sys.executable, "-m", "connectors.postgres"]
+CONNECTOR = [sys.executable, "-m", "tidemark.connectors.postgres"]
 
 
 @contextmanager

@@ -30,8 +30,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks.source.postgres_server import ROWS, TABLE, config, connect, server
 from tests.servers.spark_cluster import SparkCluster
-from tidemark_demo.processes import TIDEMARK, descendants
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo.processes import TIDEMARK, descendants
+from tidemark.demo.servers.postgres_server import PostgresServer
 
 ROWS_A_STATEMENT = 1_000_000
 
@@ -134,7 +134,7 @@ def run(rows: int, folder: Path) -> None:
             connection.execute("ANALYZE bench")
         content = {
             "capture": "bench",
-            "connector": {"command": ["python", "-m", "connectors.postgres"], "config": config(running)},
+            "connector": {"command": ["python", "-m", "tidemark.connectors.postgres"], "config": config(running)},
             "tables": ["public.bench"],
             "log": str(folder / "log"),
             "spark": {"warehouse": str(folder / "lake"), "tables": {"*": "current"}},

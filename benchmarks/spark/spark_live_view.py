@@ -28,14 +28,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.processor_time import tree_seconds
-from protocol.changelog import ChangeLog
-from runtime.changelog.writer import LogWriter
-from spark_sink import read_table
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.session import open_session
-from spark_sink.tables.column_types import arrow_schema, ddl
-from spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.spark_sink import read_table
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.tables.column_types import arrow_schema, ddl
+from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 
 COLLECTION = "public/orders"
 COLUMNS = {"id": "string", "customer": "bigint", "amount": "bigint", "status": "string", "note": "string"}

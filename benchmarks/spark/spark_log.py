@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
-from protocol.changelog.models import META_COLUMNS
-from protocol.changelog.reader import advance
-from runtime.changelog.columns import arrow_type
-from runtime.changelog.segments import SegmentWriter
+from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.reader import advance
+from tidemark.runtime.changelog.columns import arrow_type
+from tidemark.runtime.changelog.segments import SegmentWriter
 
 Keys = Literal["ordered", "uuid"]
 Numbers: TypeAlias = "np.ndarray[Any, Any]"

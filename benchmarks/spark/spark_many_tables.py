@@ -27,11 +27,11 @@ from pyspark.sql import SparkSession
 from benchmarks.processor_time import tree_seconds
 from benchmarks.spark.spark_log import COLLECTION, LogMaker, ManyTables, Part
 from benchmarks.spark.spark_side import ours, segments, spent, warm_session
-from protocol.errors import TidemarkError
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.report import Applied, PlannedPart
-from spark_sink.pipeline.settings import FoldRule, KeepSettings
-from spark_sink.tables.kept_tables import KeepRules
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.report import Applied, PlannedPart
+from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 
 def many_tables(spark: SparkSession, folder: Path, tables: int, batches: int) -> None:

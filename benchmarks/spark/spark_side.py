@@ -24,12 +24,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.processor_time import tree_seconds
-from protocol.changelog import ChangeLog
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.report import MaterializeReport
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.session import open_session
-from spark_sink.tables.kept_tables import KeepRules
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.report import MaterializeReport
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 _MICROS = pa.timestamp("us", "UTC")
 

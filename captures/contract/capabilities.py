@@ -10,8 +10,8 @@ from collections.abc import Collection
 from enum import Enum, auto
 from typing import Protocol, runtime_checkable
 
-from backfill.fence import TransactionId
-from backfill.keys import Key
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.keys import Key
 
 
 @runtime_checkable

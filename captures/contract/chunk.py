@@ -9,10 +9,10 @@ from functools import partial
 from itertools import chain
 from typing import Protocol
 
-from backfill.fence import Fence
-from backfill.keys import Key
-from backfill.range_scan import ChunkPlan
-from captures.tables.joined_rows import JoinedRows, joined_rows
+from tidemark.backfill.fence import Fence
+from tidemark.backfill.keys import Key
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.tables.joined_rows import JoinedRows, joined_rows
 
 Barrier = int | str
 """A moment of a source, as the state keeps it."""

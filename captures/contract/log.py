@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from backfill.fence import TransactionId
-from backfill.keys import Key, TouchedKeys
-from captures.contract.table_changes import Consequence
-from protocol.errors import SourceError
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.protocol.errors import SourceError
 
 
 @dataclass(slots=True)

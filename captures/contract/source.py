@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from backfill.fence import Fence
-from backfill.keys import Key
-from captures.contract.capabilities import ReadsInSnapshots
-from captures.contract.chunk import Barrier, ChunkReader
-from captures.contract.log import LogStream
-from captures.contract.scan import ScanMethod
-from protocol.errors import SourceError
+from tidemark.backfill.fence import Fence
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.capabilities import ReadsInSnapshots
+from tidemark.captures.contract.chunk import Barrier, ChunkReader
+from tidemark.captures.contract.log import LogStream
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
-    from captures.server.endpoint_config import Endpoint
-    from protocol.messages import JsonObject
+    from tidemark.captures.server.endpoint_config import Endpoint
+    from tidemark.protocol.messages import JsonObject
 
 
 def never() -> bool:
@@ -108,7 +108,7 @@ class Source(ReadsInSnapshots, Protocol):
     """A database opened for capturing: its tables are known, its log can be streamed and its tables read.
 
     Questions to the server raise SourceError, retryable when the connection is lost: the engine then calls
-    ``reconnect`` and asks again. What only some databases can is in ``captures.contract.capabilities``.
+    ``reconnect`` and asks again. What only some databases can is in ``tidemark.captures.contract.capabilities``.
 
     Attributes:
         options: The part of the configuration that all databases have.
@@ -128,7 +128,7 @@ class Source(ReadsInSnapshots, Protocol):
         Asked after what may change them: each ``read`` of the log, ``regain``, and ``start_over``.
         """
 
-    # Tables that are set aside: see captures.engine.set_aside.
+    # Tables that are set aside: see tidemark.captures.engine.set_aside.
 
     def leave_out(self, binding: int, identity: str) -> None:
         """Stops capturing a table until it is regained: its changes are skipped, and nothing is created for it.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from captures.contract.source import Source
-from captures.engine.checkpoints import Checkpoints
-from captures.engine.state import CaptureState
-from captures.scheduling.backfills import Backfills
-from captures.scheduling.table_backfill import TableBackfill
-from protocol.codec import encode
-from protocol.messages import BackfillBegin, BackfillComplete, Message, SourcedSchema
+from tidemark.captures.contract.source import Source
+from tidemark.captures.engine.checkpoints import Checkpoints
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.protocol.codec import encode
+from tidemark.protocol.messages import BackfillBegin, BackfillComplete, Message, SourcedSchema
 
 logger = logging.getLogger(__name__)
 

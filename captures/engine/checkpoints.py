@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from captures.process.output import Output
-from captures.process.requests import SessionRequests
-from protocol.errors import ProtocolError
-from protocol.messages import Checkpoint, ConnectorState
+from tidemark.captures.process.output import Output
+from tidemark.captures.process.requests import SessionRequests
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import Checkpoint, ConnectorState
 
 BYTES = 4 * 1024 * 1024
 """After this much output a checkpoint is written at the next end of a transaction."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from backfill.keys import Key, key_from_texts
-from captures.scheduling.backfills import Backfills
-from captures.scheduling.table_backfill import TableBackfill
-from protocol.errors import TidemarkError, UsageError
-from protocol.messages import Action, Control
+from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.protocol.errors import TidemarkError, UsageError
+from tidemark.protocol.messages import Action, Control
 
 logger = logging.getLogger(__name__)
 

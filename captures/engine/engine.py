@@ -11,25 +11,25 @@ import select
 from collections.abc import Callable
 from functools import partial
 
-from captures.contract.errors import LostPosition, SessionEnded
-from captures.contract.log import LogBatch, LogStream
-from captures.contract.source import Source
-from captures.engine.announcements import Announcements
-from captures.engine.checkpoints import Checkpoints
-from captures.engine.commands import Commands
-from captures.engine.reconnection import Attempt, Outages, tell_lost
-from captures.engine.session_state import advance_state
-from captures.engine.set_aside import SetAsideTables, leave_out
-from captures.engine.state import CaptureState
-from captures.process.output import Output
-from captures.process.requests import SessionRequests
-from captures.process.status import StatusReports
-from captures.process.wakeup import Wakeup
-from captures.scheduling.backfills import Backfills
-from captures.scheduling.chunk_failures import what_is_missing
-from captures.scheduling.readers import ReaderPool
-from protocol.errors import ConnectorError, SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.errors import LostPosition, SessionEnded
+from tidemark.captures.contract.log import LogBatch, LogStream
+from tidemark.captures.contract.source import Source
+from tidemark.captures.engine.announcements import Announcements
+from tidemark.captures.engine.checkpoints import Checkpoints
+from tidemark.captures.engine.commands import Commands
+from tidemark.captures.engine.reconnection import Attempt, Outages, tell_lost
+from tidemark.captures.engine.session_state import advance_state
+from tidemark.captures.engine.set_aside import SetAsideTables, leave_out
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.process.output import Output
+from tidemark.captures.process.requests import SessionRequests
+from tidemark.captures.process.status import StatusReports
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.chunk_failures import what_is_missing
+from tidemark.captures.scheduling.readers import ReaderPool
+from tidemark.protocol.errors import ConnectorError, SourceError
+from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from captures.contract.errors import LostPosition
-from captures.contract.source import OpenedTable
-from captures.process.wakeup import Wakeup
-from captures.scheduling.backoff import Backoff
-from protocol.error_codes import Policy
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.scheduling.backoff import Backoff
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from captures.contract.capabilities import RemembersLayouts
-from captures.contract.source import Source
-from captures.engine.state import CaptureState
-from captures.scheduling.backfills import Backfills
-from protocol.messages import ConnectorState, JsonObject
+from tidemark.captures.contract.capabilities import RemembersLayouts
+from tidemark.captures.contract.source import Source
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.protocol.messages import ConnectorState, JsonObject
 
 HIDDEN_IDS = 100
 """The most hidden transactions that a checkpoint names. There are more only on a standby, while a transaction runs on

@@ -13,13 +13,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from captures.contract.errors import UnfitValues
-from captures.contract.source import Source
-from captures.engine import set_aside_record as timing
-from captures.engine.set_aside_record import Aside, stays_aside
-from captures.engine.state import CaptureState
-from captures.scheduling.table_backfill import TableBackfill
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import UnfitValues
+from tidemark.captures.contract.source import Source
+from tidemark.captures.engine import set_aside_record as timing
+from tidemark.captures.engine.set_aside_record import Aside, stays_aside
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

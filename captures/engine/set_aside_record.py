@@ -1,13 +1,13 @@
-"""Why a table is not captured, and its entry in the state: see ``captures.engine.set_aside``."""
+"""Why a table is not captured, and its entry in the state: see ``tidemark.captures.engine.set_aside``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from captures.contract.source import OpenedTable
-from protocol.error_codes import CODES
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 GRACE_SECONDS = 30.0
 """How long a table may be missing before it is set aside: a swap by rename takes a moment."""

@@ -24,7 +24,7 @@
              "passed": true,                   changes were skipped: the table must be read again
              "policy": "…"},                   if the reason is a bad value: the policy for its values
          "layout": "…",                        the columns of its rows from here on, if the log does not have them
-         "scan": {"cursor": ["4711"], …}}}}    see backfill.range_state
+         "scan": {"cursor": ["4711"], …}}}}    see tidemark.backfill.range_state
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from backfill.fence import TransactionId
-from captures.contract.chunk import Barrier
-from protocol.errors import ProtocolError
-from protocol.messages import ConnectorState, JsonObject
-from protocol.state import difference, merge_patch
+from tidemark.backfill.fence import TransactionId
+from tidemark.captures.contract.chunk import Barrier
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import ConnectorState, JsonObject
+from tidemark.protocol.state import difference, merge_patch
 
 
 class _StoredAside(BaseModel):
@@ -63,7 +63,7 @@ class _StoredBinding(BaseModel):
     bad: dict[str, int] | None = None
     aside: _StoredAside | None = None
     layout: str | None = None
-    scan: JsonObject | None = None  # backfill.range_state checks it.
+    scan: JsonObject | None = None  # tidemark.backfill.range_state checks it.
 
 
 class _Stored(BaseModel):

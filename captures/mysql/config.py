@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from captures.server.endpoint_config import Endpoint
-from captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
-from captures.tables.table_config import TableConfig
-from protocol.messages import JsonObject
+from tidemark.captures.server.endpoint_config import Endpoint
+from tidemark.captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
+from tidemark.captures.tables.table_config import TableConfig
+from tidemark.protocol.messages import JsonObject
 
 _Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else text)
 

@@ -8,26 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
-from captures.contract.errors import LostPosition
-from captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource, replica_id_of
-from captures.mysql.log.position import parse_position
-from captures.mysql.log.resumption import continued
-from captures.mysql.server.prerequisites import unmet
-from captures.mysql.server.session import Session, asking, connect
-from captures.mysql.source import MysqlSource
-from captures.mysql.tables.bindings import bound_tables, captured_columns
-from captures.mysql.tables.catalog import read_tables
-from captures.mysql.tables.columns import Table
-from captures.mysql.tables.document_schema import document_schema
-from captures.mysql.values.types import form
-from captures.server.prerequisites import Unmet
-from captures.server.table_database import TableDatabase
-from captures.tables.bad_values import Policies
-from captures.tables.collection import discovered
-from captures.tables.table_binding import captured_as
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource, replica_id_of
+from tidemark.captures.mysql.log.position import parse_position
+from tidemark.captures.mysql.log.resumption import continued
+from tidemark.captures.mysql.server.prerequisites import unmet
+from tidemark.captures.mysql.server.session import Session, asking, connect
+from tidemark.captures.mysql.source import MysqlSource
+from tidemark.captures.mysql.tables.bindings import bound_tables, captured_columns
+from tidemark.captures.mysql.tables.catalog import read_tables
+from tidemark.captures.mysql.tables.columns import Table
+from tidemark.captures.mysql.tables.document_schema import document_schema
+from tidemark.captures.mysql.values.types import form
+from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.server.table_database import TableDatabase
+from tidemark.captures.tables.bad_values import Policies
+from tidemark.captures.tables.collection import discovered
+from tidemark.captures.tables.table_binding import captured_as
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 

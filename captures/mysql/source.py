@@ -8,31 +8,31 @@ from functools import partial
 
 import pymysql
 
-from backfill.fence import TransactionId
-from backfill.keys import Key
-from captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.errors import TableAltered, TableAway
-from captures.contract.scan import ScanMethod
-from captures.contract.source import OpenedTable, Regained, RetainedLog, never
-from captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
-from captures.mysql.chunks.reader import SelectChunkReader
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.chunks.snapshot_scans import SnapshotScans
-from captures.mysql.chunks.split_points import split
-from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
-from captures.mysql.log.resumption import continued, end_position, log_files, server_identity
-from captures.mysql.log.stream import BinlogLog
-from captures.mysql.server.session import asking, connect
-from captures.mysql.server.xa_recover import XA, prepared_transactions
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.table_fingerprint import MEMBER
-from captures.scheduling.reader_process import ReaderProcess
-from captures.tables.emissions import Emissions
-from protocol.errors import SourceError
-from protocol.messages import Binding, JsonObject
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
+from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.errors import TableAltered, TableAway
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
+from tidemark.captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
+from tidemark.captures.mysql.chunks.reader import SelectChunkReader
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
+from tidemark.captures.mysql.chunks.split_points import split
+from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
+from tidemark.captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
+from tidemark.captures.mysql.log.resumption import continued, end_position, log_files, server_identity
+from tidemark.captures.mysql.log.stream import BinlogLog
+from tidemark.captures.mysql.server.session import asking, connect
+from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.table_fingerprint import MEMBER
+from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.tables.emissions import Emissions
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _ChunkReader(ReaderProcess):
 
 
 class MysqlSource(RemembersLayouts, ReadsInSnapshots):
-    """See ``captures.contract.source.Source``.
+    """See ``tidemark.captures.contract.source.Source``.
 
     Args:
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.

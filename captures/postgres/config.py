@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from captures.postgres.server.slot_names import WITHOUT_A_NAME
-from captures.server.endpoint_config import Endpoint
-from captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
-from captures.tables.table_config import TableConfig
-from protocol.messages import JsonObject
-from protocol.sizes import size_or_number
+from tidemark.captures.postgres.server.slot_names import WITHOUT_A_NAME
+from tidemark.captures.server.endpoint_config import Endpoint
+from tidemark.captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
+from tidemark.captures.tables.table_config import TableConfig
+from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.sizes import size_or_number
 
 
 def _without_default(schema: dict[str, Any]) -> None:

@@ -10,28 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 import psycopg
 from pydantic import BaseModel
 
-from captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
-from captures.postgres.log.event_location import LOC_PARTS
-from captures.postgres.server.open_preview import standing_failures
-from captures.postgres.server.session import asking, connect
-from captures.postgres.server.slot_names import with_names
-from captures.postgres.server.slot_ownership import NOBODY, Owner
-from captures.postgres.source import PostgresSource
-from captures.postgres.tables.bindings import bound_tables, captured_columns
-from captures.postgres.tables.catalog import read_tables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.document_schema import document_schema
-from captures.postgres.tables.prerequisites import unmet
-from captures.postgres.values.unsayable_names import unsayable_table
-from captures.server.prerequisites import Unmet
-from captures.server.table_database import TableDatabase
-from captures.tables.bad_values import Policies
-from captures.tables.collection import discovered
-from captures.tables.table_binding import captured_as
-from captures.tables.truncation import Truncation
-from protocol.environment import LOG_ID
-from protocol.errors import SourceError
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
+from tidemark.captures.postgres.log.event_location import LOC_PARTS
+from tidemark.captures.postgres.server.open_preview import standing_failures
+from tidemark.captures.postgres.server.session import asking, connect
+from tidemark.captures.postgres.server.slot_names import with_names
+from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
+from tidemark.captures.postgres.source import PostgresSource
+from tidemark.captures.postgres.tables.bindings import bound_tables, captured_columns
+from tidemark.captures.postgres.tables.catalog import read_tables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.document_schema import document_schema
+from tidemark.captures.postgres.tables.prerequisites import unmet
+from tidemark.captures.postgres.values.unsayable_names import unsayable_table
+from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.server.table_database import TableDatabase
+from tidemark.captures.tables.bad_values import Policies
+from tidemark.captures.tables.collection import discovered
+from tidemark.captures.tables.table_binding import captured_as
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.environment import LOG_ID
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 logger = logging.getLogger(__name__)
 

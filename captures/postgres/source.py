@@ -6,34 +6,34 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 
-from backfill.fence import TransactionId
-from backfill.keys import Key
-from captures.contract.capabilities import Begun, ReadsInSnapshots, SplitsPages
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.errors import LostPosition, TableAway
-from captures.contract.source import OpenedTable, Regained, RetainedLog, never
-from captures.postgres.chunks.fence import FenceTaker
-from captures.postgres.chunks.reader import CopyChunkReader
-from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from captures.postgres.chunks.split_points import SplitScan, split, split_pages
-from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
-from captures.postgres.log.lsn import format_lsn, parse_lsn
-from captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
-from captures.postgres.log.slot import SourceSlot
-from captures.postgres.log.stream import PgoutputLog, StreamStart
-from captures.postgres.server.publishing import Publishing
-from captures.postgres.server.reader_endpoint import ReaderEndpoint
-from captures.postgres.server.retention import Retention, replica_lag
-from captures.postgres.server.session import asking, connect, in_recovery
-from captures.postgres.server.setup import MadeForCapture, Unpublished
-from captures.postgres.server.slot_ownership import NOBODY, Owner
-from captures.postgres.tables.captured_tables import CapturedTables
-from captures.postgres.values.encodings import NoCharacter, stored, transcoder
-from captures.scheduling.reader_process import ReaderProcess
-from captures.tables.emissions import Emissions
-from protocol.errors import SourceError
-from protocol.messages import Binding, JsonObject
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, SplitsPages
+from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.errors import LostPosition, TableAway
+from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
+from tidemark.captures.postgres.chunks.fence import FenceTaker
+from tidemark.captures.postgres.chunks.reader import CopyChunkReader
+from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
+from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
+from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
+from tidemark.captures.postgres.log.slot import SourceSlot
+from tidemark.captures.postgres.log.stream import PgoutputLog, StreamStart
+from tidemark.captures.postgres.server.publishing import Publishing
+from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.retention import Retention, replica_lag
+from tidemark.captures.postgres.server.session import asking, connect, in_recovery
+from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
+from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
+from tidemark.captures.postgres.tables.captured_tables import CapturedTables
+from tidemark.captures.postgres.values.encodings import NoCharacter, stored, transcoder
+from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.tables.emissions import Emissions
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, JsonObject
 
 
 class _ChunkReader(ReaderProcess):
@@ -52,7 +52,7 @@ class _ChunkReader(ReaderProcess):
 
 
 class PostgresSource(SplitsPages, ReadsInSnapshots):
-    """See ``captures.contract.source.Source``; ``followed`` are its tables.
+    """See ``tidemark.captures.contract.source.Source``; ``followed`` are its tables.
 
     Args:
         owner: The capture that the slot is to belong to.

@@ -14,20 +14,20 @@ from types import FrameType
 
 import orjson
 
-from captures.engine.engine import Capture
-from captures.engine.state import CaptureState
-from captures.process.memory import bound_freed_memory, collect_rarely
-from captures.process.output import Output
-from captures.process.plan import make_plan
-from captures.process.requests import Requests, SessionRequests
-from captures.process.wakeup import Wakeup
-from captures.scheduling.reader_process import forked_readers, place
-from captures.server.table_database import Database, DatabaseFactory
-from captures.tables.collection import check_keys, check_state_keys
-from protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on
-from protocol.errors import ConnectorError, ProtocolError, TidemarkError
-from protocol.logs import CONTROL, log_failure, log_to_stderr
-from protocol.messages import (
+from tidemark.captures.engine.engine import Capture
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.process.memory import bound_freed_memory, collect_rarely
+from tidemark.captures.process.output import Output
+from tidemark.captures.process.plan import make_plan
+from tidemark.captures.process.requests import Requests, SessionRequests
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.scheduling.reader_process import forked_readers, place
+from tidemark.captures.server.table_database import Database, DatabaseFactory
+from tidemark.captures.tables.collection import check_keys, check_state_keys
+from tidemark.protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on
+from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from tidemark.protocol.logs import CONTROL, log_failure, log_to_stderr
+from tidemark.protocol.messages import (
     Acknowledge,
     Applied,
     Apply,
@@ -46,7 +46,7 @@ from protocol.messages import (
     Validated,
     ValidatedBinding,
 )
-from protocol.plan import BACKFILL_PLAN, PLAN
+from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from protocol.codec import encode
-from protocol.messages import Message
+from tidemark.protocol.codec import encode
+from tidemark.protocol.messages import Message
 
 BUFFER_BYTES = 256 * 1024
 """Bytes of a piece written to the pipe, approximately: larger pieces were no faster."""

@@ -6,13 +6,13 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import ChunkReader, ChunkRequest
-from captures.contract.source import OpenedTable, Source
-from captures.scheduling.range_splitting import split_points
-from protocol.error_codes import Policy
-from protocol.errors import SourceError
-from protocol.plan import Plan, TablePlan
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import ChunkReader, ChunkRequest
+from tidemark.captures.contract.source import OpenedTable, Source
+from tidemark.captures.scheduling.range_splitting import split_points
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.plan import Plan, TablePlan
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ import select
 import threading
 from collections import deque
 
-from captures.process.wakeup import Wakeup
-from protocol.codec import NotJson, decode_request
-from protocol.errors import ProtocolError, TidemarkError
-from protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.protocol.codec import NotJson, decode_request
+from tidemark.protocol.errors import ProtocolError, TidemarkError
+from tidemark.protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
 
 READ_BYTES = 256 * 1024
 

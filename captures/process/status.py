@@ -6,12 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 
-from captures.contract.log import LogStream
-from captures.contract.source import RetainedLog, Source
-from captures.scheduling.backfills import Backfills
-from captures.scheduling.rate_estimate import RateEstimate
-from captures.scheduling.table_backfill import TableBackfill
-from protocol.logs import STATUS, Progress, TableProgress
+from tidemark.captures.contract.log import LogStream
+from tidemark.captures.contract.source import RetainedLog, Source
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.rate_estimate import RateEstimate
+from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.protocol.logs import STATUS, Progress, TableProgress
 
 logger = logging.getLogger(__name__)
 

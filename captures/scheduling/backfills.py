@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import chain
 
-from backfill.hidden import HiddenSet
-from backfill.range_scan import RangeScan
-from captures.contract.capabilities import Begun
-from captures.contract.chunk import Barrier, ChunkRequest
-from captures.contract.log import LogBatch
-from captures.contract.source import OpenedTable, Source
-from captures.engine.state import CaptureState
-from captures.scheduling.chunk_failures import Failures, leave_alone
-from captures.scheduling.range_splitting import RangeSplitter
-from captures.scheduling.readers import ChunkFailure, ReaderPool
-from captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
-from captures.scheduling.throttle import Throttle
-from protocol.errors import SourceError, TidemarkError
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.range_scan import RangeScan
+from tidemark.captures.contract.capabilities import Begun
+from tidemark.captures.contract.chunk import Barrier, ChunkRequest
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.source import OpenedTable, Source
+from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
+from tidemark.captures.scheduling.range_splitting import RangeSplitter
+from tidemark.captures.scheduling.readers import ChunkFailure, ReaderPool
+from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
+from tidemark.captures.scheduling.throttle import Throttle
+from tidemark.protocol.errors import SourceError, TidemarkError
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from backfill.range_scan import RangeScan
-from captures.contract.errors import TableAltered, TableAway, UnfitValues
-from captures.contract.source import Source
-from captures.scheduling.backoff import Backoff
-from captures.scheduling.readers import ChunkFailure
-from captures.scheduling.table_backfill import Flight, TableBackfill
-from protocol.error_codes import Policy
-from protocol.errors import SourceError, TidemarkError
+from tidemark.backfill.range_scan import RangeScan
+from tidemark.captures.contract.errors import TableAltered, TableAway, UnfitValues
+from tidemark.captures.contract.source import Source
+from tidemark.captures.scheduling.backoff import Backoff
+from tidemark.captures.scheduling.readers import ChunkFailure
+from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import SourceError, TidemarkError
 
 logger = logging.getLogger(__name__)
 

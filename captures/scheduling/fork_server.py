@@ -37,7 +37,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from protocol.errors import ConnectorError
+from tidemark.protocol.errors import ConnectorError
 
 Work = Callable[[int, int], NoReturn]
 """The work of a forked process, given the two descriptors of its request."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
-from backfill.keys import Key
-from backfill.range_scan import RangeScan
-from captures.contract.capabilities import SplitsPages
-from captures.contract.source import Source
-from captures.scheduling.table_backfill import TableBackfill
+from tidemark.backfill.keys import Key
+from tidemark.backfill.range_scan import RangeScan
+from tidemark.captures.contract.capabilities import SplitsPages
+from tidemark.captures.contract.source import Source
+from tidemark.captures.scheduling.table_backfill import TableBackfill
 
 WORTH_CHUNKS = 4
 """A scan with fewer chunks left than this, by estimate, is not cut."""

@@ -1,7 +1,8 @@
 """Chunk readers in processes of their own: decoding uses one core and the log's thread another.
 
-A process is a fork (``captures.scheduling.fork_server``). It reads pickled requests from a pipe and writes an answer to
-each into another pipe. The parent has the other ends. The end of the requests, whatever its cause, ends the process.
+A process is a fork (``tidemark.captures.scheduling.fork_server``). It reads pickled requests from a pipe and writes an
+answer to each into another pipe. The parent has the other ends. The end of the requests, whatever its cause, ends the
+process.
 
 The pipes are no ``multiprocessing.connection.Connection``: that one is as fast (90 to 130 ms for a chunk of 12 MB,
 against 95 to 105), but holds each whole message on both sides, in addition to its rows.
@@ -23,10 +24,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
-from captures.contract.chunk import Chunk, ChunkRequest
-from captures.process.memory import bound_freed_memory
-from captures.scheduling.fork_server import ForkServer, serve
-from protocol.errors import ConnectorError, TidemarkError
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.process.memory import bound_freed_memory
+from tidemark.captures.scheduling.fork_server import ForkServer, serve
+from tidemark.protocol.errors import ConnectorError, TidemarkError
 
 PIPE_BYTES = 1024 * 1024
 """Bytes that a pipe of answers holds, if the system allows it: the parent's thread should wake rarely."""
@@ -48,7 +49,7 @@ class TableReader(Protocol):
 
 
 class ReaderProcess:
-    """A chunk reader whose work is done by another process. See ``captures.contract.chunk.ChunkReader``.
+    """A chunk reader whose work is done by another process. See ``tidemark.captures.contract.chunk.ChunkReader``.
 
     Args:
         open_reader: Makes the reader in the process. It is pickled; its passwords pass only through a pipe.
@@ -67,7 +68,7 @@ class ReaderProcess:
         self._sending = threading.Lock()
         self._own_server: ForkServer | None = None
         if _fork_server is None or _fork_server.ended:
-            self._own_server = ForkServer.started([sys.executable, "-m", "captures.scheduling.reader_process"])
+            self._own_server = ForkServer.started([sys.executable, "-m", "tidemark.captures.scheduling.reader_process"])
             self._server = self._own_server
         else:
             self._server = _fork_server
@@ -83,13 +84,13 @@ class ReaderProcess:
             raise
 
     def read(self, request: ChunkRequest) -> Chunk:
-        """See ``captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
         chunk: Chunk = self._asked((request, self._table(request.binding)))
         chunk.request = request  # The engine compares requests by identity.
         return chunk
 
     def cancel(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         with contextlib.suppress(BrokenPipeError):  # The process has ended, so it reads nothing.
             self._send(None)
 

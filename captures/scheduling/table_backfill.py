@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from backfill.chunk_size import ChunkSize
-from backfill.limits import REREADS_PER_CHUNK
-from backfill.range_scan import RangeScan
-from backfill.ranges import Pages, TableRanges
-from captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from captures.contract.source import OpenedTable
-from captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
-from captures.scheduling.backoff import Backoff
-from captures.server.backfill_config import BackfillConfig
-from protocol.errors import TidemarkError
-from protocol.messages import JsonObject
+from tidemark.backfill.chunk_size import ChunkSize
+from tidemark.backfill.limits import REREADS_PER_CHUNK
+from tidemark.backfill.range_scan import RangeScan
+from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
+from tidemark.captures.scheduling.backoff import Backoff
+from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,8 @@ class TableBackfill:
         paused: By command.
         priority: Tables of higher priority are read first.
         failed: Why it is left alone, until it is taken up again.
-        aside: Why nothing of it is captured, or will be unless it comes back; see ``captures.engine.set_aside``.
+        aside: Why nothing of it is captured, or will be unless it comes back; see
+            ``tidemark.captures.engine.set_aside``.
         error: What its last chunk failed with.
         not_before: No chunk is started before then, by the engine's clock.
         served: Number of the last chunk, among those of all tables.
@@ -108,7 +109,7 @@ class TableBackfill:
 
     @property
     def state(self) -> str:
-        """As ``protocol.logs.TableProgress`` has it."""
+        """As ``tidemark.protocol.logs.TableProgress`` has it."""
         if self.aside is not None and (self.aside.settled or self.left_out):
             return "set_aside" if self.aside.settled else "waiting"
         if self.done:

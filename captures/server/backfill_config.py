@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field, GetPydanticSchema
 from pydantic_core.core_schema import no_info_after_validator_function, str_schema
 
-from captures.scheduling.quiet_hours import QuietHours
-from captures.server.strict_config import Strict
-from protocol.sizes import parse_size
+from tidemark.captures.scheduling.quiet_hours import QuietHours
+from tidemark.captures.server.strict_config import Strict
+from tidemark.protocol.sizes import parse_size
 
 _ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
 

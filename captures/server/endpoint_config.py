@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from captures.server.backfill_config import BackfillConfig
-from captures.server.strict_config import Secret, Strict
-from captures.tables.bad_values import EndpointPolicy
-from captures.tables.truncation import TruncateOption, Truncation
-from protocol.environment import RUNTIME, is_on
+from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.captures.server.strict_config import Secret, Strict
+from tidemark.captures.tables.bad_values import EndpointPolicy
+from tidemark.captures.tables.truncation import TruncateOption, Truncation
+from tidemark.protocol.environment import RUNTIME, is_on
 
 
 def _own_options_first(schema: dict[str, Any]) -> None:

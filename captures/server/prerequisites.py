@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from protocol.errors import SourceError, codes_of
-from protocol.logs import log_failure
+from tidemark.protocol.errors import SourceError, codes_of
+from tidemark.protocol.logs import log_failure
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, WithJsonSchema
 
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from captures.server.endpoint_config import Endpoint
-from captures.server.prerequisites import Unmet
-from captures.tables.bad_values import quarantine_failures
-from captures.tables.table_config import TableConfig
-from protocol.environment import CHECK
-from protocol.errors import SourceError
-from protocol.logs import log_left_out
-from protocol.messages import Binding, DiscoveredBinding, JsonObject
+from tidemark.captures.server.endpoint_config import Endpoint
+from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.tables.bad_values import quarantine_failures
+from tidemark.captures.tables.table_config import TableConfig
+from tidemark.protocol.environment import CHECK
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.logs import log_left_out
+from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
-    from captures.contract.source import Source
+    from tidemark.captures.contract.source import Source
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +32,11 @@ S = TypeVar("S")
 
 
 class TableDatabase(ABC, Generic[E, R, S]):
-    """A kind of database whose tables have a schema and a name, as it is passed to ``captures.process.connector``.
+    """A kind of database whose tables have a schema and a name, as it is passed to
+    ``tidemark.captures.process.connector``.
 
     Attributes:
-        documentation_url: Absolute; set by ``captures.process.connector.main``.
+        documentation_url: Absolute; set by ``tidemark.captures.process.connector.main``.
         fallback_key: Pointers to the members that identify documents of a table without a key.
         wrong_config: The code of errors in the configuration.
         several_unmet: The code of an error that lists several unmet prerequisites.

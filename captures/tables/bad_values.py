@@ -14,12 +14,12 @@ from typing import Annotated, Literal, NamedTuple
 import orjson
 from pydantic import BeforeValidator
 
-from captures.contract.errors import UnfitValues
-from captures.tables.suggested_entries import in_yaml
-from protocol.environment import RUNTIME, is_on
-from protocol.errors import SourceError
-from protocol.messages import MAX_LINE_BYTES
-from protocol.nesting import VALUE_NESTING, nested_deeper
+from tidemark.captures.contract.errors import UnfitValues
+from tidemark.captures.tables.suggested_entries import in_yaml
+from tidemark.protocol.environment import RUNTIME, is_on
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import MAX_LINE_BYTES
+from tidemark.protocol.nesting import VALUE_NESTING, nested_deeper
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
 """``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import orjson
 
-from protocol.codec import CAPTURED_SUFFIX, captured_prefix
+from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix
 
 END = "}" + CAPTURED_SUFFIX.decode()
 """The tail: the text after the last member of the document."""

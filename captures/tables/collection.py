@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from protocol.errors import ConnectorError
-from protocol.messages import COMPLETE, KEY_COLUMNS, Binding, DiscoveredBinding, JsonObject
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, Binding, DiscoveredBinding, JsonObject
 
 _DELETED: JsonObject = {
     "required": ["_meta"],

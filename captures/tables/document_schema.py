@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from captures.tables.bad_values import BAD_SCHEMA
-from protocol.messages import COMPLETE
+from tidemark.captures.tables.bad_values import BAD_SCHEMA
+from tidemark.protocol.messages import COMPLETE
 
 JsonSchema = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 
-from protocol.errors import SourceError
+from tidemark.protocol.errors import SourceError
 
 
 def hashed(salt: bytes) -> Callable[[str], str]:

@@ -16,7 +16,7 @@ ScanT = TypeVar("ScanT", bound=KeylessScan)
 
 
 class KeylessScans(Generic[ScanT]):
-    """The scans of one source; see ``captures.contract.capabilities.ReadsInSnapshots``."""
+    """The scans of one source; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``."""
 
     def __init__(self) -> None:
         self._scans: dict[int, ScanT] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from captures.contract.source import OpenedTable
+from tidemark.captures.contract.source import OpenedTable
 
 
 class OpenedTables:
@@ -28,6 +28,6 @@ class OpenedTables:
         self._changed.add(table.binding)
 
     def hand_over(self) -> list[OpenedTable]:
-        """See ``captures.contract.source.Source.changed_tables``."""
+        """See ``tidemark.captures.contract.source.Source.changed_tables``."""
         changed, self._changed = self._changed, set()
         return [self._tables[binding] for binding in sorted(changed)]

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from captures.contract.scan import ScanMethod
-from captures.contract.source import OpenedTable
-from captures.tables.bad_values import STOP, Policies, Policy
-from captures.tables.hashes import no_salt
-from captures.tables.table_config import TableConfig
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.tables.bad_values import STOP, Policies, Policy
+from tidemark.captures.tables.hashes import no_salt
+from tidemark.captures.tables.table_config import TableConfig
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 C = TypeVar("C")
 

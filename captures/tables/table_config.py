@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from captures.server.strict_config import Strict
-from captures.tables.bad_values import ResourcePolicy
+from tidemark.captures.server.strict_config import Strict
+from tidemark.captures.tables.bad_values import ResourcePolicy
 
 
 class TableConfig(BaseModel):

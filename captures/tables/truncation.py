@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from protocol.codec import encode
-from protocol.messages import BackfillBegin, BackfillComplete
+from tidemark.protocol.codec import encode
+from tidemark.protocol.messages import BackfillBegin, BackfillComplete
 
 TruncateOption = Annotated[
     Literal["auto", "emit", "ignore", "backfill"],

@@ -1,1 +1,1 @@
-"""The MySQL and MariaDB connector: ``python -m connectors.mysql``."""
+"""The MySQL and MariaDB connector: ``python -m tidemark.connectors.mysql``."""

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from captures.mysql.database import MysqlDatabase
-from captures.process.connector import main
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.process.connector import main
 
 if __name__ == "__main__":
     sys.exit(main(MysqlDatabase, Path(__file__).with_name("README.md")))

@@ -1,1 +1,1 @@
-"""The PostgreSQL connector: ``python -m connectors.postgres``."""
+"""The PostgreSQL connector: ``python -m tidemark.connectors.postgres``."""

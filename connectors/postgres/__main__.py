@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from captures.postgres.database import PostgresDatabase
-from captures.process.connector import main
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.process.connector import main
 
 if __name__ == "__main__":
     sys.exit(main(PostgresDatabase, Path(__file__).with_name("README.md")))

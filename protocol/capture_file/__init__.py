@@ -3,9 +3,9 @@
 Importing this needs no YAML reader; reading a file does.
 """
 
-from protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
-from protocol.capture_file.reading import mistakes_in, read_capture_file
-from protocol.capture_file.spark_entry import FoldEntry, SparkEntry
+from tidemark.protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
+from tidemark.protocol.capture_file.reading import mistakes_in, read_capture_file
+from tidemark.protocol.capture_file.spark_entry import FoldEntry, SparkEntry
 
 __all__ = [
     "CaptureFile",

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
-from protocol.capture_file.spark_entry import SparkEntry
-from protocol.capture_file.values import STRICT, LocalPath, Seconds
-from protocol.sizes import Bytes
+from tidemark.protocol.capture_file.spark_entry import SparkEntry
+from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
+from tidemark.protocol.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
 """Six times the heartbeat interval of our connectors."""
@@ -83,8 +83,8 @@ class ConnectorEntry(BaseModel):
 class TableEntry(BaseModel):
     """One entry of ``tables``: a table or a pattern with ``*``, and options for the connector.
 
-    Entries without a field here are passed to the connector. ``runtime.preparation.table_options`` compares them with
-    the connector's resource schema.
+    Entries without a field here are passed to the connector. ``tidemark.runtime.preparation.table_options`` compares
+    them with the connector's resource schema.
 
     Attributes:
         table: ``schema.table``, or a pattern such as ``sales.*``.

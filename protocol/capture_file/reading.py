@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from protocol.capture_file.model import CaptureFile
-from protocol.errors import UsageError
-from protocol.nearest_names import near
+from tidemark.protocol.capture_file.model import CaptureFile
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.nearest_names import near
 
 if TYPE_CHECKING:
-    from protocol.capture_file.yaml_places import Loc
+    from tidemark.protocol.capture_file.yaml_places import Loc
 
 
 def read_capture_file(path: Path) -> CaptureFile:
@@ -29,7 +29,7 @@ def read_capture_file(path: Path) -> CaptureFile:
     """
     try:
         # Imported here: connectors and executors read no capture file, and may lack the YAML reader.
-        from protocol.capture_file.yaml_places import Document
+        from tidemark.protocol.capture_file.yaml_places import Document
     except ModuleNotFoundError as error:
         raise UsageError(
             "TM-RUN-012", f"reading {path} needs the Python package {error.name}", remedy="pip install pyyaml"
@@ -51,7 +51,7 @@ def read_capture_file(path: Path) -> CaptureFile:
 
 def mistakes_in(file: CaptureFile, mistakes: Sequence[tuple[Loc, str]]) -> UsageError:
     """The error for mistakes that other modules found, such as those in ``connector.config``, each with its place."""
-    from protocol.capture_file.yaml_places import Document
+    from tidemark.protocol.capture_file.yaml_places import Document
 
     document = Document.read(file.path)
     return _wrong(file.path, [(document.line_of(loc), f"{'.'.join(map(str, loc))}: {text}") for loc, text in mistakes])

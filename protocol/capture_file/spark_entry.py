@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from protocol.capture_file.values import STRICT, LocalPath, Seconds
+from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
 
 Mode = Literal["current", "history"]
 """Tables that Spark keeps of a captured table."""

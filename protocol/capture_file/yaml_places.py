@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from protocol.errors import UsageError
+from tidemark.protocol.errors import UsageError
 
 Loc = tuple[int | str, ...]
 """A place in a document: keys of mappings and indices of lists, from the root."""

@@ -1,6 +1,6 @@
 """The change log on disk: its layout, its models, and how to read its commits."""
 
-from protocol.changelog.models import (
+from tidemark.protocol.changelog.models import (
     Column,
     Commit,
     Consumer,
@@ -13,7 +13,7 @@ from protocol.changelog.models import (
     Summary,
     TableSchema,
 )
-from protocol.changelog.reader import ChangeLog
+from tidemark.protocol.changelog.reader import ChangeLog
 
 __all__ = [
     "ChangeLog",

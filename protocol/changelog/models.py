@@ -8,7 +8,7 @@ from datetime import datetime
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from protocol.messages import Json, JsonObject
+from tidemark.protocol.messages import Json, JsonObject
 
 FORMAT_VERSION = 2
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from protocol.changelog import layout
-from protocol.changelog.models import (
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.models import (
     FORMAT_VERSION,
     CollectionTotals,
     Commit,
@@ -24,8 +24,8 @@ from protocol.changelog.models import (
     Summary,
     TableSchema,
 )
-from protocol.errors import ChangeLogError
-from protocol.state import merge_patch
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.state import merge_patch
 
 M = TypeVar("M", bound=BaseModel)
 

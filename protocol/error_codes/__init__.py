@@ -1,13 +1,13 @@
 """Every error code, with its retry policy and its remedy: one table, a module for each room.
 
 A code is stable: it may be retired, never reused. ``docs/errors.md`` is generated from this table
-(``python -m protocol.generate``), and a test keeps the two, and the codes that the sources raise, in step.
+(``python -m tidemark.protocol.generate``), and a test keeps the two, and the codes that the sources raise, in step.
 """
 
 from __future__ import annotations
 
-from protocol.error_codes import captures, changelog, demo, mysql, postgres, protocol, runtime, spark
-from protocol.error_codes.model import ErrorCode, Policy
+from tidemark.protocol.error_codes import captures, changelog, demo, mysql, postgres, protocol, runtime, spark
+from tidemark.protocol.error_codes.model import ErrorCode, Policy
 
 __all__ = ["CODES", "ErrorCode", "Policy"]
 

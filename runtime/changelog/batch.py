@@ -14,13 +14,13 @@ from concurrent.futures import Executor, Future, wait
 from pathlib import Path
 from typing import Any
 
-from protocol.changelog import layout
-from protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Segment, TableSchema
-from protocol.errors import ChangeLogError
-from runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
-from runtime.changelog.quarantine import Misfit, Quarantine
-from runtime.changelog.schema import widened
-from runtime.changelog.segments import SegmentWriter
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Segment, TableSchema
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
+from tidemark.runtime.changelog.quarantine import Misfit, Quarantine
+from tidemark.runtime.changelog.schema import widened
+from tidemark.runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -142,7 +142,7 @@ class Batch:
 
         Args:
             collection: The collection of the events. After it was bound again, it has its new schema from here on.
-            documents: JSON objects, as ``protocol.codec.split_captured`` cuts them out.
+            documents: JSON objects, as ``tidemark.protocol.codec.split_captured`` cuts them out.
 
         Raises:
             ChangeLogError: ``TM-LOG-008`` the disk is full; ``TM-LOG-010`` too many documents do not fit. Then the

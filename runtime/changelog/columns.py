@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Raw
 
-from protocol.changelog.models import Column
+from tidemark.protocol.changelog.models import Column
 
 Gather: TypeAlias = "Callable[[Sequence[Any]], pa.Array[Any]]"
 

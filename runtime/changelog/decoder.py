@@ -19,9 +19,9 @@ import pyarrow as pa
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, TableSchema
-from protocol.errors import ChangeLogError, ProtocolError, TidemarkError
-from runtime.changelog.columns import (
+from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, TableSchema
+from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
+from tidemark.runtime.changelog.columns import (
     ABSENT,
     MISFITS,
     Gather,
@@ -33,8 +33,8 @@ from runtime.changelog.columns import (
     number_texts,
     repeated,
 )
-from runtime.changelog.quarantine import Misfit
-from runtime.changelog.schema import is_untyped
+from tidemark.runtime.changelog.quarantine import Misfit
+from tidemark.runtime.changelog.schema import is_untyped
 
 T = TypeVar("T")
 Op = Literal["c", "u", "d", "t"]

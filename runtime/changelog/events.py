@@ -12,9 +12,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from protocol.changelog.models import Segment, TableSchema
-from protocol.changelog.reader import ChangeLog
-from protocol.errors import ChangeLogError
+from tidemark.protocol.changelog.models import Segment, TableSchema
+from tidemark.protocol.changelog.reader import ChangeLog
+from tidemark.protocol.errors import ChangeLogError
 
 Event = dict[str, Any]
 

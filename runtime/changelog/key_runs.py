@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.models import MOST_RUNS, Run
-from runtime.changelog.key_jumps import key_jumps
-from runtime.changelog.stated_keys import stated_rows
+from tidemark.protocol.changelog.models import MOST_RUNS, Run
+from tidemark.runtime.changelog.key_jumps import key_jumps
+from tidemark.runtime.changelog.stated_keys import stated_rows
 
 
 class KeyRuns:

@@ -18,9 +18,9 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-from protocol.changelog.models import TableSchema
-from protocol.errors import ChangeLogError, TidemarkError
-from runtime.changelog.columns import as_type
+from tidemark.protocol.changelog.models import TableSchema
+from tidemark.protocol.errors import ChangeLogError, TidemarkError
+from tidemark.runtime.changelog.columns import as_type
 
 QUARANTINE_BYTES = 256 * 1024 * 1024
 """Bytes of documents that one commit may keep apart. They are held in memory until the commit."""

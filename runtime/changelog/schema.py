@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
+from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
-from runtime.changelog import storage
-from runtime.changelog.key_runs import KeyRuns
-from runtime.changelog.stated_keys import KeyBox, stated_key
+from tidemark.protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
+from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.key_runs import KeyRuns
+from tidemark.runtime.changelog.stated_keys import KeyBox, stated_key
 
 _DICTIONARY_BYTES = 64 * 1024
 """The most bytes of a dictionary: it is useful for columns of few values, and costs time and space for others."""

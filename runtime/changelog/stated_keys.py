@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog.models import LONGEST_KEY_VALUE, KeyValue, TableSchema, is_stated
+from tidemark.protocol.changelog.models import LONGEST_KEY_VALUE, KeyValue, TableSchema, is_stated
 
 
 def stated_key(schema: TableSchema) -> dict[str, str]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from protocol.errors import ChangeLogError
+from tidemark.protocol.errors import ChangeLogError
 
 _SYNC_THREADS = 8
 """Files synced at once: a journalling file system commits them together."""

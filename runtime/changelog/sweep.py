@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from protocol.changelog import layout
-from protocol.changelog.models import Summary
-from runtime.changelog import storage
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.models import Summary
+from tidemark.runtime.changelog import storage
 
 logger = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ from threading import Lock
 from typing import Self
 from uuid import uuid4
 
-from protocol.changelog import layout
-from protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary, TableSchema
-from protocol.changelog.reader import ChangeLog, advance
-from protocol.errors import ChangeLogError
-from protocol.messages import JsonObject
-from protocol.state import difference
-from runtime.changelog import storage
-from runtime.changelog.batch import Batch, BoundCollection
-from runtime.changelog.schema import Schema, is_untyped, table_schema, widened
-from runtime.changelog.sweep import sweep
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary, TableSchema
+from tidemark.protocol.changelog.reader import ChangeLog, advance
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.state import difference
+from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.schema import Schema, is_untyped, table_schema, widened
+from tidemark.runtime.changelog.sweep import sweep
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from protocol.capture_file import read_capture_file
-from protocol.changelog import ChangeLog
+from tidemark.protocol.capture_file import read_capture_file
+from tidemark.protocol.changelog import ChangeLog
 
 CaptureFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The capture file (YAML).")]
 

@@ -13,22 +13,22 @@ import orjson
 import typer
 from rich.console import Console
 
-from protocol.capture_file import CaptureFile, read_capture_file
-from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.known_log import KnownLog
-from runtime.permissions import write_for
-from runtime.preparation.known_tables import keep_known
-from runtime.preparation.prepared_capture import Preparation, PreparedCapture
-from runtime.progress.display import Display
-from runtime.progress.figures import Figures
-from runtime.progress.lines import LineDisplay
-from runtime.progress.live import LiveDisplay
-from runtime.progress.status_file import StatusFile
-from runtime.sessions.interruption import Interruption
-from runtime.steering.capture_file_watch import CaptureFileWatch, stamp
+from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.known_log import KnownLog
+from tidemark.runtime.permissions import write_for
+from tidemark.runtime.preparation.known_tables import keep_known
+from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
+from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.figures import Figures
+from tidemark.runtime.progress.lines import LineDisplay
+from tidemark.runtime.progress.live import LiveDisplay
+from tidemark.runtime.progress.status_file import StatusFile
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 
 if TYPE_CHECKING:
-    from runtime.sessions.owned_log import OwnedLog
+    from tidemark.runtime.sessions.owned_log import OwnedLog
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -44,8 +44,8 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     terminal, and JSON lines on stderr elsewhere (or with --json). Ctrl-C stops it cleanly.
     """
     # Imported here: the Parquet writer takes long to load, and the other commands do not need it.
-    from runtime.sessions.owned_log import OwnedLog
-    from runtime.sessions.supervisor import Supervisor
+    from tidemark.runtime.sessions.owned_log import OwnedLog
+    from tidemark.runtime.sessions.supervisor import Supervisor
 
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)

@@ -10,23 +10,23 @@ from typing import Any
 
 import typer
 
-from protocol.capture_file import CaptureFile, read_capture_file
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import COMMITS, HEADER
-from protocol.changelog.models import Summary
-from protocol.environment import CHECK
-from protocol.error_codes import CODES, Policy
-from protocol.errors import ChangeLogError, TidemarkError
-from protocol.logs import LogLine
-from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.commands.printing import print_table, say, say_aside, say_json
-from runtime.failures import FAILED_FOR_NOW
-from runtime.known_log import KnownLog
-from runtime.preparation.prepared_capture import Preparation
-from runtime.preparation.selection import Selection, resource_path
-from runtime.progress.live import size
-from runtime.progress.liveness import liveness
-from runtime.progress.status_file import read_status
+from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import COMMITS, HEADER
+from tidemark.protocol.changelog.models import Summary
+from tidemark.protocol.environment import CHECK
+from tidemark.protocol.error_codes import CODES, Policy
+from tidemark.protocol.errors import ChangeLogError, TidemarkError
+from tidemark.protocol.logs import LogLine
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
+from tidemark.runtime.failures import FAILED_FOR_NOW
+from tidemark.runtime.known_log import KnownLog
+from tidemark.runtime.preparation.prepared_capture import Preparation
+from tidemark.runtime.preparation.selection import Selection, resource_path
+from tidemark.runtime.progress.live import size
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.status_file import read_status
 
 MARKS = {"ok": "ok  ", "warning": "warn", "failure": "FAIL"}
 

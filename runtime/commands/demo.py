@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from protocol.errors import TidemarkError
+from tidemark.protocol.errors import TidemarkError
 
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where to write everything.")]
 RowsOption = Annotated[int, typer.Option(min=10, help="How many rows to start with.")]
@@ -19,7 +19,7 @@ def demo(directory: DirectoryOption = Path("demo"), rows: RowsOption = 300_000) 
     Needs no server and no Docker: it includes a PostgreSQL. The results stay in DIRECTORY.
     """
     try:
-        import tidemark_demo as show
+        import tidemark.demo as show
     except ModuleNotFoundError as error:
         raise TidemarkError(
             "TM-RUN-012", f"the demo needs the Python package {error.name}", remedy="pip install 'tidemark[demo]'"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from protocol.errors import TidemarkError, UsageError
+from tidemark.protocol.errors import TidemarkError, UsageError
 
 TEMPLATE = """\
 # What to capture, with which connector, into which change log. 'tidemark check {name}' lists what is missing.
@@ -37,7 +37,7 @@ spark:
 
 POSTGRES = """\
 connector:
-  command: [python, -m, connectors.postgres]   # or: image: tidemark/postgres (and network: host, for a local database)
+  command: [python, -m, tidemark.connectors.postgres]   # or: image: tidemark/postgres (and network: host, for a local database)
   config:
     host: localhost
     port: 5432
@@ -48,7 +48,7 @@ connector:
 
 MYSQL = """\
 connector:
-  command: [python, -m, connectors.mysql]      # or: image: tidemark/mysql (and network: host, for a local database)
+  command: [python, -m, tidemark.connectors.mysql]      # or: image: tidemark/mysql (and network: host, for a local database)
   config:
     host: localhost
     port: 3306

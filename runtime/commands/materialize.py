@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 
 AvailableNowOption = Annotated[
     bool,
@@ -59,7 +59,7 @@ def materialize(
     Resumes where the last run stopped. Every event is applied exactly once. Exit status: 1 when a table is set aside, 3
     when a retry may help.
     """
-    from spark_sink.command import Arguments, run, setting
+    from tidemark.spark_sink.command import Arguments, run, setting
 
     try:
         settings = dict(map(setting, conf or ()))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from protocol.capture_file import read_capture_file
-from protocol.errors import ConnectorError
-from protocol.logs import LogLine
-from protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
-from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.commands.printing import print_table, say, say_aside, say_json
-from runtime.preparation.prepared_capture import Preparation
-from runtime.progress.live import duration, size
+from tidemark.protocol.capture_file import read_capture_file
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
+from tidemark.runtime.preparation.prepared_capture import Preparation
+from tidemark.runtime.progress.live import duration, size
 
 
 def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:

@@ -11,8 +11,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from protocol.errors import TidemarkError
-from protocol.visible import visible, visible_json
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.visible import visible, visible_json
 
 ANY_WIDTH = 100_000
 """The width of output without a terminal: it shows whole names."""

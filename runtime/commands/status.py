@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from protocol.capture_file import CaptureFile, read_capture_file
-from protocol.changelog import ChangeLog
-from runtime.commands.arguments import JsonOption, LogArgument
-from runtime.commands.printing import print_table, say, say_json
-from runtime.progress.live import duration, size
-from runtime.progress.liveness import Liveness, liveness, time_of
-from runtime.progress.status_file import read_status
-from runtime.steering.orders import Orders
+from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.commands.arguments import JsonOption, LogArgument
+from tidemark.runtime.commands.printing import print_table, say, say_json
+from tidemark.runtime.progress.live import duration, size
+from tidemark.runtime.progress.liveness import Liveness, liveness, time_of
+from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.steering.orders import Orders
 
 HALTED = ("set_aside", "failed")
 """States of tables that a person must look at."""
@@ -86,7 +86,7 @@ def _set_aside(said: dict[str, Any]) -> dict[str, str]:
 def _set_aside_by_spark(file: CaptureFile, log: ChangeLog) -> dict[str, str]:
     if file.spark is None:
         return {}
-    from spark_sink.pipeline.memory import Memory, memory_path
+    from tidemark.spark_sink.pipeline.memory import Memory, memory_path
 
     known = Memory.load(memory_path(file.folder / file.spark.warehouse, log.header.log_id)).tables
     return {

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from protocol.capture_file import read_capture_file
-from protocol.changelog import ChangeLog
-from protocol.errors import UsageError
-from protocol.messages import Control
-from protocol.nearest_names import near
-from runtime.commands.arguments import CaptureFileArgument, JsonOption
-from runtime.commands.printing import say, say_json
-from runtime.permissions import write_for
-from runtime.progress.liveness import liveness
-from runtime.progress.status_file import read_status
-from runtime.steering.orders import Orders, handled
+from tidemark.protocol.capture_file import read_capture_file
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.messages import Control
+from tidemark.protocol.nearest_names import near
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.printing import say, say_json
+from tidemark.runtime.permissions import write_for
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.steering.orders import Orders, handled
 
 WAIT_SECONDS = 15.0
 """How long to wait for a running capture to carry out a command."""

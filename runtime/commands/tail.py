@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from protocol.changelog import ChangeLog
-from protocol.errors import UsageError
-from protocol.nearest_names import near
-from protocol.visible import visible_json
-from runtime.commands.arguments import LogArgument, open_log
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.nearest_names import near
+from tidemark.protocol.visible import visible_json
+from tidemark.runtime.commands.arguments import LogArgument, open_log
 
 POLL_SECONDS = 0.1
 
@@ -76,7 +76,10 @@ def start_offset(log: ChangeLog, place: str) -> int:
 
 def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[bytes]:
     """Events of ``table`` from offset ``start`` on; when following, waits for more instead of ending."""
-    from runtime.changelog.events import json_line, segment_events  # Takes long to load; only this command needs it.
+    from tidemark.runtime.changelog.events import (  # Takes long to load; only this command needs it.
+        json_line,
+        segment_events,
+    )
 
     number = log.commit_with_offset(start)
     while True:

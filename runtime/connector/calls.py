@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
-from protocol.capture_file.model import ANSWER_SECONDS
-from protocol.codec import decode_response
-from protocol.errors import ConnectorError, ProtocolError
-from protocol.messages import (
+from tidemark.protocol.capture_file.model import ANSWER_SECONDS
+from tidemark.protocol.codec import decode_response
+from tidemark.protocol.errors import ConnectorError, ProtocolError
+from tidemark.protocol.messages import (
     MAX_LINE_BYTES,
     PROTOCOL_VERSION,
     Applied,
@@ -28,9 +28,9 @@ from protocol.messages import (
     Validate,
     Validated,
 )
-from runtime.connector.conversation import Conversation
-from runtime.connector.interface import Connector, LogSink
-from runtime.connector.secrets import Redactor
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.interface import Connector, LogSink
+from tidemark.runtime.connector.secrets import Redactor
 
 READ_BYTES = 1024 * 1024
 

@@ -23,9 +23,9 @@ from docker.errors import APIError, DockerException
 from docker.models.containers import Container
 from requests.exceptions import RequestException
 
-from protocol.capture_file import LimitsEntry
-from protocol.errors import ConnectorError
-from runtime.connector.interface import Exit, RunningConnector
+from tidemark.protocol.capture_file import LimitsEntry
+from tidemark.protocol.errors import ConnectorError
+from tidemark.runtime.connector.interface import Exit, RunningConnector
 
 LABEL = "tidemark.connector"
 """On every container of ours; its value is the image."""

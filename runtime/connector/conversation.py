@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from protocol.codec import encode
-from protocol.error_codes import CODES
-from protocol.errors import ConnectorError
-from protocol.logs import LogLine, read_log_line
-from protocol.messages import Acknowledge, Request
-from runtime.connector.interface import GRACE_SECONDS, Exit, LogSink, RunningConnector
-from runtime.connector.secrets import Redactor
+from tidemark.protocol.codec import encode
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import LogLine, read_log_line
+from tidemark.protocol.messages import Acknowledge, Request
+from tidemark.runtime.connector.interface import GRACE_SECONDS, Exit, LogSink, RunningConnector
+from tidemark.runtime.connector.secrets import Redactor
 
 MAX_LOG_LINE_BYTES = 1024 * 1024
 """A longer line on stderr is read as several."""

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from protocol.errors import ConnectorError
-from runtime.connector import tether
-from runtime.connector.interface import Exit, RunningConnector
+from tidemark.protocol.errors import ConnectorError
+from tidemark.runtime.connector import tether
+from tidemark.runtime.connector.interface import Exit, RunningConnector
 
 PIPE_BYTES = 1024 * 1024
 """Size asked for the stdout pipe. A larger one means fewer switches between the two processes."""

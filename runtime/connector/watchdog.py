@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from protocol.errors import ConnectorError
-from protocol.logs import STATUS, LogLine
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import STATUS, LogLine
 
 STEP_SECONDS = 2.0
 """At most this much of the time between two looks counts: more passes only while the connector was not read."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 from pydantic import ValidationError
 
-from protocol.errors import ChangeLogError
-from protocol.messages import Discovered, DiscoveredBinding
-from runtime.changelog import storage
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import Discovered, DiscoveredBinding
+from tidemark.runtime.changelog import storage
 
 FILE = "tables.json"
 

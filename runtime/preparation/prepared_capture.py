@@ -10,11 +10,11 @@ from math import ceil
 
 import orjson
 
-from protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
-from protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
-from protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
-from protocol.logs import LEFT_OUT, LogLine
-from protocol.messages import (
+from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
+from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from tidemark.protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
+from tidemark.protocol.logs import LEFT_OUT, LogLine
+from tidemark.protocol.messages import (
     Applied,
     Binding,
     CaptureSpec,
@@ -25,16 +25,16 @@ from protocol.messages import (
     ShardTemplate,
     SpecResponse,
 )
-from protocol.plan import PLAN
-from runtime.connector.calls import Caller
-from runtime.connector.interface import Connector, LogSink
-from runtime.connector.process import ProcessConnector
-from runtime.connector.secrets import SHORTEST, Redactor
-from runtime.preparation.config_check import Place, mistakes
-from runtime.preparation.known_tables import known_tables
-from runtime.preparation.secret_values import resolve
-from runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
-from runtime.preparation.table_options import option_mistakes
+from tidemark.protocol.plan import PLAN
+from tidemark.runtime.connector.calls import Caller
+from tidemark.runtime.connector.interface import Connector, LogSink
+from tidemark.runtime.connector.process import ProcessConnector
+from tidemark.runtime.connector.secrets import SHORTEST, Redactor
+from tidemark.runtime.preparation.config_check import Place, mistakes
+from tidemark.runtime.preparation.known_tables import known_tables
+from tidemark.runtime.preparation.secret_values import resolve
+from tidemark.runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
+from tidemark.runtime.preparation.table_options import option_mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Preparation:
         return spec, self._caller.discover(self._config).bindings
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
-        """The tables that the capture file chooses. Raises as ``runtime.preparation.selection.select`` does."""
+        """The tables that the capture file chooses. Raises as ``tidemark.runtime.preparation.selection.select`` does."""
         return select(spec, discovered, self._file.tables, known_tables(self._file.log_path), self.reasons)
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
@@ -203,6 +203,6 @@ def _connector(file: CaptureFile) -> Connector:
     if entry.image is None:
         assert entry.command is not None  # the model allows exactly one
         return ProcessConnector(entry.command, file.folder)
-    from runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
+    from tidemark.runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
 
     return ContainerConnector(entry.image, entry.network, capture=file.capture, limits=entry.limits or LimitsEntry())

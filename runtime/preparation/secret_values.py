@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import UsageError
-from runtime.connector.secrets import SHORTEST
+from tidemark.protocol.errors import UsageError
+from tidemark.runtime.connector.secrets import SHORTEST
 
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|private_?key|api_?key", re.IGNORECASE)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from protocol.capture_file import TableEntry
-from protocol.errors import UsageError
-from protocol.messages import (
+from tidemark.protocol.capture_file import TableEntry
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.messages import (
     KEY_COLUMNS,
     Binding,
     Collection,
@@ -21,8 +21,8 @@ from protocol.messages import (
     Projection,
     SpecResponse,
 )
-from protocol.nearest_names import near
-from runtime.preparation.table_options import taken_options
+from tidemark.protocol.nearest_names import near
+from tidemark.runtime.preparation.table_options import taken_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocol.capture_file import TableEntry
-from protocol.messages import SpecResponse
-from protocol.nearest_names import near
-from runtime.preparation.config_check import Place, mistakes, resolved
+from tidemark.protocol.capture_file import TableEntry
+from tidemark.protocol.messages import SpecResponse
+from tidemark.protocol.nearest_names import near
+from tidemark.runtime.preparation.config_check import Place, mistakes, resolved
 
 _OURS = tuple(TableEntry.model_fields)
 """The options of every connector. A name that resembles one of these is never an option of the connector's own."""

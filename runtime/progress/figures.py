@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from protocol.changelog import Commit
-from protocol.logs import STATUS, LogLine, Progress, TableProgress
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.logs import STATUS, LogLine, Progress, TableProgress
 
 RATE_SECONDS = 10.0
 """Rates are averages over about this time."""

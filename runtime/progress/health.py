@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from protocol.errors import TidemarkError
-from protocol.logs import STATUS, LogLine
-from runtime.progress.display import severity
+from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.logs import STATUS, LogLine
+from tidemark.runtime.progress.display import severity
 
 
 def now_utc() -> datetime:

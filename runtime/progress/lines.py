@@ -17,11 +17,11 @@ from typing import Any, Self, TextIO
 
 import orjson
 
-from protocol.changelog import Commit
-from protocol.logs import LogLine
-from protocol.visible import visible_json
-from runtime.progress.display import severity
-from runtime.progress.figures import Figures
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.visible import visible_json
+from tidemark.runtime.progress.display import severity
+from tidemark.runtime.progress.figures import Figures
 
 PROGRESS = "captureProgress"
 EVERY_SECONDS = 10.0

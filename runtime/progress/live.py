@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from protocol.changelog import Commit
-from protocol.logs import LogLine, Progress
-from protocol.visible import visible
-from runtime.progress.display import severity
-from runtime.progress.figures import Figures, TableFigures
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.logs import LogLine, Progress
+from tidemark.protocol.visible import visible
+from tidemark.runtime.progress.display import severity
+from tidemark.runtime.progress.figures import Figures, TableFigures
 
 STYLES = {"error": "bold red", "fatal": "bold red", "warning": "yellow", "warn": "yellow", "debug": "dim"}
 

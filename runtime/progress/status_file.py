@@ -19,14 +19,14 @@ from typing import Any, Self
 
 import orjson
 
-from protocol.changelog import Commit
-from protocol.changelog.layout import HEADER
-from protocol.logs import LogLine
-from runtime.changelog.storage import temporary_name
-from runtime.failures import failure_of
-from runtime.progress.display import Display
-from runtime.progress.figures import Figures
-from runtime.progress.health import Health
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.logs import LogLine
+from tidemark.runtime.changelog.storage import temporary_name
+from tidemark.runtime.failures import failure_of
+from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.figures import Figures
+from tidemark.runtime.progress.health import Health
 
 STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0

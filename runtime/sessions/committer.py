@@ -6,10 +6,10 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
-from protocol.changelog import Commit
-from protocol.messages import JsonObject
-from runtime.changelog.batch import Batch
-from runtime.changelog.writer import LogWriter
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.messages import JsonObject
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 class Committer:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ProtocolError
-from protocol.messages import MAX_LINE_BYTES
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import MAX_LINE_BYTES
 
 
 class LineCutter:

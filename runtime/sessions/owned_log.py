@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from protocol.errors import ChangeLogError
-from protocol.messages import JsonObject
-from runtime.changelog.writer import LogWriter
-from runtime.known_log import KnownLog
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import JsonObject
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.known_log import KnownLog
 
 
 class OwnedLog:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocol.capture_file import CommitEntry
-from protocol.changelog import Commit
-from protocol.changelog.models import QUARANTINE
-from protocol.codec import captured_prefix, decode_response, split_captured
-from protocol.errors import ConnectorError, ProtocolError, TidemarkError
-from protocol.messages import (
+from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.codec import captured_prefix, decode_response, split_captured
+from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from tidemark.protocol.messages import (
     COMPLETE,
     BackfillBegin,
     BackfillComplete,
@@ -28,19 +28,19 @@ from protocol.messages import (
     Response,
     SourcedSchema,
 )
-from protocol.state import merge_patch
-from runtime.changelog.batch import Batch, BoundCollection
-from runtime.changelog.schema_union import is_closed, union
-from runtime.changelog.writer import LogWriter
-from runtime.connector.conversation import Conversation
-from runtime.connector.watchdog import Watchdog
-from runtime.preparation.selection import SelectedTable
-from runtime.progress.display import Display
-from runtime.sessions.committer import Committer
-from runtime.sessions.interruption import Interruption
-from runtime.sessions.lines import LineCutter
-from runtime.steering.capture_file_watch import CaptureFileWatch
-from runtime.steering.steering import Steering
+from tidemark.protocol.state import merge_patch
+from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.schema_union import is_closed, union
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.watchdog import Watchdog
+from tidemark.runtime.preparation.selection import SelectedTable
+from tidemark.runtime.progress.display import Display
+from tidemark.runtime.sessions.committer import Committer
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.lines import LineCutter
+from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
+from tidemark.runtime.steering.steering import Steering
 
 READ_BYTES = 1024 * 1024
 

@@ -8,21 +8,21 @@ from dataclasses import replace
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
 
-from protocol.capture_file import CommitEntry
-from protocol.error_codes import Policy
-from protocol.errors import ChangeLogError, ConnectorError, TidemarkError
-from protocol.logs import LogLine
-from protocol.messages import Open
-from runtime.changelog.writer import LogWriter
-from runtime.connector.conversation import Conversation
-from runtime.connector.watchdog import Watchdog
-from runtime.preparation.prepared_capture import PreparedCapture
-from runtime.progress.display import Display
-from runtime.sessions.interruption import Interruption
-from runtime.sessions.owned_log import OwnedLog
-from runtime.sessions.session import Session, changed_state
-from runtime.steering.capture_file_watch import CaptureFileWatch
-from runtime.steering.steering import Steering
+from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import ChangeLogError, ConnectorError, TidemarkError
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.messages import Open
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.watchdog import Watchdog
+from tidemark.runtime.preparation.prepared_capture import PreparedCapture
+from tidemark.runtime.progress.display import Display
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.owned_log import OwnedLog
+from tidemark.runtime.sessions.session import Session, changed_state
+from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
+from tidemark.runtime.steering.steering import Steering
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from protocol.capture_file import CaptureFile, CommitEntry, read_capture_file
-from protocol.error_codes import Policy
-from protocol.errors import TidemarkError
-from runtime.preparation.prepared_capture import PreparedCapture
-from runtime.progress.display import Display
+from tidemark.protocol.capture_file import CaptureFile, CommitEntry, read_capture_file
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import TidemarkError
+from tidemark.runtime.preparation.prepared_capture import PreparedCapture
+from tidemark.runtime.progress.display import Display
 
 LOOK_SECONDS = 0.5
 """How often the file's time is checked."""

@@ -16,10 +16,10 @@ from pathlib import Path
 import orjson
 from pydantic import ValidationError
 
-from protocol.changelog import ChangeLog
-from protocol.errors import ChangeLogError
-from protocol.messages import Control, JsonObject
-from runtime.changelog import storage
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import Control, JsonObject
+from tidemark.runtime.changelog import storage
 
 FOLDER = "control"
 

@@ -6,10 +6,10 @@ import threading
 import time
 from pathlib import Path
 
-from protocol.logs import CONTROL, LogLine
-from protocol.messages import Control, JsonObject
-from runtime.progress.display import Display
-from runtime.steering.orders import Orders, handled
+from tidemark.protocol.logs import CONTROL, LogLine
+from tidemark.protocol.messages import Control, JsonObject
+from tidemark.runtime.progress.display import Display
+from tidemark.runtime.steering.orders import Orders, handled
 
 LOOK_SECONDS = 0.25
 """How often the folder is checked."""

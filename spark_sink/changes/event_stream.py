@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_sink.changes.key_order import Place, count_before, place_of
-from spark_sink.source.arrow_handover import unpacked
-from spark_sink.tables.column_types import Columns, arrow_schema
-from spark_sink.tables.table_columns import EVENT_META
+from tidemark.spark_sink.changes.key_order import Place, count_before, place_of
+from tidemark.spark_sink.source.arrow_handover import unpacked
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 ROWS = 131_072
 BYTES = 64 * 1024 * 1024

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import (
+from tidemark.spark_sink.changes.event_stream import EventStream
+from tidemark.spark_sink.changes.key_order import (
     Place,
     begins_key,
     count_before,
@@ -28,8 +28,8 @@ from spark_sink.changes.key_order import (
     place_of,
     reaches,
 )
-from spark_sink.changes.net_changes import DELETED, net_changes, numbers
-from spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
+from tidemark.spark_sink.changes.net_changes import DELETED, net_changes, numbers
+from tidemark.spark_sink.changes.sources import BaseFile, SourceGroup, SourceReader, as_events
 
 
 class RowWriter(Protocol):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_sink.changes.event_stream import key_by_key
-from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
-from spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.changes.event_stream import key_by_key
+from tidemark.spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 
 KEPT = "__tidemark_kept"
 """Name of a column with the names of columns whose value in the table stays."""

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from spark_sink.changes.key_order import Place, place
+from tidemark.spark_sink.changes.key_order import Place, place
 
 
 def native(type_: str, value: bool | int | str) -> Any:

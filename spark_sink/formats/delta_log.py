@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from protocol.errors import SparkError
+from tidemark.protocol.errors import SparkError
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")

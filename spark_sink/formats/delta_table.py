@@ -21,12 +21,12 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from protocol.errors import SparkError
-from spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
-from spark_sink.formats.delta_log import DeltaLog
-from spark_sink.formats.file_statistics import INDEXED_COLUMNS
-from spark_sink.formats.positions import Owner, Positions, TableVersion
-from spark_sink.tables.column_types import Columns, arrow_schema, spark_type
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
+from tidemark.spark_sink.formats.delta_log import DeltaLog
+from tidemark.spark_sink.formats.file_statistics import INDEXED_COLUMNS
+from tidemark.spark_sink.formats.positions import Owner, Positions, TableVersion
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
 """How long removed files are kept at most, for reads of old versions."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from protocol.changelog import Segment
+from tidemark.protocol.changelog import Segment
 
 _CHANGING_FILES = 8192
 """About how many files a table has at most whose rows change everywhere, until they reach the largest size."""

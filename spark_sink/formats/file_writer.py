@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.errors import SparkError
-from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.file_statistics import delta_statistics
-from spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.file_statistics import delta_statistics
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 
 _DICTIONARY_BYTES = 64 * 1024
 """The largest dictionary. Dictionaries save time and space only for columns with few values."""

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from protocol.errors import SparkError
-from spark_sink.formats.delta_log import DeltaLog, LoggedCommit
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.delta_log import DeltaLog, LoggedCommit
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
 """A field of the ``commitInfo`` of our commits."""

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.errors import SparkError
-from spark_sink.changes.key_order import has_key_of
-from spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.changes.key_order import has_key_of
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""

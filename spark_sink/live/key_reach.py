@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spark_sink.formats.data_files import KeyBounds
+from tidemark.spark_sink.formats.data_files import KeyBounds
 
 Key = tuple[Any, ...]
 """Values of the key's columns, comparable with those of ``KeyBounds``; None is a null."""

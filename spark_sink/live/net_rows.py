@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_sink.changes.event_stream import key_by_key
-from spark_sink.changes.net_changes import DELETED, net_changes
-from spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.changes.event_stream import key_by_key
+from tidemark.spark_sink.changes.net_changes import DELETED, net_changes
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 
 
 def net_rows(events: pa.Table, key: Sequence[str], columns: Columns) -> pa.Table:

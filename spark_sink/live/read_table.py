@@ -7,15 +7,15 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_sink.live.base_reader import missing
-from spark_sink.live.net_rows import stream_net_rows
-from spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
-from spark_sink.source.arrow_handover import packed
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.log_path import log_and_warehouse
-from spark_sink.source.native_scan import parquet_files, segments_frame
-from spark_sink.tables.column_types import arrow_schema, ddl, quoted
-from spark_sink.tables.table_columns import EVENT_META
+from tidemark.spark_sink.live.base_reader import missing
+from tidemark.spark_sink.live.net_rows import stream_net_rows
+from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
+from tidemark.spark_sink.source.arrow_handover import packed
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.log_path import log_and_warehouse
+from tidemark.spark_sink.source.native_scan import parquet_files, segments_frame
+from tidemark.spark_sink.tables.column_types import arrow_schema, ddl, quoted
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,20 +14,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.changelog import Segment, TableSchema
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import SparkError
-from spark_sink.changes.stated_keys import native
-from spark_sink.formats.data_files import KeyBounds
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
-from spark_sink.live.net_rows import lacks_columns, net_rows
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.options import resolve_offset
-from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema
-from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import (
+from tidemark.protocol.changelog import Segment, TableSchema
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.changes.stated_keys import native
+from tidemark.spark_sink.formats.data_files import KeyBounds
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
+from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.options import resolve_offset
+from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.table_columns import (
     EVENT_META,
     ROW_META,
     dotted,

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from protocol.changelog import Summary, TableSchema
-from protocol.error_codes import Policy
-from protocol.errors import SparkError, TidemarkError
-from protocol.nearest_names import near
-from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
-from spark_sink.pipeline.progress import Progress
-from spark_sink.pipeline.report import Cost
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.pipeline.table_keeper import TableKeeper
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import Target, check_key, unmatched
+from tidemark.protocol.changelog import Summary, TableSchema
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.protocol.nearest_names import near
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
+from tidemark.spark_sink.pipeline.progress import Progress
+from tidemark.spark_sink.pipeline.report import Cost
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.kept_tables import Target, check_key, unmatched
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ run that finds more or less to do than that is no less right.
 
 from __future__ import annotations
 
-from spark_sink.pipeline.memory import Memory, memory_path
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.kept_tables import Target
 
 
 def expects_work(settings: KeepSettings) -> bool:

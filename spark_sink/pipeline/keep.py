@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from protocol.errors import TidemarkError
-from spark_sink.pipeline.care import Care, Ward
-from spark_sink.pipeline.maintenance import Maintenance
-from spark_sink.pipeline.parts.apply import Applier, Outcome
-from spark_sink.pipeline.parts.engine_merge import EngineMerge
-from spark_sink.pipeline.parts.plan import Part, plan_part
-from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.pending import Pending
-from spark_sink.pipeline.progress import LoggedProgress, Progress
-from spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.source.followed_log import FollowedLog
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.pipeline.care import Care, Ward
+from tidemark.spark_sink.pipeline.maintenance import Maintenance
+from tidemark.spark_sink.pipeline.parts.apply import Applier, Outcome
+from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge
+from tidemark.spark_sink.pipeline.parts.plan import Part, plan_part
+from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.pipeline.pending import Pending
+from tidemark.spark_sink.pipeline.progress import LoggedProgress, Progress
+from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,16 +8,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spark_sink.formats.maintenance import clean, small_files, vacuum
-from spark_sink.pipeline.parts.apply import Applier
-from spark_sink.pipeline.parts.engine_merge import EngineMerge
-from spark_sink.pipeline.parts.part_tasks import Assignment
-from spark_sink.pipeline.parts.ranges import file_groups
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.formats.maintenance import clean, small_files, vacuum
+from tidemark.spark_sink.pipeline.parts.apply import Applier
+from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge
+from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment
+from tidemark.spark_sink.pipeline.parts.ranges import file_groups
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:
-    from spark_sink.pipeline.care import Ward
+    from tidemark.spark_sink.pipeline.care import Ward
 
 _ENGINE_COMMITS = 50
 """After this many commits of the session's engine the table's small files are joined."""

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
-from protocol.error_codes.model import Policy
-from protocol.errors import TidemarkError
-from spark_sink.spark_failures import error_of
+from tidemark.protocol.error_codes.model import Policy
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.spark_failures import error_of
 
 logger = logging.getLogger(__name__)
 

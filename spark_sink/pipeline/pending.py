@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from protocol.changelog import Segment
-from spark_sink.source.followed_log import FollowedLog
+from tidemark.protocol.changelog import Segment
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from protocol.errors import TidemarkError
-from spark_sink.pipeline.report import Applied, PlannedPart
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.pipeline.report import Applied, PlannedPart
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from spark_sink.formats.file_sizes import FileSizes
-from spark_sink.tables.kept_tables import KeepRules, matches
+from tidemark.spark_sink.formats.file_sizes import FileSizes
+from tidemark.spark_sink.tables.kept_tables import KeepRules, matches
 
 Way = Literal["task", "rewrite", "sql"]
 """How a part is applied: by one task alone, by many side by side, or by the MERGE of the session's own engine."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from protocol.changelog import Segment
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import SparkError
-from spark_sink.formats.data_files import DataFile, KeyBounds
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.parts.part_tasks import base_files
-from spark_sink.pipeline.parts.plan import TableState
-from spark_sink.pipeline.parts.ranges import file_groups
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.column_types import Columns
-from spark_sink.tables.kept_tables import CURRENT, Target
-from spark_sink.tables.table_columns import ROW_META, key_of, own_columns, with_new_columns
+from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.pipeline.parts.part_tasks import base_files
+from tidemark.spark_sink.pipeline.parts.plan import TableState
+from tidemark.spark_sink.pipeline.parts.ranges import file_groups
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.table_columns import ROW_META, key_of, own_columns, with_new_columns
 
 
 class TableKeeper:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_sink.tables.column_types import quoted
+from tidemark.spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

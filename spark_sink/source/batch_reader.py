@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.inferred_schema import InferredSchema
-from spark_sink.source.options import SourceOptions, resolve_range
-from spark_sink.source.partitions import check_pinned, plan, read_partition
-from spark_sink.tables.column_types import Columns
-from spark_sink.tables.table_columns import find_collection
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.inferred_schema import InferredSchema
+from tidemark.spark_sink.source.options import SourceOptions, resolve_range
+from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.table_columns import find_collection
 
 
 class BatchReader(DataSourceReader):

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from spark_sink.source.inferred_schema import InferredSchema
-    from spark_sink.source.options import SourceOptions
+    from tidemark.spark_sink.source.inferred_schema import InferredSchema
+    from tidemark.spark_sink.source.options import SourceOptions
 
 
 class TidemarkSource(DataSource):
@@ -23,8 +23,8 @@ class TidemarkSource(DataSource):
     offset | ISO 8601 time; default earliest), ``endingOffset`` (batch only, exclusive; default latest),
     ``maxEventsPerBatch`` and ``maxBytesPerBatch`` (stream only), ``minPartitions``. Any other is an error.
 
-    Columns: the table's own at the time of reading, then ``protocol.changelog.models.META_COLUMNS``. If they change, a
-    running stream stops with an error. A schema given to the reader fixes the columns: no others are read.
+    Columns: the table's own at the time of reading, then ``tidemark.protocol.changelog.models.META_COLUMNS``. If they
+    change, a running stream stops with an error. A schema given to the reader fixes the columns: no others are read.
 
     With ``state`` as ``current`` (batch only) it is the table's rows instead of its events, as ``read_table`` gives
     them. Options then: ``asOf`` (an offset or a time), ``warehouse`` (where ``materialize`` keeps tables).
@@ -38,14 +38,14 @@ class TidemarkSource(DataSource):
         return "tidemark"
 
     def schema(self) -> str:
-        from spark_sink.source.followed_log import FollowedLog
-        from spark_sink.source.inferred_schema import InferredSchema
-        from spark_sink.source.options import resolve_offset
-        from spark_sink.tables.column_types import ddl
+        from tidemark.spark_sink.source.followed_log import FollowedLog
+        from tidemark.spark_sink.source.inferred_schema import InferredSchema
+        from tidemark.spark_sink.source.options import resolve_offset
+        from tidemark.spark_sink.tables.column_types import ddl
 
         options = self._options()
         if options.state:
-            from spark_sink.live.state_reader import state_columns
+            from tidemark.spark_sink.live.state_reader import state_columns
 
             return ddl(state_columns(options))
         table, log = options.required_table(), FollowedLog(options.path)
@@ -55,16 +55,16 @@ class TidemarkSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = self._options()
         if options.state:
-            from spark_sink.live.state_reader import StateReader
+            from tidemark.spark_sink.live.state_reader import StateReader
 
             return StateReader(options, _columns(schema))
-        from spark_sink.source.batch_reader import BatchReader
+        from tidemark.spark_sink.source.batch_reader import BatchReader
 
         return BatchReader(options, _columns(schema), self.inferred)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from protocol.errors import SparkError
-        from spark_sink.source.stream_reader import StreamReader
+        from tidemark.protocol.errors import SparkError
+        from tidemark.spark_sink.source.stream_reader import StreamReader
 
         options = self._options()
         if options.state:
@@ -74,7 +74,7 @@ class TidemarkSource(DataSource):
         return StreamReader(options, _columns(schema), self.inferred)
 
     def _options(self) -> SourceOptions:
-        from spark_sink.source.options import SourceOptions
+        from tidemark.spark_sink.source.options import SourceOptions
 
         return SourceOptions.of(self.options)
 

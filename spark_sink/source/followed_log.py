@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol.changelog import ChangeLog, Commit
+from tidemark.protocol.changelog import ChangeLog, Commit
 
 _COMMITS_KEPT = 4096
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.changelog import TableSchema
-from protocol.errors import SparkError
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.column_types import Columns
-from spark_sink.tables.table_columns import dotted, event_columns, find_collection, own_columns
+from tidemark.protocol.changelog import TableSchema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.table_columns import dotted, event_columns, find_collection, own_columns
 
 
 @dataclass(frozen=True, slots=True)

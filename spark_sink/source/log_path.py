@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.errors import SparkError
+from tidemark.protocol.errors import SparkError
 
 
 def log_path(path_or_file: str | Path) -> Path:
@@ -36,7 +36,7 @@ def log_and_warehouse(path_or_file: str | Path) -> tuple[Path, Path | None]:
     path = Path(path_or_file)
     if not path.is_file():
         return log_path(path_or_file), None
-    from protocol.capture_file import read_capture_file
+    from tidemark.protocol.capture_file import read_capture_file
 
     capture = read_capture_file(path)
     warehouse = (capture.folder / capture.spark.warehouse).absolute() if capture.spark else None

@@ -14,18 +14,18 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.changelog import Segment
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import ChangeLogError
-from spark_sink.runs import runs
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.inferred_schema import InferredSchema
-from spark_sink.source.log_path import log_and_warehouse
-from spark_sink.source.options import resolve_range
-from spark_sink.source.partitions import PARTITION_BYTES
-from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
-from spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
+from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.spark_sink.runs import runs
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.inferred_schema import InferredSchema
+from tidemark.spark_sink.source.log_path import log_and_warehouse
+from tidemark.spark_sink.source.options import resolve_range
+from tidemark.spark_sink.source.partitions import PARTITION_BYTES
+from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
+from tidemark.spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def read_changes(
     """The events of a table as a DataFrame that Spark reads natively: it costs what reading Parquet files costs.
 
     The DataFrame always reads what the log has now. Its columns are those of the table's newest schema, then
-    ``protocol.changelog.models.META_COLUMNS``.
+    ``tidemark.protocol.changelog.models.META_COLUMNS``.
 
     Args:
         spark: The session, classic or Connect.

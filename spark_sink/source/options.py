@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from protocol.errors import SparkError
-from spark_sink.source.followed_log import FollowedLog, Limits
-from spark_sink.source.log_path import log_path
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
+from tidemark.spark_sink.source.log_path import log_path
 
 EVENTS_PER_BATCH = 1_000_000
 """The default of ``maxEventsPerBatch``."""

@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import SparkError
-from spark_sink.runs import runs
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema
-from spark_sink.tables.table_columns import check_readable
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.runs import runs
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.table_columns import check_readable
 
 PARTITION_BYTES = 8 * 1024 * 1024
 """The bytes of a partition's segments: some hundred thousand events, at most a second's work."""

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from protocol.changelog import Segment
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import ChangeLogError
-from spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 _ROWS = 65_536
 """The rows of a record batch: enough that the cost per batch is negligible, and few enough for a worker's memory."""

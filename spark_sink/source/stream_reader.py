@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from protocol.errors import SparkError
-from spark_sink.source.followed_log import FollowedLog, Limits
-from spark_sink.source.inferred_schema import Departure, InferredSchema
-from spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
-from spark_sink.source.partitions import check_pinned, plan, read_partition
-from spark_sink.tables.column_types import Columns
-from spark_sink.tables.table_columns import find_collection
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
+from tidemark.spark_sink.source.inferred_schema import Departure, InferredSchema
+from tidemark.spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
+from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.table_columns import find_collection
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow

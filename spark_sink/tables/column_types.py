@@ -1,7 +1,7 @@
 """Column types: the log's names for them are Spark's, Arrow carries the values.
 
-The types are those of ``protocol.changelog.models.Column``: boolean, bigint, double, decimal(p,s), string, date,
-timestamp (an instant, UTC), timestamp_ntz, binary, and array<…> of these.
+The types are those of ``tidemark.protocol.changelog.models.Column``: boolean, bigint, double, decimal(p,s), string,
+date, timestamp (an instant, UTC), timestamp_ntz, binary, and array<…> of these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from protocol.errors import SparkError
+from tidemark.protocol.errors import SparkError
 
 Columns = Mapping[str, str]
 """Names and Spark types of columns, in order."""

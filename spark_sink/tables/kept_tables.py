@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol.changelog import TableSchema
-from protocol.changelog.models import QUARANTINE
-from protocol.errors import SparkError
-from spark_sink.tables.table_columns import dotted
+from tidemark.protocol.changelog import TableSchema
+from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.table_columns import dotted
 
 logger = logging.getLogger(__name__)
 

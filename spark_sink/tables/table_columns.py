@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from protocol.changelog import ChangeLog, Summary, TableSchema
-from protocol.changelog.models import META_COLUMNS
-from protocol.errors import SparkError
-from spark_sink.tables.column_types import Columns, widens
+from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.column_types import Columns, widens
 
 ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
 """What a row of a ``current`` table has besides the table's own columns: of the key's last change."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backfill.keys import Key, TouchedKeys
-from backfill.ranges import TableRanges
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.ranges import TableRanges
 
 
 def observe(ranges: TableRanges, key: Key, partial: bool, inserted: bool = False) -> None:

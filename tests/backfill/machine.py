@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from backfill.limits import Limits
 from tests.backfill.database import KEYED, KEYS, PAGES, TABLES, Change, Wish
 from tests.backfill.reader import WHERE
 from tests.backfill.world import World
+from tidemark.backfill.limits import Limits
 
 _tables = st.sampled_from(TABLES)
 _keys = st.sampled_from(KEYS)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from backfill.fence import TransactionId
-from backfill.keys import Key, join_key, key_texts
-from backfill.range_scan import ChunkPlan
-from captures.mysql.chunks.fence import PositionFence, transaction_id
 from tests.backfill.database import Database, Row, Snapshot, Transaction
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.keys import Key, join_key, key_texts
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.mysql.chunks.fence import PositionFence, transaction_id
 
 WHERE: Mapping[str | None, int] = {None: 0, "odd": 1, "even": 2}
 """Conditions: rows whose version is so."""

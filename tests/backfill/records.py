@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from backfill.fence import TransactionId
-from backfill.range_scan import ChunkPlan
 from tests.backfill.consumer import Consumer
 from tests.backfill.database import Row, Snapshot
 from tests.backfill.reader import Kept, Questions
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.range_scan import ChunkPlan
 
 
 @dataclass(eq=False)

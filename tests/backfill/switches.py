@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from backfill.counted_rows import Base, CountedRows
-from backfill.fence import TransactionId
-from backfill.hidden import HiddenSet, HiddenTransaction
-from backfill.keys import Key, TouchedKeys
-from backfill.range_scan import Range, RangeScan
-from backfill.ranges import TableRanges
-from backfill.rereads import RereadList
-from backfill.window import Window
-from captures.mysql.chunks.fence import PositionFence
 from tests.backfill.reader import Questions, SeenBase
+from tidemark.backfill.counted_rows import Base, CountedRows
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.hidden import HiddenSet, HiddenTransaction
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.range_scan import Range, RangeScan
+from tidemark.backfill.ranges import TableRanges
+from tidemark.backfill.rereads import RereadList
+from tidemark.backfill.window import Window
+from tidemark.captures.mysql.chunks.fence import PositionFence
 
 
 def _nothing(*_: object) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill.chunk_size import ChunkSize
+from tidemark.backfill.chunk_size import ChunkSize
 
 
 def test_grows_at_most_twofold_to_the_target() -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill.fence import TransactionId
-from backfill.hidden import HiddenSet
-from backfill.keys import TouchedKeys
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.keys import TouchedKeys
 
 
 @dataclass(frozen=True)

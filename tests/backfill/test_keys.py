@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.keys import Key, TouchedKeys, join_key, key_from_texts, key_texts
-from protocol.errors import SourceError
+from tidemark.backfill.keys import Key, TouchedKeys, join_key, key_from_texts, key_texts
+from tidemark.protocol.errors import SourceError
 
 _texts = st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])), min_size=1, max_size=3)
 

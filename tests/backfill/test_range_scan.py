@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from backfill.fence import TransactionId
-from backfill.hidden import HiddenSet
-from backfill.keys import Key, TouchedKeys
-from backfill.limits import Limits
-from backfill.range_scan import ChunkPlan, Emission, RangeScan
-from backfill.ranges import Pages, TableRanges
 from tests.backfill.events import observe
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.limits import Limits
+from tidemark.backfill.range_scan import ChunkPlan, Emission, RangeScan
+from tidemark.backfill.ranges import Pages, TableRanges
 
 PAGES = Pages("16402", b"9")
 

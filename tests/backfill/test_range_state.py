@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from backfill.range_scan import RangeScan
-from backfill.ranges import Pages, TableRanges
-from protocol.errors import ProtocolError, SourceError
 from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, only, start
 from tests.backfill.test_ranges import finish_all, long_key, move
+from tidemark.backfill.range_scan import RangeScan
+from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.protocol.errors import ProtocolError, SourceError
 
 STATE_BYTES = 3_600
 """What a table may take of the 4 kB that its state may be; the rest is the engine's."""

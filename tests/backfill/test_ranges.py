@@ -4,14 +4,14 @@ from itertools import count
 
 import pytest
 
-from backfill.hidden import HiddenSet
-from backfill.keys import Key, TouchedKeys
-from backfill.limits import Limits
-from backfill.range_scan import ChunkPlan, Range
-from backfill.ranges import Pages, TableRanges
-from protocol.errors import SourceError
 from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, keys, only, start
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.limits import Limits
+from tidemark.backfill.range_scan import ChunkPlan, Range
+from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.protocol.errors import SourceError
 
 
 def whole(ranges: TableRanges) -> list[Range]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from backfill.limits import Limits
 from tests.backfill.database import KEYED, KEYLESS, KEYS, PAGES, TABLES, Change, Wish
 from tests.backfill.reader import WHERE
 from tests.backfill.world import World
+from tidemark.backfill.limits import Limits
 
 STEPS = 80
 

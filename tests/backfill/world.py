@@ -9,15 +9,6 @@ import contextlib
 import json
 from collections.abc import Iterable
 
-from backfill.counted_rows import CountedRows
-from backfill.fence import Fence
-from backfill.hidden import HiddenSet
-from backfill.keys import Key, TouchedKeys
-from backfill.limits import Limits
-from backfill.range_scan import Range, RangeScan
-from backfill.ranges import Pages, TableRanges
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
 from tests.backfill.consumer import Consumer, Work
 from tests.backfill.database import KEYLESS, TABLES, Database, Delete, Event, Put, Row, Snapshot, Transaction, Truncate
 from tests.backfill.events import observe
@@ -35,6 +26,15 @@ from tests.backfill.reader import (
     rows_by_page,
 )
 from tests.backfill.records import Checkpoint, Chunk
+from tidemark.backfill.counted_rows import CountedRows
+from tidemark.backfill.fence import Fence
+from tidemark.backfill.hidden import HiddenSet
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.backfill.limits import Limits
+from tidemark.backfill.range_scan import Range, RangeScan
+from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 SMALL = Limits(
     window=4, reread_bytes=8, reread_least=1, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2

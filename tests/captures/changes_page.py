@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from captures.contract.table_changes import TableChange
+from tidemark.captures.contract.table_changes import TableChange
 
 
 def markdown(changes: Iterable[TableChange]) -> str:

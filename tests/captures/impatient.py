@@ -9,8 +9,8 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
-from captures.engine import set_aside, set_aside_record
-from captures.postgres.tables.record import table_changes
+from tidemark.captures.engine import set_aside, set_aside_record
+from tidemark.captures.postgres.tables.record import table_changes
 
 if TYPE_CHECKING:
     from tests.captures.session import Json, Session

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from captures.contract.log import LogBatch, LogStream, Transaction
-from captures.contract.source import Source
-from protocol.codec import split_captured
-from protocol.error_codes import Policy
-from protocol.errors import SourceError
+from tidemark.captures.contract.log import LogBatch, LogStream, Transaction
+from tidemark.captures.contract.source import Source
+from tidemark.protocol.codec import split_captured
+from tidemark.protocol.error_codes import Policy
+from tidemark.protocol.errors import SourceError
 
 S = TypeVar("S", bound=Source)
 L = TypeVar("L", bound=LogStream)

@@ -17,15 +17,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from captures.mysql.database import MysqlDatabase
-from captures.postgres.database import PostgresDatabase
-from captures.process.connector import answer
-from captures.server.table_database import Database, DatabaseFactory
-from protocol.codec import decode_request, split_captured
-from protocol.messages import Apply, CaptureSpec
-from protocol.state import merge_patch
 from tests.servers.deadline import pause
 from tests.warm_process import WarmProcess, is_warm
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.process.connector import answer
+from tidemark.captures.server.table_database import Database, DatabaseFactory
+from tidemark.protocol.codec import decode_request, split_captured
+from tidemark.protocol.messages import Apply, CaptureSpec
+from tidemark.protocol.state import merge_patch
 
 Message = dict[str, Any]
 Json = dict[str, Any]
@@ -34,8 +34,11 @@ Process = subprocess.Popen[bytes] | WarmProcess
 DOCUMENTS = 1000
 """That a session takes at most before it looks at what is waited for."""
 
-COMMAND = [sys.executable, "-m", "connectors.postgres"]
-DATABASES: dict[str, DatabaseFactory] = {"connectors.postgres": PostgresDatabase, "connectors.mysql": MysqlDatabase}
+COMMAND = [sys.executable, "-m", "tidemark.connectors.postgres"]
+DATABASES: dict[str, DatabaseFactory] = {
+    "tidemark.connectors.postgres": PostgresDatabase,
+    "tidemark.connectors.mysql": MysqlDatabase,
+}
 
 
 def unary(

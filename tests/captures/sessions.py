@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack
 
-from protocol.error_codes import CODES
-from protocol.error_codes.model import Policy
 from tests.captures.session import ConnectorEnded, Json, Session
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes.model import Policy
 
 
 class Sessions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from captures.postgres.log.lsn import parse_lsn
 from tests.captures.session import Json, Rows, bindings
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.log.lsn import parse_lsn
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 FILL = "INSERT INTO users SELECT i, 'name ' || i FROM generate_series(1, 1000) i"

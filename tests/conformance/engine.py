@@ -20,11 +20,11 @@ from math import inf, isfinite
 from typing import Any, ClassVar
 from uuid import UUID
 
-from protocol.error_codes import CODES
-from protocol.error_codes.model import Policy
 from tests.captures import session as connector
 from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session, replay
 from tests.workload.tables import Database
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes.model import Policy
 
 Run = Callable[[str], None]
 

@@ -17,7 +17,7 @@ from tests.servers.mariadb import Database, end_sessions
 
 
 class MariaDbEngine(Engine):
-    module = "connectors.mysql"
+    module = "tidemark.connectors.mysql"
     types: Mapping[str, str] = {
         "text": "varchar(200)",
         "ci": "varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",

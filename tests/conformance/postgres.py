@@ -17,7 +17,7 @@ from tests.servers.postgres import Database
 
 
 class PostgresEngine(Engine):
-    module = "connectors.postgres"
+    module = "tidemark.connectors.postgres"
     schema = "public"
     types: Mapping[str, str] = {
         "text": "text",

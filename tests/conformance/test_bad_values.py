@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocol.environment import RUNTIME
 from tests.captures.session import Json, Session
 from tests.conformance.engine import Code, Engine
+from tidemark.protocol.environment import RUNTIME
 
 BAD: dict[str, dict[str, list[tuple[str, str]]]] = {
     # SQL of a date and of a timestamp, by the engine; each row is bad in both, or in one of them.

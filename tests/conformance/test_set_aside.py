@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from protocol.plan import BACKFILL_PLAN, PLAN
 from tests.captures import session as connector
 from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
+from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
 
 SECONDS = 20
 

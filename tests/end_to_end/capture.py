@@ -14,10 +14,10 @@ from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
 from tests.workload.source import in_order
 from tests.workload.tables import Database, source_of
-from tidemark_demo.comparison import compare
-from tidemark_demo.lake import lake_rows
-from tidemark_demo.measurements import LogProgress
-from tidemark_demo.processes import TIDEMARK, Command, descendants
+from tidemark.demo.comparison import compare
+from tidemark.demo.lake import lake_rows
+from tidemark.demo.measurements import LogProgress
+from tidemark.demo.processes import TIDEMARK, Command, descendants
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""

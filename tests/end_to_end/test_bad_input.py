@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import COMMITS, HEADER
-from protocol.error_codes import CODES
 from tests.end_to_end.capture import Capture, Ended
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import COMMITS, HEADER
+from tidemark.protocol.error_codes import CODES
 
 
 @pytest.fixture

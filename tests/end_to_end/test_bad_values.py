@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.models import QUARANTINE
 from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
 from tests.runtime.logged_events import events
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.models import QUARANTINE
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

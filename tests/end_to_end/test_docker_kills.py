@@ -14,7 +14,7 @@ from tests.missing import DOCKER_ENGINE, lacks
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
-from tidemark_demo.processes import Command
+from tidemark.demo.processes import Command
 
 IMAGE = "tidemark/postgres"
 

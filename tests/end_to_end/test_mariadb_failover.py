@@ -18,7 +18,7 @@ from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tests.workload.source import TABLES
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
-from tidemark_demo.measurements import captured_twice
+from tidemark.demo.measurements import captured_twice
 
 pytestmark = [
     pytest.mark.slow,

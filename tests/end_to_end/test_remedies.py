@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.error_codes import CODES
 from tests.end_to_end.capture import Capture
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.protocol.error_codes import CODES
 
 STATEMENT = re.compile(r"\b(?:(?:ALTER|CREATE|DROP|GRANT|COMMENT) |SELECT pg_)[^;]*;")
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog import ChangeLog
 from tests.end_to_end.capture import Capture, own_process
 from tests.end_to_end.test_synchronous_standby import rows_read_after_the_commits
 from tests.missing import lacks
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, Database, MariaDb, fresh_database
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.protocol.changelog import ChangeLog
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,9 +36,9 @@ ROWS = 8_000
 
 WITHOUT_HIDDEN_SET = """
 import runpy
-from captures.mysql.chunks.fence import PositionFence
+from tidemark.captures.mysql.chunks.fence import PositionFence
 PositionFence.hides = lambda self, txn: False
-runpy.run_module("connectors.mysql", run_name="__main__")
+runpy.run_module("tidemark.connectors.mysql", run_name="__main__")
 """
 
 
@@ -129,5 +129,5 @@ def test_a_commit_that_waits_for_a_replica_is_not_undone(own_database: Database,
 
 def test_without_the_hidden_set_it_would_be(own_database: Database, tmp_path: Path) -> None:
     """The test above sees the race: a connector that takes every transaction it read for visible loses it."""
-    connector = {"command": ["python", "-c", WITHOUT_HIDDEN_SET, "connectors.mysql"]}
+    connector = {"command": ["python", "-c", WITHOUT_HIDDEN_SET, "tidemark.connectors.mysql"]}
     assert backfill_with_a_waiting_commit(own_database, capture_in(tmp_path, own_database, connector)) != []

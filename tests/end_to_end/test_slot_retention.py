@@ -11,7 +11,7 @@ from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
-from tidemark_demo.measurements import RetainedWal
+from tidemark.demo.measurements import RetainedWal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 4 + 300)]
 

@@ -14,7 +14,7 @@ from tests.servers.deadline import let_pass, wait_until
 from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
-from tidemark_demo.processes import Command
+from tidemark.demo.processes import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
 

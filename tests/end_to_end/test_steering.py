@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from runtime.progress.status_file import read_status
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.runtime.progress.status_file import read_status
 
 ROWS = 3000
 

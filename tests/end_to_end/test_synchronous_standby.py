@@ -19,20 +19,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from protocol.changelog import ChangeLog
 from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Postgres, not_startable, running, sources
-from tidemark_demo.processes import CONNECTOR
+from tidemark.demo.processes import CONNECTOR
+from tidemark.protocol.changelog import ChangeLog
 
 ROWS = 3000
 TABLES = {"public.items": ["id"]}
 
 WITHOUT_HIDDEN_SET = """
 import runpy
-from captures.postgres.chunks.snapshot import Snapshot
+from tidemark.captures.postgres.chunks.snapshot import Snapshot
 Snapshot.hides = lambda self, xid: False
-runpy.run_module("connectors.postgres", run_name="__main__")
+runpy.run_module("tidemark.connectors.postgres", run_name="__main__")
 """
 
 pytestmark = [

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog import ChangeLog
-from runtime.preparation.known_tables import known_tables
 from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
 from tests.warm_command import warm_command
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.preparation.known_tables import known_tables
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

@@ -10,12 +10,19 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.server.backfill_config import BackfillConfig
-from protocol.capture_file import CommitEntry, ConnectorEntry, FoldEntry, SparkEntry, TableEntry, read_capture_file
-from protocol.changelog.models import META_COLUMNS
-from runtime.cli import app
 from tests.house.files import ROOT, blocks, repository_files, table_rows
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.protocol.capture_file import (
+    CommitEntry,
+    ConnectorEntry,
+    FoldEntry,
+    SparkEntry,
+    TableEntry,
+    read_capture_file,
+)
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.runtime.cli import app
 
 PAGES = sorted(path for path in repository_files(".md"))
 DOCS = ROOT / "docs"
@@ -101,7 +108,7 @@ def test_every_option_of_a_postgres_table_is_explained() -> None:
 
 
 def test_every_option_of_the_spark_source_is_explained() -> None:
-    from spark_sink.source import options as source_options
+    from tidemark.spark_sink.source import options as source_options
 
     assert {*source_options.NAMES, *source_options.ALIASES} <= _options(DOCS / "spark.md").keys()
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from protocol.changelog import ChangeLog
-from runtime.changelog.writer import LogWriter
 from tests.house.files import ROOT, blocks
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from configparser import ConfigParser
 
 import pytest
 
-from captures.mysql.database import MysqlDatabase
-from protocol.messages import Binding
 from tests.house.files import ROOT, blocks
 from tests.missing import lacks
 from tests.servers.mariadb import MARIADB, MYSQL, Product, source
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.protocol.messages import Binding
 
 PAGE = ROOT / "docs" / "mysql.md"
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from captures.postgres.config import parse_endpoint
-from captures.postgres.database import PostgresDatabase
-from captures.postgres.server.session import connect_pq, execute_within
-from captures.postgres.server.slot_names import default_name
-from protocol.messages import Binding, CaptureSpec
 from tests.captures.session import begin
 from tests.house.files import ROOT, blocks
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.server.session import connect_pq, execute_within
+from tidemark.captures.postgres.server.slot_names import default_name
+from tidemark.protocol.messages import Binding, CaptureSpec
 
 SET_UP_ROLE, PUBLISH, RETAINED, DROP = blocks(ROOT / "docs" / "postgres.md", "sql")
 

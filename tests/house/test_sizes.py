@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captures.postgres.config import parse_endpoint
-from captures.server.backfill_config import BackfillConfig
-from protocol.capture_file import CommitEntry, LimitsEntry
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.protocol.capture_file import CommitEntry, LimitsEntry
 
 
 @pytest.mark.parametrize(("text", "size"), [("100000kB", 10**8), ("100000KiB", 102_400_000), ("1.5 GB", 15 * 10**8)])

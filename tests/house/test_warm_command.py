@@ -13,9 +13,9 @@ import pytest
 
 from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
-from tidemark_demo.processes import descendants
+from tidemark.demo.processes import descendants
 
-MODULE = "connectors.postgres"
+MODULE = "tidemark.connectors.postgres"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is the command itself")
 

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from protocol.changelog import KeyValue, Run, TableSchema
-from protocol.changelog.models import LONGEST_KEY_VALUE, LONGEST_RUN, MOST_RUNS, is_stated
+from tidemark.protocol.changelog import KeyValue, Run, TableSchema
+from tidemark.protocol.changelog.models import LONGEST_KEY_VALUE, LONGEST_RUN, MOST_RUNS, is_stated
 
 Row = Mapping[str, Any]
 Key = tuple[Any, ...]

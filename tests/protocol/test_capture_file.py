@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.capture_file import TableEntry, read_capture_file
-from protocol.errors import UsageError
+from tidemark.protocol.capture_file import TableEntry, read_capture_file
+from tidemark.protocol.errors import UsageError
 
 WHOLE = """\
 capture: shop
@@ -196,8 +196,8 @@ def test_the_room_is_imported_without_a_yaml_reader_and_says_when_it_lacks_one(t
     path = write(tmp_path, LEAST)
     code = (
         "import sys; sys.modules['yaml'] = None; from pathlib import Path\n"
-        "from protocol.capture_file import read_capture_file\n"
-        "from protocol.errors import UsageError\n"
+        "from tidemark.protocol.capture_file import read_capture_file\n"
+        "from tidemark.protocol.errors import UsageError\n"
         "try: read_capture_file(Path(sys.argv[1]))\n"
         "except UsageError as error: print(error.code, error.message)"
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.changelog import layout
+from tidemark.protocol.changelog import layout
 
 collections = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/.%_=- aA"), max_size=30) | st.text(
     st.sampled_from("/.%2Ee-"), max_size=12

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.changelog import (
+from tidemark.protocol.changelog import (
     ChangeLog,
     Column,
     Commit,
@@ -24,9 +24,9 @@ from protocol.changelog import (
     TableSchema,
     layout,
 )
-from protocol.changelog.models import FORMAT_VERSION
-from protocol.changelog.reader import advance
-from protocol.errors import ChangeLogError
+from tidemark.protocol.changelog.models import FORMAT_VERSION
+from tidemark.protocol.changelog.reader import advance
+from tidemark.protocol.errors import ChangeLogError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = TableSchema(collection="t", columns=[Column(name="id", type="bigint", nullable=False)], key=["id"])

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import messages
-from protocol.codec import decode_request, decode_response, encode
-from protocol.errors import ProtocolError
-from protocol.messages import MAX_LINE_BYTES, REQUESTS, RESPONSES, Message
 from tests.protocol.documents import OBJECTS, TEXTS, UINT32, VALUES, Json
+from tidemark.protocol import messages
+from tidemark.protocol.codec import decode_request, decode_response, encode
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import MAX_LINE_BYTES, REQUESTS, RESPONSES, Message
 
 SECRET = "hunter2-5f1c"
 

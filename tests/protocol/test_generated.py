@@ -1,4 +1,4 @@
-"""docs/ holds what ``protocol.generate`` writes, and the schemas say what the codec does."""
+"""docs/ holds what ``tidemark.protocol.generate`` writes, and the schemas say what the codec does."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol import generate
-from protocol.messages import REQUESTS, RESPONSES, Opened
 from tests.protocol.documents import Json
+from tidemark.protocol import generate
+from tidemark.protocol.messages import REQUESTS, RESPONSES, Opened
 
 
 def test_the_generated_documents_are_in_step(capsys: pytest.CaptureFixture[str]) -> None:

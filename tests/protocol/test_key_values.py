@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from protocol.changelog import KeyValue, Run
-from protocol.changelog.models import is_stated
 from tests.protocol.segment_facts import comparable, stated
+from tidemark.protocol.changelog import KeyValue, Run
+from tidemark.protocol.changelog.models import is_stated
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),

@@ -13,9 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import SourceError
-from protocol.logs import STATUS, JsonLines, LogLine, Progress, TableProgress, log_failure, log_to_stderr, read_log_line
 from tests.protocol.documents import OBJECTS, Json
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.logs import (
+    STATUS,
+    JsonLines,
+    LogLine,
+    Progress,
+    TableProgress,
+    log_failure,
+    log_to_stderr,
+    read_log_line,
+)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.sizes import parse_size
+from tidemark.protocol.sizes import parse_size
 
 UNITS = {
     "B": 1,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.state import difference, merge_patch
 from tests.protocol.documents import OBJECTS, VALUES, Json
+from tidemark.protocol.state import difference, merge_patch
 
 # Few names and few values, so that two states have much in common.
 scalars = st.sampled_from([True, False, 0, 1, 1.0, -0.5, "", "a"])

@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import HEADER
 from tests.runtime.logged_events import events
 from tests.warm_process import WarmProcess, run_to_its_end
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import HEADER
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")
 
@@ -56,7 +56,7 @@ class CaptureFolder:
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Runs ``tidemark``, at most a minute; with variables of its own as users start it, since imports read some."""
-        command = [sys.executable, "-m", "runtime", *arguments]
+        command = [sys.executable, "-m", "tidemark.runtime", *arguments]
         if not environment:
             return run_to_its_end(command, folder=self.path)
         return subprocess.run(
@@ -70,7 +70,7 @@ class CaptureFolder:
 
     def start(self, *arguments: str) -> WarmProcess:
         """Starts ``tidemark``, its stderr going to the file ``stderr``."""
-        command = [sys.executable, "-m", "runtime", *arguments]
+        command = [sys.executable, "-m", "tidemark.runtime", *arguments]
         return WarmProcess(command, os.environ, self.path, stderr=self.path / "stderr")
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocol.changelog import ChangeLog
-from runtime.changelog.events import Event, segment_events
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.changelog.events import Event, segment_events
 
 
 def events(log: ChangeLog, collection: str, start: int = 0, end: int | None = None) -> Iterator[Event]:

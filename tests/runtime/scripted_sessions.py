@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from protocol.capture_file import CommitEntry
-from protocol.changelog import Commit
-from protocol.logs import LogLine
-from protocol.messages import Binding, CaptureSpec, Collection, Open
-from runtime.changelog.writer import LogWriter
-from runtime.connector.conversation import Conversation
-from runtime.connector.process import ProcessConnector
-from runtime.connector.secrets import Redactor
-from runtime.connector.watchdog import Watchdog
-from runtime.preparation.prepared_capture import PreparedCapture
-from runtime.preparation.selection import SelectedTable, column_of
-from runtime.sessions.interruption import Interruption
-from runtime.sessions.session import Session
-from runtime.steering.steering import Steering
 from tests.runtime.capture_folder import CaptureFolder
+from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.messages import Binding, CaptureSpec, Collection, Open
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.process import ProcessConnector
+from tidemark.runtime.connector.secrets import Redactor
+from tidemark.runtime.connector.watchdog import Watchdog
+from tidemark.runtime.preparation.prepared_capture import PreparedCapture
+from tidemark.runtime.preparation.selection import SelectedTable, column_of
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.session import Session
+from tidemark.runtime.steering.steering import Steering
 
 ROW_SCHEMA: dict[str, Any] = {
     "type": "object",

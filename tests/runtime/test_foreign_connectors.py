@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog.models import QUARANTINE
-from protocol.environment import RUNTIME
-from protocol.errors import ConnectorError
-from protocol.messages import ConnectorState
-from runtime.sessions.interruption import Interruption
-from runtime.sessions.owned_log import OwnedLog
-from runtime.sessions.supervisor import Supervisor
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import AT_ONCE, RARELY, ROW_SCHEMA, Recorder, prepared, run_session, table
+from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.environment import RUNTIME
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.messages import ConnectorState
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.owned_log import OwnedLog
+from tidemark.runtime.sessions.supervisor import Supervisor
 
 CHECKPOINT = {"checkpoint": {"n": 1}}
 OPEN_SCHEMA = {name: part for name, part in ROW_SCHEMA.items() if name != "additionalProperties"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.servers.templates import PASSWORD, data_directory
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo.servers.postgres_server import PostgresServer
 
 _LEAN = {
     "shared_buffers": "32MB",

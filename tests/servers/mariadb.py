@@ -23,7 +23,6 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 from pymysql.connections import Connection
 
-from captures.mysql.server.wire import WireConnection
 from tests.fast import FAST
 from tests.missing import lacks
 from tests.servers import mariadb_server, mysql_server
@@ -31,6 +30,7 @@ from tests.servers.deadline import wait_until
 from tests.servers.mariadb_server import MariaDbServer
 from tests.servers.mysql_family import MySqlFamilyServer, Programs
 from tests.servers.mysql_server import MySqlServer
+from tidemark.captures.mysql.server.wire import WireConnection
 
 
 @dataclass(frozen=True)

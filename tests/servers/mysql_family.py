@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import pymysql
 from pymysql.connections import Connection
 
-from captures.mysql.server.wire import WireConnection
 from tests.servers.templates import PASSWORD, data_directory
-from tidemark_demo.servers.server_process import ServerProcess
+from tidemark.captures.mysql.server.wire import WireConnection
+from tidemark.demo.servers.server_process import ServerProcess
 
 _SETTINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -28,7 +28,7 @@ from tests.fast import FAST
 from tests.missing import lacks
 from tests.servers.copied_postgres import CopiedPostgres
 from tests.servers.deadline import wait_until
-from tidemark_demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
+from tidemark.demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
 
 ENVIRONMENT = "TIDEMARK_TEST_POSTGRES"
 

@@ -13,7 +13,7 @@ import psycopg
 
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo.servers.postgres_server import PostgresServer
 
 SLOT = "standby"
 

@@ -16,7 +16,7 @@ from typing import Self
 import pyspark
 
 from tests.servers.deadline import wait_until
-from tidemark_demo.servers.server_guard import ServerGuard
+from tidemark.demo.servers.server_guard import ServerGuard
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

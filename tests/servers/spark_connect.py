@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.spark_cluster import SPARK_HOME, SparkCluster
-from tidemark_demo.servers.server_process import ServerProcess
+from tidemark.demo.servers.server_process import ServerProcess
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

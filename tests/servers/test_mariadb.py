@@ -11,10 +11,10 @@ import sys
 import pymysql
 import pytest
 
-from protocol.errors import SourceError
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database, MariaDb, Product, fresh_database, no_source
 from tests.servers.mysql_family import Programs
+from tidemark.protocol.errors import SourceError
 
 ORPHAN = """
 import os, signal, sys

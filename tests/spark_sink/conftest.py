@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from spark_sink import register
-    from spark_sink.session import open_session
+    from tidemark.spark_sink import register
+    from tidemark.spark_sink.session import open_session
 
     session, _ = open_session(None, {"spark.app.name": "tidemark tests"})
     register(session)

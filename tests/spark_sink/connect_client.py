@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from protocol.capture_file import read_capture_file
-from spark_sink import materialize, read_changes, read_table, register
-from spark_sink.session import open_session
+from tidemark.protocol.capture_file import read_capture_file
+from tidemark.spark_sink import materialize, read_changes, read_table, register
+from tidemark.spark_sink.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_sink.pipeline.settings import Way
+    from tidemark.spark_sink.pipeline.settings import Way
 
 TABLE = "public.items"
 

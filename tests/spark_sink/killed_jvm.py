@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from protocol.errors import TidemarkError
-from spark_sink.opening import OpeningSession
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.session import open_session
-from spark_sink.tables.kept_tables import KeepRules
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.opening import OpeningSession
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

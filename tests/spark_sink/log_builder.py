@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from protocol.changelog import Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
-from protocol.changelog.models import META_COLUMNS
-from protocol.changelog.reader import advance
-from spark_sink.tables.column_types import arrow_schema
 from tests.protocol.segment_facts import segment_facts
+from tidemark.protocol.changelog import Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.reader import advance
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of commit 0; every commit is a second later than the one before."""

@@ -10,9 +10,9 @@ import json
 import os
 import sys
 
-from protocol.errors import TidemarkError
-from spark_sink.executors import check_executors
-from spark_sink.session import open_session
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.executors import check_executors
+from tidemark.spark_sink.session import open_session
 
 SHOWN = ("spark.master", "spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.app.name", "spark.driver.memory")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import spark_sink
+import tidemark.spark_sink
 from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, steps, submit, zip_of_packages
@@ -66,7 +66,7 @@ def test_the_job_runs_on_the_cluster_from_a_zip(spark_cluster: SparkCluster, log
         f"capture: test\nconnector: {{command: [x]}}\nlog: {json.dumps(str(log.root))}\nspark: {{warehouse: lake}}\n"
     )
     packages = python_without_site(tmp_path / "python", sysconfig.get_path("purelib"))
-    main = Path(shutil.copy(Path(spark_sink.__file__).parent / "__main__.py", tmp_path / "job.py"))
+    main = Path(shutil.copy(Path(tidemark.spark_sink.__file__).parent / "__main__.py", tmp_path / "job.py"))
     archive = zip_of_packages(tmp_path / "tidemark.zip")
     before = spark_cluster.output.count("Registered app")
 

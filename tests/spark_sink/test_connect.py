@@ -43,7 +43,7 @@ def test_a_connect_session_reads_streams_and_keeps_tables(log: LogBuilder, tmp_p
         Lake(log, tmp_path / "lake").assert_true()
 
         log.commit(create(101), Event("d", {"id": 1}))
-        done = python("-m", "spark_sink", file, "--available-now", "--json", "--master", server.url)
+        done = python("-m", "tidemark.spark_sink", file, "--available-now", "--json", "--master", server.url)
         assert done.returncode == 0, done.stderr[-4000:]
         report = json.loads(done.stdout)
         assert {(kept["kind"], kept["events"]) for kept in report["tables"]} == {("current", 2), ("history", 2)}

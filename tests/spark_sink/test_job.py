@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-import spark_sink
-from protocol.capture_file import read_capture_file
-from protocol.errors import ChangeLogError, TidemarkError, UsageError
-from spark_sink import materialize
-from spark_sink.job import keep_settings, spark_entry
-from spark_sink.pipeline.report import Applied
-from spark_sink.pipeline.settings import FoldRule, KeepSettings
+import tidemark.spark_sink
 from tests.spark_sink.log_builder import LogBuilder, create, schema
+from tidemark.protocol.capture_file import read_capture_file
+from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
+from tidemark.spark_sink import materialize
+from tidemark.spark_sink.job import keep_settings, spark_entry
+from tidemark.spark_sink.pipeline.report import Applied
+from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
-    from spark_sink.pipeline.report import PlannedPart
+    from tidemark.spark_sink.pipeline.report import PlannedPart
 
 
 class Seen:
@@ -78,7 +78,7 @@ def test_wrong_files_are_errors_before_spark_starts(tmp_path: Path) -> None:
 
 def test_importing_the_package_and_its_command_imports_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, spark_sink.command, runtime.cli; spark_sink.materialize\n"
+        "import sys, tidemark.spark_sink.command, tidemark.runtime.cli; tidemark.spark_sink.materialize\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & "
         "{'pyspark', 'py4j', 'pyarrow', 'deltalake', 'pandas', 'numpy', 'yaml', 'docker'}))"
     )
@@ -87,7 +87,7 @@ def test_importing_the_package_and_its_command_imports_neither_spark_nor_arrow()
 
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'materialise'"):
-        _ = spark_sink.materialise
+        _ = tidemark.spark_sink.materialise
 
 
 @pytest.mark.spark

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.opening import OpeningSession
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.opening import OpeningSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

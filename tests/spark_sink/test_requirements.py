@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.requirements import check_java
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.requirements import check_java
 
 
 @pytest.fixture

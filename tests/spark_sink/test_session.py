@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.executors import check_executors
-from spark_sink.session import is_local, open_session
 from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, python, steps, submit
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.executors import check_executors
+from tidemark.spark_sink.session import is_local, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

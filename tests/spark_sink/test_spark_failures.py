@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkImportError, PySparkRuntimeError
 
-from protocol.errors import ChangeLogError
-from spark_sink.spark_failures import tidemark_error
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.spark_sink.spark_failures import tidemark_error
 
 WORKER = "Job aborted: Lost task 1.3 in stage 0.0 (TID 4) (10.0.0.5 executor 0): org.apache.spark.SparkException: "
 
 
 def test_an_error_of_ours_is_found() -> None:
-    error = tidemark_error(RuntimeError("…\nprotocol.errors.ChangeLogError: TM-LOG-009: x.parquet is missing\n…"))
+    error = tidemark_error(
+        RuntimeError("…\ntidemark.protocol.errors.ChangeLogError: TM-LOG-009: x.parquet is missing\n…")
+    )
     assert type(error) is ChangeLogError
     assert str(error) == "TM-LOG-009: x.parquet is missing"
 

@@ -15,7 +15,7 @@ from pymysql.constants import ER, FIELD_TYPE
 
 from tests.servers.mariadb import Database
 from tests.workload.source import BIG, Contents, Source, in_order
-from tidemark_demo.comparison import canonical, canonical_json
+from tidemark.demo.comparison import canonical, canonical_json
 
 _DDL = (
     """
@@ -34,7 +34,7 @@ _DDL = (
 
 
 class MariaDbSource(Source):
-    connector = "connectors.mysql"
+    connector = "tidemark.connectors.mysql"
     errors = pymysql.MySQLError
     sql: ClassVar[Mapping[str, str]] = {
         "insert account": "INSERT IGNORE INTO accounts VALUES (%s, %s, %s, %s, %s, now(6), %s)",

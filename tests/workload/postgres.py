@@ -9,7 +9,7 @@ import psycopg
 
 from tests.servers.postgres import Connection, Postgres
 from tests.workload.source import BIG, Contents, Source, in_order
-from tidemark_demo.comparison import json_columns, source_rows
+from tidemark.demo.comparison import json_columns, source_rows
 
 _DDL = """
 CREATE TABLE accounts (
@@ -49,7 +49,7 @@ _FILL = (
 
 
 class PostgresSource(Source):
-    connector = "connectors.postgres"
+    connector = "tidemark.connectors.postgres"
     errors = psycopg.Error
     schema = "public"
     sql: ClassVar[Mapping[str, str]] = {

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from protocol.changelog import ChangeLog, TableSchema
 from tests.workload.source import Source, in_order
 from tests.workload.tables import Database, source_of
-from tidemark_demo.comparison import Comparison, canonical, canonical_json, compare
+from tidemark.demo.comparison import Comparison, canonical, canonical_json, compare
+from tidemark.protocol.changelog import ChangeLog, TableSchema
 
 Key = tuple[Any, ...]
 Record = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tidemark_demo.comparison import Row
+from tidemark.demo.comparison import Row
 
 TABLES: dict[str, list[str]] = {"accounts": ["id"], "entries": ["account", "line"], "labels": ["code"]}
 """The tables of the random workload, each with its key: one of each kind, and values that are easily got wrong."""

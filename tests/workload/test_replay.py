@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, TableSchema
-from protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
 from tests.workload.replay import MISSING, compare_with_source, replay
 from tests.workload.tables import Database, source_of
+from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, TableSchema
+from tidemark.protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = TableSchema(

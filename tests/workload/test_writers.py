@@ -14,7 +14,7 @@ from tests.servers.postgres import Postgres
 from tests.workload.source import TABLES
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
-from tidemark_demo.comparison import Row
+from tidemark.demo.comparison import Row
 
 
 def contents(database: Database, without: frozenset[str] = frozenset()) -> list[object]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from backfill.fence import TransactionId
-from captures.mysql.chunks.row_decoder import quoted_name
-from captures.mysql.config import EndpointConfig
-from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.log.position import position
-from captures.mysql.server.replication import server_name
-from captures.mysql.server.session import Session
-from captures.mysql.server.xa_recover import prepared_xids
-from protocol.errors import SourceError
+from tidemark.backfill.fence import TransactionId
+from tidemark.captures.mysql.chunks.row_decoder import quoted_name
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.log.position import position
+from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.server.xa_recover import prepared_xids
+from tidemark.protocol.errors import SourceError
 
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
@@ -35,7 +35,7 @@ def transaction_id(gtid: str, server: str, end: int, xid: str = "") -> str:
         gtid: ``domain-server-number``.
         server: ``server_name`` of the one whose log was read.
         end: The position after its commit in that log.
-        xid: Of the prepared transaction that it commits, as ``captures.mysql.log.events.xa_id`` writes it.
+        xid: Of the prepared transaction that it commits, as ``tidemark.captures.mysql.log.events.xa_id`` writes it.
     """
     return f"{gtid}@{server}:{end}@{xid}" if xid else f"{gtid}@{server}:{end}"
 
@@ -57,7 +57,7 @@ class PositionFence:
 
     Attributes:
         visible: That position.
-        high: See ``backfill.fence.Fence``.
+        high: See ``tidemark.backfill.fence.Fence``.
         server: ``server_name`` of this one; empty where positions are not given together with GTIDs.
         gtids: MariaDB: a position by GTIDs that is visible too, for transactions that another server's log gave.
         settled: MariaDB: where the log ended before ``prepared`` was asked for.
@@ -155,7 +155,7 @@ class MysqlGtidFences:
         return GtidFence(executed, end_of_log(self._session))
 
     def logged(self) -> list[str]:
-        return []  # A log is read from a visible position on: see captures.mysql.log.resumption.
+        return []  # A log is read from a visible position on: see tidemark.captures.mysql.log.resumption.
 
 
 class WatermarkFences:

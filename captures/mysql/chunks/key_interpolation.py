@@ -1,7 +1,7 @@
 """Texts between two texts of a key column: candidates for a bound that splits a range.
 
 They only decide how even the parts are. The server decides the order of texts, and whether there are rows on either
-side (``captures.mysql.chunks.split_points``).
+side (``tidemark.captures.mysql.chunks.split_points``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import takewhile
 
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.types import KeyForm, key_form, key_text, text_of_key
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.types import KeyForm, key_form, key_text, text_of_key
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Most collations have this order, with capital letters among or before the small ones."""
@@ -31,7 +31,7 @@ def between(column: Column, low: str, high: str) -> Iterator[str]:
     """Texts of a key about half way from ``low`` to ``high``, the likeliest first; none if there is no rule.
 
     Args:
-        low: A key's text, as ``captures.mysql.values.types.key_form`` has it, that the server orders first.
+        low: A key's text, as ``tidemark.captures.mysql.values.types.key_form`` has it, that the server orders first.
         high: Another one.
     """
     try:

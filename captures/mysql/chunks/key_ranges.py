@@ -10,11 +10,11 @@ import math
 import re
 from collections.abc import Sequence
 
-from backfill.keys import Key, key_texts
-from captures.mysql.chunks.row_decoder import quoted_name
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.types import KeyForm, key_form, text_of_key
-from protocol.errors import SourceError
+from tidemark.backfill.keys import Key, key_texts
+from tidemark.captures.mysql.chunks.row_decoder import quoted_name
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.types import KeyForm, key_form, text_of_key
+from tidemark.protocol.errors import SourceError
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _MOMENT = re.compile(r"-?[0-9]+([-:. ][0-9]+)*")

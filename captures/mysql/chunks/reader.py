@@ -8,21 +8,21 @@ from collections import Counter
 
 import pymysql
 
-from backfill.chunk_size import CHUNK_BYTES
-from backfill.keys import Key
-from captures.contract.chunk import Chunk, ChunkRequest
-from captures.contract.errors import TableAltered
-from captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
-from captures.mysql.chunks.result_rows import stream
-from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.config import EndpointConfig
-from captures.mysql.server.session import NO_COLUMN, Session, asking, connect, error_of, query_failure
-from captures.mysql.tables.catalog import read_tables
-from captures.mysql.tables.columns import reads_as
-from captures.tables.bad_values import BadCounts, Repairs
-from captures.tables.chunk_rows import ChunkRows
-from protocol.errors import SourceError
+from tidemark.backfill.chunk_size import CHUNK_BYTES
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.errors import TableAltered
+from tidemark.captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
+from tidemark.captures.mysql.chunks.result_rows import stream
+from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.server.session import NO_COLUMN, Session, asking, connect, error_of, query_failure
+from tidemark.captures.mysql.tables.catalog import read_tables
+from tidemark.captures.mysql.tables.columns import reads_as
+from tidemark.captures.tables.bad_values import BadCounts, Repairs
+from tidemark.captures.tables.chunk_rows import ChunkRows
+from tidemark.protocol.errors import SourceError
 
 STATEMENT_SECONDS = 30
 """The longest time of a chunk's statement. What was read by then is a chunk."""
@@ -44,7 +44,7 @@ class _DecodedRows(ChunkRows):
 
 
 class SelectChunkReader:
-    """Reads chunks over one connection. See ``captures.scheduling.reader_process.TableReader``.
+    """Reads chunks over one connection. See ``tidemark.captures.scheduling.reader_process.TableReader``.
 
     Args:
         chunk_bytes: A chunk ends early above this size: memory must not depend on the width of rows.
@@ -61,7 +61,7 @@ class SelectChunkReader:
         self._connect()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
-        """Reads a chunk of ``target``; see ``captures.contract.chunk.ChunkReader``."""
+        """Reads a chunk of ``target``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         self._cancelled = False
         self._bad.clear()
@@ -97,7 +97,7 @@ class SelectChunkReader:
             check_shape(self._session, target)
 
     def cancel(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._cancelled = True
         thread = self._session.connection.thread_id()
         # If this fails, the read ends by its own limit.
@@ -105,7 +105,7 @@ class SelectChunkReader:
             other.rows(f"KILL QUERY {thread}")
 
     def close(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._session.close()
 
     def _connect(self) -> None:

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
-from captures.mysql.server.wire import incoming, send_command
+from tidemark.captures.mysql.server.wire import incoming, send_command
 
 READ_BYTES = 256 * 1024
 _HEADER = 4

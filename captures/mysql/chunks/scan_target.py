@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backfill.keys import Key
-from captures.mysql.chunks.key_ranges import KeyRange
-from captures.mysql.chunks.row_decoder import quoted_name, selected
-from captures.mysql.tables.columns import Column, Table
+from tidemark.backfill.keys import Key
+from tidemark.captures.mysql.chunks.key_ranges import KeyRange
+from tidemark.captures.mysql.chunks.row_decoder import quoted_name, selected
+from tidemark.captures.mysql.tables.columns import Column, Table
 
 
 @dataclass(frozen=True, slots=True)

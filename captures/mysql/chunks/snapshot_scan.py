@@ -12,27 +12,28 @@ from collections.abc import Iterable, Iterator
 
 import pymysql
 
-from backfill.chunk_size import CHUNK_BYTES
-from backfill.keys import Key
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import Chunk, ChunkRequest
-from captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
-from captures.mysql.chunks.reader import check_shape
-from captures.mysql.chunks.result_rows import stream
-from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.config import EndpointConfig
-from captures.mysql.server.session import Session, asking, connect, query_failure
-from captures.mysql.server.wire import break_off
-from captures.tables.bad_values import BadCounts, Repairs
-from captures.tables.chunk_rows import ChunkRows
+from tidemark.backfill.chunk_size import CHUNK_BYTES
+from tidemark.backfill.keys import Key
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
+from tidemark.captures.mysql.chunks.reader import check_shape
+from tidemark.captures.mysql.chunks.result_rows import stream
+from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
+from tidemark.captures.mysql.server.wire import break_off
+from tidemark.captures.tables.bad_values import BadCounts, Repairs
+from tidemark.captures.tables.chunk_rows import ChunkRows
 
 WRITE_SECONDS = 31_536_000
 """How long the server waits for us to take rows (``net_write_timeout``), since chunks may be held back: its maximum."""
 
 
 class SnapshotScan:
-    """One scan at a time, over a connection of its own. See ``captures.scheduling.reader_process.TableReader``.
+    """One scan at a time, over a connection of its own. See
+    ``tidemark.captures.scheduling.reader_process.TableReader``.
 
     A request that scans nothing opens the snapshot, and its chunk has the snapshot's fence. Others take the next rows;
     their cursor is the number of rows before. If a request does not continue where the last one ended, because that
@@ -48,7 +49,7 @@ class SnapshotScan:
         self._bad: BadCounts = Counter()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         try:
             if not request.plan.scan:
@@ -65,10 +66,10 @@ class SnapshotScan:
             raise
 
     def cancel(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``: does nothing, because the end of the process ends the scan."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``: does nothing, because the end of the process ends the scan."""
 
     def close(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._end()
 
     def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:

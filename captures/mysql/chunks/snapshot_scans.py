@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from captures.contract.capabilities import Begun
-from captures.contract.chunk import Chunk, ChunkRequest
-from captures.mysql.chunks.fence import GtidFence, ServerFence
-from captures.mysql.chunks.snapshot_scan import begin_again, begin_request
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import LogPosition
-from captures.scheduling.reader_process import ReaderProcess
-from captures.tables.keyless_scans import KeylessScans
-from protocol.errors import ConnectorError
+from tidemark.captures.contract.capabilities import Begun
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.mysql.chunks.fence import GtidFence, ServerFence
+from tidemark.captures.mysql.chunks.snapshot_scan import begin_again, begin_request
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.tables.keyless_scans import KeylessScans
+from tidemark.protocol.errors import ConnectorError
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Scan:
 
 
 class SnapshotScans(KeylessScans[_Scan]):
-    """Those of one source; see ``captures.contract.capabilities.ReadsInSnapshots``.
+    """Those of one source; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``.
 
     Args:
         open_process: Makes the process of a scan.

@@ -15,12 +15,12 @@ from itertools import pairwise
 import pymysql
 from pymysql.constants import ER
 
-from backfill.keys import Key, key_from_texts, key_texts
-from captures.mysql.chunks.key_interpolation import between
-from captures.mysql.chunks.result_rows import stream
-from captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.server.session import LOCK_SECONDS, Session
+from tidemark.backfill.keys import Key, key_from_texts, key_texts
+from tidemark.captures.mysql.chunks.key_interpolation import between
+from tidemark.captures.mysql.chunks.result_rows import stream
+from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.server.session import LOCK_SECONDS, Session
 
 SPLIT_SECONDS = 0.5
 """The longest time for each query, and for all of them, because the log waits meanwhile."""
@@ -37,7 +37,8 @@ _GIVEN_UP = {ER.LOCK_WAIT_TIMEOUT, 1969, 3024}
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A range of keys, as in ``captures.contract.chunk.ChunkRequest``; ``least`` and ``greatest`` are rows' keys in it.
+    """A range of keys, as in ``tidemark.captures.contract.chunk.ChunkRequest``; ``least`` and ``greatest`` are rows'
+    keys in it.
 
     ``rows`` is the server's estimate. ``whole``: no place to cut it was found.
     """
@@ -58,7 +59,7 @@ def split(
     parts: int,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Key]:
-    """See ``captures.contract.source.Source.split``. A locked table is not split. Raises pymysql.Error."""
+    """See ``tidemark.captures.contract.source.Source.split``. A locked table is not split. Raises pymysql.Error."""
     if parts < 2 or not target.key:
         return []
     # MySQL's shortest time to wait for a lock is a second.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from captures.contract.errors import LostPosition
-from captures.mysql.log import events
-from captures.mysql.log.events import FINGERPRINT, HEADER
-from captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
-from captures.mysql.log.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
-from captures.mysql.log.xa.pending import Prepared
-from captures.mysql.rows.row_events import ROW_EVENTS
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.events import FINGERPRINT, HEADER
+from tidemark.captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.log.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
+from tidemark.captures.mysql.log.xa.pending import Prepared
+from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
+from tidemark.protocol.errors import SourceError
 
 _FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
 _WITHIN_TRANSACTIONS = frozenset((events.TABLE_MAP, *ROW_EVENTS))
@@ -33,7 +33,7 @@ class LogPlace:
         file: Of the log; empty before the server has said it.
         offset: Where in it the event ends.
         event_start: Where it begins.
-        base: The file's begin, as ``captures.mysql.log.position.position`` has it.
+        base: The file's begin, as ``tidemark.captures.mysql.log.position.position`` has it.
     """
 
     def __init__(self, start: LogPosition) -> None:

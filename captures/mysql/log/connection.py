@@ -21,7 +21,7 @@ from zlib import crc32
 
 import pymysql
 
-from captures.mysql.log.events import (
+from tidemark.captures.mysql.log.events import (
     CHECKSUM,
     FINGERPRINT,
     FORMAT_DESCRIPTION,
@@ -30,15 +30,15 @@ from captures.mysql.log.events import (
     DamagedEvent,
     Event,
 )
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import FIRST_EVENT, LogPosition
-from captures.mysql.rows.byte_text import byte_text
-from captures.mysql.server.accounts import own_account
-from captures.mysql.server.replication import FORBIDDEN, server_name, stream_failure
-from captures.mysql.server.session import Session, asking, error_of
-from captures.mysql.server.wire import read_packet, send_command, socket_of
-from captures.server.shutdown_watch import HangUpWatch
-from protocol.errors import SourceError
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import FIRST_EVENT, LogPosition
+from tidemark.captures.mysql.rows.byte_text import byte_text
+from tidemark.captures.mysql.server.accounts import own_account
+from tidemark.captures.mysql.server.replication import FORBIDDEN, server_name, stream_failure
+from tidemark.captures.mysql.server.session import Session, asking, error_of
+from tidemark.captures.mysql.server.wire import read_packet, send_command, socket_of
+from tidemark.captures.server.shutdown_watch import HangUpWatch
+from tidemark.protocol.errors import SourceError
 
 _RECEIVE = 256 * 1024
 _TAKE = 1024 * 1024

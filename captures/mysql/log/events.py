@@ -12,8 +12,8 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
-from captures.mysql.rows.byte_text import ByteText
-from protocol.errors import SourceError
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.protocol.errors import SourceError
 
 QUERY = 2
 STOP = 3

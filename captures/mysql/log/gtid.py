@@ -11,7 +11,7 @@ import struct
 from bisect import bisect_right
 from uuid import UUID
 
-from protocol.errors import SourceError
+from tidemark.protocol.errors import SourceError
 
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIADB = re.compile(r"\d+-\d+-\d+", re.ASCII)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from captures.contract.log import LogBatch
-from captures.contract.table_changes import Consequence
-from captures.mysql.rows.table_map import read_table_name
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.logged_table import LoggedTable, logged_table
-from captures.mysql.tables.unlogged_alterations import UnloggedAlterations
-from protocol.codec import encode
-from protocol.errors import SourceError
-from protocol.messages import SourcedSchema
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.mysql.rows.table_map import read_table_name
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.logged_table import LoggedTable, logged_table
+from tidemark.captures.mysql.tables.unlogged_alterations import UnloggedAlterations
+from tidemark.protocol.codec import encode
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import SourcedSchema
 
 _REMEMBERED = 10_000
 """The most TABLE_MAP events that are remembered."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from captures.contract.log import LogBatch
-from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.log.open_transaction import OpenTransaction
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.log_decoder import LacksKey
-from captures.mysql.rows.row_events import WITHOUT_TABLE, row_event
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.tables.logged_table import LoggedTable
-from captures.tables.bad_values import BadValues
-from protocol.errors import SourceError
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.log_decoder import LacksKey
+from tidemark.captures.mysql.rows.row_events import WITHOUT_TABLE, row_event
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.tables.bad_values import BadValues
+from tidemark.protocol.errors import SourceError
 
 
 class MappedRows(NamedTuple):

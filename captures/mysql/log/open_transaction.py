@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from backfill.keys import TouchedKeys
-from captures.contract.log import LogBatch, Transaction
-from captures.mysql.log.events import Gtid
-from captures.mysql.log.xa.pending import Prepared
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.statements.tokens import Name
-from captures.mysql.tables.logged_table import LoggedTable
-from captures.tables.captured_line import opening, origin_members, without_columns
-from captures.tables.truncation import Truncation, emptied, ignored
-from protocol.errors import SourceError
+from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.mysql.log.events import Gtid
+from tidemark.captures.mysql.log.xa.pending import Prepared
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.tables.captured_line import opening, origin_members, without_columns
+from tidemark.captures.tables.truncation import Truncation, emptied, ignored
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from protocol.errors import SourceError
+from tidemark.protocol.errors import SourceError
 
 OFFSET_BITS = 40
 """An offset's share of a position as an integer: files of up to a terabyte."""

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import pymysql
 
-from captures.contract.errors import LostPosition
-from captures.mysql.chunks.fence import has_gtids, log_file_and_offset
-from captures.mysql.config import EndpointConfig
-from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.log.position import FIRST_EVENT, LogPosition, position
-from captures.mysql.server.replication import server_name
-from captures.mysql.server.session import Session
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.chunks.fence import has_gtids, log_file_and_offset
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.log.position import FIRST_EVENT, LogPosition, position
+from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.session import Session
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 _TRIES = 50
 
@@ -172,7 +172,8 @@ def _check_mariadb_has_read(
 def _is_boundary(session: Session, stored: LogPosition) -> bool:
     """Whether an event begins at the position, or the file ends there, and the event before it begins where it did.
 
-    In another file that could be true by chance. The log's stream detects it: see ``captures.mysql.log.binlog_cursor``.
+    In another file that could be true by chance. The log's stream detects it: see
+    ``tidemark.captures.mysql.log.binlog_cursor``.
     """
     before = [] if stored.last is None or not stored.last.start else [stored.last.start]
     try:

@@ -6,18 +6,18 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from captures.contract.log import LogBatch
-from captures.contract.table_changes import Consequence
-from captures.mysql.config import OnStatement
-from captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, is_strict, used_databases
-from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
-from captures.mysql.statements.changes import changes
-from captures.mysql.statements.temporary import SessionId, TemporaryTables
-from captures.mysql.statements.tokens import Name
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.captured_tables import CapturedTables
-from protocol.errors import SourceError
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.mysql.config import OnStatement
+from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, is_strict, used_databases
+from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
+from tidemark.captures.mysql.statements.changes import changes
+from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
+from tidemark.captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

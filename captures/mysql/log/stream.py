@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from captures.contract.errors import LostPosition
-from captures.contract.log import LogBatch
-from captures.mysql.chunks.fence import transaction_id
-from captures.mysql.config import OnStatement
-from captures.mysql.log import events
-from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
-from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from captures.mysql.log.events import DamagedEvent, Event
-from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.log.mapped_rows import TableMaps
-from captures.mysql.log.open_transaction import OpenTransaction
-from captures.mysql.log.position import LogPosition
-from captures.mysql.log.statement_effects import StatementEffects, statement_place
-from captures.mysql.log.transaction_control import Control, ControlStatement, control
-from captures.mysql.log.transaction_payload import payload_events
-from captures.mysql.log.xa.pending import Committing
-from captures.mysql.log.xa.reread import not_recalled
-from captures.mysql.log.xa.transactions import XaTransactions
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.row_events import ROW_EVENTS
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.mysql.chunks.fence import transaction_id
+from tidemark.captures.mysql.config import OnStatement
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
+from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
+from tidemark.captures.mysql.log.events import DamagedEvent, Event
+from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.log.mapped_rows import TableMaps
+from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
+from tidemark.captures.mysql.log.transaction_control import Control, ControlStatement, control
+from tidemark.captures.mysql.log.transaction_payload import payload_events
+from tidemark.captures.mysql.log.xa.pending import Committing
+from tidemark.captures.mysql.log.xa.reread import not_recalled
+from tidemark.captures.mysql.log.xa.transactions import XaTransactions
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
 
 NEAR_END_BYTES = 1024 * 1024
 """How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
 
 
 class BinlogLog:
-    """Reads a replication connection. See ``captures.contract.log.LogStream``.
+    """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
     Args:
         connect: Opens the log at a position; called again by ``reconnect``, and to read the rows of an XA transaction

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
-from captures.mysql.rows.byte_text import byte_text
-from protocol.errors import SourceError
+from tidemark.captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
+from tidemark.captures.mysql.rows.byte_text import byte_text
+from tidemark.protocol.errors import SourceError
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 _ZSTD, _NONE = 0, 255

@@ -12,19 +12,19 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from backfill.keys import Key
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.partial_rows import Members, PartialRows
-from captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.values.charsets import Recode
-from captures.mysql.values.json_values import source_text, string
-from captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
-from captures.tables.captured_line import END
+from tidemark.backfill.keys import Key
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.partial_rows import Members, PartialRows
+from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.values.charsets import Recode
+from tidemark.captures.mysql.values.json_values import source_text, string
+from tidemark.captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
+from tidemark.captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
+from tidemark.captures.tables.captured_line import END
 
 if TYPE_CHECKING:
-    from captures.mysql.rows.log_decoder import RowDecoder
+    from tidemark.captures.mysql.rows.log_decoder import RowDecoder
 
 
 class RepairedImage(Image):
@@ -135,7 +135,7 @@ def _text(value: str, of: Form | None) -> str:
 
 
 class RepairedRows(PartialRows):
-    """Writes such rows, each by the method for its event: see ``captures.mysql.rows.row_sink.WriteRow``.
+    """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
 
     Attributes:
         bad_key: The key of the first row that the policies do not accept.

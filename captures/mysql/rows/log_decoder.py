@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.mysql.log.events import lenenc
-from captures.mysql.rows.bad_values import RepairedImage, RepairedRows
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.partial_rows import PartialRows
-from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
-from captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
-from captures.mysql.rows.row_loops import rows_loop, updates_loop
-from captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
-from captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
-from captures.tables.captured_line import END, opening
-from protocol.errors import SourceError
+from tidemark.captures.mysql.log.events import lenenc
+from tidemark.captures.mysql.rows.bad_values import RepairedImage, RepairedRows
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.partial_rows import PartialRows
+from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
+from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
+from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
+from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
+from tidemark.captures.tables.captured_line import END, opening
+from tidemark.protocol.errors import SourceError
 
 _OPS = {INSERT: "c", DELETE: "d"}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from captures.mysql.rows import table_map
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.types import Form, hashable, set_text
-from captures.tables.hashes import hashed
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.types import Form, hashable, set_text
+from tidemark.captures.tables.hashes import hashed
 
 if TYPE_CHECKING:
-    from captures.mysql.rows.value_reader import ValueReader
+    from tidemark.captures.mysql.rows.value_reader import ValueReader
 
 
 def hash_value(reader: ValueReader, logged: LoggedColumn, column: Column, of: Form, place: str) -> None:

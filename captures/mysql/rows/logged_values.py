@@ -1,24 +1,29 @@
 """How a column's value is read from a row image: the pieces of source from which readers of images are generated.
 
-Every type ends in the text that ``captures.mysql.values.types.CONVERSIONS`` takes, or, where it is worth it, at once in
-the JSON that the conversion would make of that text.
+Every type ends in the text that ``tidemark.captures.mysql.values.types.CONVERSIONS`` takes, or, where it is worth it,
+at once in the JSON that the conversion would make of that text.
 """
 
 from __future__ import annotations
 
-from captures.mysql.rows import table_map
-from captures.mysql.rows.logged_hashes import hash_value, labels_of
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
-from captures.mysql.tables.columns import Column
-from captures.mysql.values import binary_values
-from captures.mysql.values.binary_values import HIRES_DATETIME_BYTES, HIRES_TIME_BYTES, decimal_bytes, fraction_bytes
-from captures.mysql.values.calendar_days import CALENDAR
-from captures.mysql.values.charsets import RecodeOf
-from captures.mysql.values.json_binary import json_text
-from captures.mysql.values.json_values import LINE_BREAKS, double_of, moment, single_of, string, walk_json
-from captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
-from captures.tables.bad_values import SHORT_JSON, check_nesting
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.logged_hashes import hash_value, labels_of
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values import binary_values
+from tidemark.captures.mysql.values.binary_values import (
+    HIRES_DATETIME_BYTES,
+    HIRES_TIME_BYTES,
+    decimal_bytes,
+    fraction_bytes,
+)
+from tidemark.captures.mysql.values.calendar_days import CALENDAR
+from tidemark.captures.mysql.values.charsets import RecodeOf
+from tidemark.captures.mysql.values.json_binary import json_text
+from tidemark.captures.mysql.values.json_values import LINE_BREAKS, double_of, moment, single_of, string, walk_json
+from tidemark.captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
+from tidemark.captures.tables.bad_values import SHORT_JSON, check_nesting
 
 NAMES: dict[str, object] = {
     "string": string,
@@ -341,7 +346,7 @@ class _Describer:
         reader.json = f"{{{convert}({v})}}"
 
     def _json(self) -> None:
-        """What ``captures.mysql.values.json_values.json`` does, inline."""
+        """What ``tidemark.captures.mysql.values.json_values.json`` does, inline."""
         v = self._v
         self._prepare(f"if not {v}: {v} = 'null'")
         self._prepare(f"if len({v}) >= {SHORT_JSON}: check_nesting({v})")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 
-from captures.mysql.log.events import lenenc
-from captures.mysql.values.json_binary import Tree, read_tree
+from tidemark.captures.mysql.log.events import lenenc
+from tidemark.captures.mysql.values.json_binary import Tree, read_tree
 
 _REPLACE, _INSERT, _REMOVE = range(3)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backfill.keys import Key
-from captures.mysql.log.events import lenenc
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.partial_json import apply_changes
-from captures.mysql.rows.row_images import RAW, Image
-from captures.mysql.rows.row_sink import Sink, next_place
-from captures.mysql.rows.table_map import JSON
-from captures.mysql.values.json_binary import json_text, print_tree, read_tree
-from captures.mysql.values.json_values import string
-from captures.tables.captured_line import END
+from tidemark.backfill.keys import Key
+from tidemark.captures.mysql.log.events import lenenc
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.partial_json import apply_changes
+from tidemark.captures.mysql.rows.row_images import RAW, Image
+from tidemark.captures.mysql.rows.row_sink import Sink, next_place
+from tidemark.captures.mysql.rows.table_map import JSON
+from tidemark.captures.mysql.values.json_binary import json_text, print_tree, read_tree
+from tidemark.captures.mysql.values.json_values import string
+from tidemark.captures.tables.captured_line import END
 
 if TYPE_CHECKING:
-    from captures.mysql.rows.log_decoder import RowDecoder
+    from tidemark.captures.mysql.rows.log_decoder import RowDecoder
 
 _PARTIAL_JSON = 1
 """The value option of a row whose JSON columns may have changes instead of a value."""
@@ -27,7 +27,7 @@ Members = list[str | None]
 
 
 class PartialRows:
-    """Writes such rows, each by the method for its event: see ``captures.mysql.rows.row_sink.WriteRow``.
+    """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
 
     Args:
         decoder: The decoder of the table.

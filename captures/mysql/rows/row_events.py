@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from captures.mysql.log import events
-from captures.mysql.rows.byte_text import ByteText, byte_text
-from protocol.errors import SourceError
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.rows.byte_text import ByteText, byte_text
+from tidemark.protocol.errors import SourceError
 
 INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
 """What an event does to rows."""

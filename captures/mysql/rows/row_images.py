@@ -2,7 +2,7 @@
 
 An image is a bitmap of NULLs, one bit for each column that is present, and their values (MySQL's ``Rows_event``). The
 source is built from the columns' types and the texts that documents need, each character of which is escaped that could
-mean anything (see ``captures.tables.source_literals``).
+mean anything (see ``tidemark.captures.tables.source_literals``).
 
 In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
 front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
@@ -21,14 +21,14 @@ from typing import Any
 
 import msgspec
 
-from captures.mysql.rows.byte_text import ByteText
-from captures.mysql.rows.logged_values import NAMES, value_reader
-from captures.mysql.rows.table_map import JSON, LoggedColumn
-from captures.mysql.rows.value_reader import ValueReader
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.charsets import RecodeOf, built_in
-from captures.mysql.values.json_values import string
-from captures.tables.source_literals import generated, literal
+from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.rows.logged_values import NAMES, value_reader
+from tidemark.captures.mysql.rows.table_map import JSON, LoggedColumn
+from tidemark.captures.mysql.rows.value_reader import ValueReader
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.charsets import RecodeOf, built_in
+from tidemark.captures.mysql.values.json_values import string
+from tidemark.captures.tables.source_literals import generated, literal
 
 MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError, msgspec.DecodeError)
 """What reading raises when bytes are not as they must be. They may hold values: never chain them."""
@@ -51,7 +51,7 @@ class DecodedTable:
         logged: The columns as the log has them.
         columns: The same as documents have them; None for one that they do not have.
         key: Places of the key columns, in the key's order.
-        tinyint1_as_bool: See ``captures.mysql.values.types.form``.
+        tinyint1_as_bool: See ``tidemark.captures.mysql.values.types.form``.
         recode_of: What recodes texts.
     """
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from captures.mysql.rows.row_images import Generated, Image
-from captures.mysql.rows.row_sink import Write, WriteRow
-from captures.mysql.rows.value_reader import ValueReader
-from captures.tables.captured_line import END
-from captures.tables.source_literals import literal
+from tidemark.captures.mysql.rows.row_images import Generated, Image
+from tidemark.captures.mysql.rows.row_sink import Write, WriteRow
+from tidemark.captures.mysql.rows.value_reader import ValueReader
+from tidemark.captures.tables.captured_line import END
+from tidemark.captures.tables.source_literals import literal
 
 _WIDEST = 512
 """Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""

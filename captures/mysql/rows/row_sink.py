@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backfill.keys import Key, TouchedKeys
-from captures.mysql.rows.byte_text import ByteText
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.captures.mysql.rows.byte_text import ByteText
 
 
 @dataclass(slots=True)

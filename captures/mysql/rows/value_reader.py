@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
-from captures.mysql.values.json_values import moment
+from tidemark.captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
+from tidemark.captures.mysql.values.json_values import moment
 
 _BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
 """``struct`` codes of an integer of so many bytes."""
@@ -29,7 +29,7 @@ class ValueReader:
         json: The inside of an f-string that makes the JSON, without the quotes of ``mark``.
         key: The inside of an f-string that makes the key's text.
         mark: The quote around ``json``, or nothing.
-        names: What the source uses besides ``captures.mysql.rows.logged_values.NAMES``.
+        names: What the source uses besides ``tidemark.captures.mysql.rows.logged_values.NAMES``.
     """
 
     codes: str
@@ -47,7 +47,7 @@ class ValueReader:
 
 
 def read_decimal(reader: ValueReader, place: str, precision: int, scale: int) -> None:
-    """Completes the reader of a DECIMAL; see ``captures.mysql.values.binary_values.decimal_reader``."""
+    """Completes the reader of a DECIMAL; see ``tidemark.captures.mysql.values.binary_values.decimal_reader``."""
     v, decimal, text = f"v{place}", f"decimal{place}", f"d{place}"
     reader.names[decimal] = decimal_reader(precision, scale)
     reader.costly = True
@@ -79,7 +79,7 @@ def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) ->
     """Completes the reader of a DATETIME with so many digits of a second.
 
     Args:
-        days: The name of ``captures.mysql.values.binary_values.DAYS``, or of what takes its place.
+        days: The name of ``tidemark.captures.mysql.values.binary_values.DAYS``, or of what takes its place.
     """
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
@@ -94,7 +94,7 @@ def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, d
     """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian.
 
     Args:
-        days: The name of ``captures.mysql.values.binary_values.EPOCH_DAYS``, or of what takes its place.
+        days: The name of ``tidemark.captures.mysql.values.binary_values.EPOCH_DAYS``, or of what takes its place.
     """
     codes, variables, fraction = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from captures.mysql.server.session import Session
+    from tidemark.captures.mysql.server.session import Session
 
 
 def quoted_account(user: str, host: str) -> str:

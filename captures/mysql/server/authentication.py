@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import pymysql
 from pymysql.constants import CR, ER
 
-from captures.mysql.config import EndpointConfig
-from captures.mysql.server.accounts import quoted_account, quoted_text
-from captures.mysql.server.wire import is_encrypted, read_packet
-from protocol.errors import SourceError
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.server.accounts import quoted_account, quoted_text
+from tidemark.captures.mysql.server.wire import is_encrypted, read_packet
+from tidemark.protocol.errors import SourceError
 
 _SECURE_TRANSPORT_REQUIRED = 3159
 _SOCKET = 1698
@@ -87,7 +87,7 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
 
     Args:
         config: The configuration.
-        error: PyMySQL's; ``number`` and ``reason`` as ``captures.mysql.server.session.error_of`` has them.
+        error: PyMySQL's; ``number`` and ``reason`` as ``tidemark.captures.mysql.server.session.error_of`` has them.
 
     Returns:
         ``TM-MY-002``, or ``TM-MY-003`` where it wants an encrypted connection; None for an error of another kind.

@@ -9,22 +9,22 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
-from captures.mysql.chunks.fence import has_gtids
-from captures.mysql.chunks.row_decoder import quoted_name
-from captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from captures.mysql.server.accounts import own_account
-from captures.mysql.server.session import Session, error_of
-from captures.mysql.tables.bindings import captured_columns
-from captures.mysql.tables.catalog import is_versioned
-from captures.mysql.tables.columns import Table
-from captures.mysql.values.types import clampable, form, hashable, key_form
-from captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
-from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
-from captures.tables.hashes import no_salt
-from captures.tables.suggested_entries import excluding
-from captures.tables.table_binding import captured_as
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
+from tidemark.captures.mysql.chunks.fence import has_gtids
+from tidemark.captures.mysql.chunks.row_decoder import quoted_name
+from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
+from tidemark.captures.mysql.server.accounts import own_account
+from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.tables.bindings import captured_columns
+from tidemark.captures.mysql.tables.catalog import is_versioned
+from tidemark.captures.mysql.tables.columns import Table
+from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
+from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
+from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from tidemark.captures.tables.hashes import no_salt
+from tidemark.captures.tables.suggested_entries import excluding
+from tidemark.captures.tables.table_binding import captured_as
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from captures.contract.errors import LostPosition
-from captures.mysql.server.session import Session
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.server.session import Session
+from tidemark.protocol.errors import SourceError
 
 _READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
 FORBIDDEN = frozenset((1045, 1142, 1227))

@@ -12,11 +12,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from captures.contract.errors import TableAltered, TableAway
-from captures.mysql.config import EndpointConfig
-from captures.mysql.server.authentication import PLUGINS, expired, refusal
-from captures.mysql.server.wire import WireConnection, break_off, socket_of, unverified
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import TableAltered, TableAway
+from tidemark.captures.mysql.config import EndpointConfig
+from tidemark.captures.mysql.server.authentication import PLUGINS, expired, refusal
+from tidemark.captures.mysql.server.wire import WireConnection, break_off, socket_of, unverified
+from tidemark.protocol.errors import SourceError
 
 CONNECT_TIMEOUT_SECONDS = 15
 PROGRAM_NAME = "tidemark"

@@ -7,8 +7,8 @@ import logging
 import pymysql
 from pymysql.constants import ER
 
-from captures.mysql.log.events import xa_id
-from captures.mysql.server.session import Session
+from tidemark.captures.mysql.log.events import xa_id
+from tidemark.captures.mysql.server.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ def prepared_transactions(session: Session) -> list[str]:
 
 
 def prepared_xids(session: Session) -> frozenset[str]:
-    """Their xids now, and those whose commit is not complete, as ``captures.mysql.log.events.xa_id`` writes them.
+    """Their xids now, and those whose commit is not complete, as ``tidemark.captures.mysql.log.events.xa_id`` writes
+    them.
 
     Raises pymysql.Error.
     """

@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.statements.tokens import Name
 
 
 class Action(StrEnum):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from captures.mysql.statements.actions import Action, Alteration, Change, single
-from captures.mysql.statements.tokens import Name, Token, Tokens
-from captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS
+from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
+from tidemark.captures.mysql.statements.tokens import Name, Token, Tokens
+from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS
 
 _NO_COLUMN = (
     "PRIMARY",

@@ -5,10 +5,10 @@ What is not understood is passed over: rows that do not fit their table show it.
 
 from __future__ import annotations
 
-from captures.mysql.statements.actions import Action, Alteration, Change, single
-from captures.mysql.statements.alter import alter
-from captures.mysql.statements.tokens import END, Tokens, statement_tokens
-from captures.mysql.statements.writes import WRITES, anything
+from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
+from tidemark.captures.mysql.statements.alter import alter
+from tidemark.captures.mysql.statements.tokens import END, Tokens, statement_tokens
+from tidemark.captures.mysql.statements.writes import WRITES, anything
 
 
 def changes(text: bytes, schema: str) -> list[Change]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
-from captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
-from captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
+from tidemark.captures.mysql.statements.tokens import Name
 
 SessionId = tuple[int, int]
 """The server that a session is of, and its number there."""

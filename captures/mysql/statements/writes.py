@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from captures.mysql.statements.actions import Action, Change
-from captures.mysql.statements.tokens import END, Name, Token, Tokens
+from tidemark.captures.mysql.statements.actions import Action, Change
+from tidemark.captures.mysql.statements.tokens import END, Name, Token, Tokens
 
 _TOKENS = 10_000
 """Of a statement that are looked at for names: what it changes comes first, and long lists of values come last."""

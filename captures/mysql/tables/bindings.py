@@ -10,21 +10,21 @@ from typing import ClassVar
 
 import orjson
 
-from captures.contract.scan import ScanMethod
-from captures.contract.source import OpenedTable
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.config import ResourceConfig
-from captures.mysql.server.session import Session
-from captures.mysql.tables.catalog import folded, read_tables
-from captures.mysql.tables.columns import Column, Table
-from captures.mysql.tables.conversions import Definitions
-from captures.mysql.tables.document_schema import document_schema
-from captures.mysql.tables.layouts import Layout, LayoutParts
-from captures.tables.bad_values import Policy
-from captures.tables.captured_line import chunk_head, without_columns
-from captures.tables.table_binding import TableBinding, check_bound_once
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.config import ResourceConfig
+from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.tables.catalog import folded, read_tables
+from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.tables.conversions import Definitions
+from tidemark.captures.mysql.tables.document_schema import document_schema
+from tidemark.captures.mysql.tables.layouts import Layout, LayoutParts
+from tidemark.captures.tables.bad_values import Policy
+from tidemark.captures.tables.captured_line import chunk_head, without_columns
+from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 

@@ -7,31 +7,31 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from captures.contract.source import Regained
-from captures.mysql.chunks.fence import end_of_log
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.chunks.snapshot_scan import SnapshotScan
-from captures.mysql.chunks.snapshot_scans import SnapshotScans
-from captures.mysql.config import EndpointConfig, ResourceConfig
-from captures.mysql.server.prerequisites import definition_failures
-from captures.mysql.server.session import Session, asking
-from captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
-from captures.mysql.tables.bindings import BoundTable, absent, bound_tables
-from captures.mysql.tables.catalog import folded
-from captures.mysql.tables.columns import Column, Table
-from captures.mysql.tables.conversions import Definitions
-from captures.mysql.tables.layouts import LayoutParts, layout, read_layout
-from captures.mysql.tables.table_fingerprint import NotedTables
-from captures.mysql.values.charsets import Charsets
-from captures.scheduling.reader_process import ReaderProcess
-from captures.tables.opened_tables import OpenedTables
-from captures.tables.table_binding import check_any_fit
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
-from protocol.messages import Binding, JsonObject
+from tidemark.captures.contract.source import Regained
+from tidemark.captures.mysql.chunks.fence import end_of_log
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
+from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
+from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig
+from tidemark.captures.mysql.server.prerequisites import definition_failures
+from tidemark.captures.mysql.server.session import Session, asking
+from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
+from tidemark.captures.mysql.tables.bindings import BoundTable, absent, bound_tables
+from tidemark.captures.mysql.tables.catalog import folded
+from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.tables.conversions import Definitions
+from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
+from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
+from tidemark.captures.mysql.values.charsets import Charsets
+from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.tables.opened_tables import OpenedTables
+from tidemark.captures.tables.table_binding import check_any_fit
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, JsonObject
 
 if TYPE_CHECKING:
-    from captures.mysql.log.stream import BinlogLog
+    from tidemark.captures.mysql.log.stream import BinlogLog
 
 
 class CapturedTables:
@@ -146,7 +146,7 @@ class CapturedTables:
                     fresh.definitions.begin(fresh.defined, fresh.as_of)
 
     def layout(self, binding: int, position: int) -> str:
-        """See ``captures.contract.capabilities.RemembersLayouts``."""
+        """See ``tidemark.captures.contract.capabilities.RemembersLayouts``."""
         parts = self._bindings[binding].layout(position)
         known = self._layouts.get(binding)
         if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
@@ -172,7 +172,7 @@ class CapturedTables:
             self._log.leave_out(binding)
 
     def found_altered(self, binding: int) -> None:
-        """See ``captures.contract.source.Source``, also for the methods below."""
+        """See ``tidemark.captures.contract.source.Source``, also for the methods below."""
         self._doubted.add(binding)
 
     def unfit(self, binding: int) -> SourceError | None:

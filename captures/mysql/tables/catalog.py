@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from captures.mysql.server.session import Session
-from captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS, Column, Table
-from captures.mysql.values.types import key_form
+from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS, Column, Table
+from tidemark.captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (
     "information_schema",

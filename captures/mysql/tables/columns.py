@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from captures.tables.bad_values import Policy
+from tidemark.captures.tables.bad_values import Policy
 
 ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
 """Their rows are elsewhere, or nowhere, so the binlog does not have all of their changes."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from captures.mysql.statements.actions import Alteration
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.charsets import UNICODE
-from captures.mysql.values.types import form
+from tidemark.captures.mysql.statements.actions import Alteration
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.charsets import UNICODE
+from tidemark.captures.mysql.values.types import form
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _SIZED_TEXTS = ("char", "varchar")

@@ -1,14 +1,14 @@
-"""The schema of a table's documents: see ``captures.tables.document_schema``."""
+"""The schema of a table's documents: see ``tidemark.captures.tables.document_schema``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from captures.mysql.tables.columns import Column, Table
-from captures.mysql.values.types import ANY, Form, form
-from captures.tables.bad_values import LEAVES_OUT
-from captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema
+from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.values.types import ANY, Form, form
+from tidemark.captures.tables.bad_values import LEAVES_OUT
+from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
@@ -52,7 +52,7 @@ def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> J
 
 
 def type_schema(column: Column, *, nullable: bool, tinyint1_as_bool: bool = False) -> JsonSchema:
-    """The schema of a column's values, by ``captures.mysql.values.types.form``. ValueError for a type without one."""
+    """The schema of a column's values, by ``tidemark.captures.mysql.values.types.form``. ValueError for a type without one."""
 
     def typed(name: str, **more: Any) -> JsonSchema:
         return {"type": [name, "null"] if nullable else name, **more}

@@ -12,8 +12,8 @@ from dataclasses import MISSING, dataclass, fields
 
 import msgspec
 
-from captures.mysql.tables.columns import Column
-from protocol.errors import ProtocolError
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.protocol.errors import ProtocolError
 
 _NOT_KEPT = frozenset(("salt", "on_bad_value", "description"))
 """Fields from the configuration, and those that only the schemas of documents have."""

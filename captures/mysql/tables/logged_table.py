@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from backfill.keys import Key, TouchedKeys
-from captures.contract.errors import UnfitValues
-from captures.mysql.rows import table_map
-from captures.mysql.rows.log_decoder import RowDecoder
-from captures.mysql.rows.row_images import DecodedTable
-from captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.catalog import HASH_COLUMN
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.charsets import UNICODE, RecodeOf
-from captures.mysql.values.types import Form, form
-from captures.tables.captured_line import origin_members
-from captures.tables.suggested_entries import excluding
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.captures.contract.errors import UnfitValues
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.captures.mysql.rows.row_images import DecodedTable
+from tidemark.captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.catalog import HASH_COLUMN
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.charsets import UNICODE, RecodeOf
+from tidemark.captures.mysql.values.types import Form, form
+from tidemark.captures.tables.captured_line import origin_members
+from tidemark.captures.tables.suggested_entries import excluding
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.mysql.tables.bindings import BoundTable
-from protocol.messages import JsonObject
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.protocol.messages import JsonObject
 
 MEMBER = "tables"
 """Of the state's ``source``."""

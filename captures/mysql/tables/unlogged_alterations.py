@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.columns import Column
 
 _LOOKS = 10
 """The most tables that are looked at in one turn, because the log waits meanwhile."""

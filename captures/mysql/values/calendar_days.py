@@ -6,7 +6,7 @@ from calendar import monthrange
 from collections.abc import Callable
 from typing import TypeVar
 
-from captures.tables.bad_values import BadValue
+from tidemark.captures.tables.bad_values import BadValue
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from captures.mysql.server.session import Session, asking
-from captures.tables.bad_values import UNDECODABLE, BadValue
+from tidemark.captures.mysql.server.session import Session, asking
+from tidemark.captures.tables.bad_values import UNDECODABLE, BadValue
 
 UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
 """Character sets whose texts are UTF-8 as they are."""

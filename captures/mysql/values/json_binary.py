@@ -10,8 +10,8 @@ import struct
 from base64 import b64encode
 from typing import TypeAlias
 
-from captures.mysql.values.binary_values import decimal_reader
-from captures.mysql.values.json_values import string
+from tidemark.captures.mysql.values.binary_values import decimal_reader
+from tidemark.captures.mysql.values.json_values import string
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str"
 """Keys are byte texts without quotes; a scalar is its JSON."""

@@ -17,8 +17,8 @@ from json.encoder import encode_basestring
 
 import msgspec
 
-from captures.mysql.values.calendar_days import CALENDAR, BadDay
-from captures.tables.bad_values import BadValue, check_nesting
+from tidemark.captures.mysql.values.calendar_days import CALENDAR, BadDay
+from tidemark.captures.tables.bad_values import BadValue, check_nesting
 
 Convert = Callable[[str], str]
 """A byte text to JSON. Raises ValueError, LookupError or struct.error, which may hold the value: never show it."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from captures.mysql.tables.columns import Column
-from captures.mysql.values import json_values
-from captures.mysql.values.charsets import HALVES, joined_halves
-from captures.mysql.values.geometry import geometry
-from captures.mysql.values.json_values import Convert
-from captures.tables.hashes import hashed
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values import json_values
+from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
+from tidemark.captures.mysql.values.geometry import geometry
+from tidemark.captures.mysql.values.json_values import Convert
+from tidemark.captures.tables.hashes import hashed
 
 
 class Form(StrEnum):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq
 
-from backfill.chunk_size import CHUNK_BYTES
-from captures.contract.errors import TableAway
-from captures.postgres.server.session import error_text, refusal
-from captures.postgres.values.encodings import Transcoder
-from protocol.errors import SourceError
+from tidemark.backfill.chunk_size import CHUNK_BYTES
+from tidemark.captures.contract.errors import TableAway
+from tidemark.captures.postgres.server.session import error_text, refusal
+from tidemark.captures.postgres.values.encodings import Transcoder
+from tidemark.protocol.errors import SourceError
 
 DECODE_BYTES = 48 * 1024
 """Rows handed to the decoder at once make documents of at most this size. What they need meanwhile stays in a

@@ -1,9 +1,9 @@
 """Scans of tables without a key: the snapshots that decide which rows a scan gives, and which the log.
 
-``backfill.counted_rows`` has the rules. A scan begins with snapshots of its chunks' own, and leaves out rows whose
-inserting transaction (``xmin``) the base does not show. So it keeps no snapshot open, and another session can resume
-it. The first row that is updated or deleted has the table emptied, and read again in a snapshot that is held: chunks
-import it. Until the scan ends, the server cleans up no row version that it shows.
+``tidemark.backfill.counted_rows`` has the rules. A scan begins with snapshots of its chunks' own, and leaves out rows
+whose inserting transaction (``xmin``) the base does not show. So it keeps no snapshot open, and another session can
+resume it. The first row that is updated or deleted has the table emptied, and read again in a snapshot that is held:
+chunks import it. Until the scan ends, the server cleans up no row version that it shows.
 
 A held snapshot ends with its connection. The scan is then resumed in another one if rows were only added meanwhile;
 otherwise the table is emptied and read again.
@@ -18,15 +18,15 @@ from typing import Self
 
 import psycopg
 
-from backfill.counted_rows import CountedRows
-from backfill.fence import TransactionId
-from captures.contract.capabilities import Begun
-from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
-from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from captures.postgres.log.lsn import format_lsn, parse_lsn
-from captures.postgres.server.session import asking, in_recovery
-from captures.tables.keyless_scans import KeylessScans
-from protocol.errors import SourceError
+from tidemark.backfill.counted_rows import CountedRows
+from tidemark.backfill.fence import TransactionId
+from tidemark.captures.contract.capabilities import Begun
+from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
+from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
+from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.session import asking, in_recovery
+from tidemark.captures.tables.keyless_scans import KeylessScans
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ SELECT EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """See ``backfill.counted_rows.Base``.
+    """See ``tidemark.backfill.counted_rows.Base``.
 
     Attributes:
         high: A position of the log at or after every transaction that it shows.
@@ -63,7 +63,7 @@ class Base:
     certain: bool = True
 
     def shows(self, txn: TransactionId, position: int) -> bool | None:
-        """See ``backfill.counted_rows.Base``; ``position`` is that of the commit record."""
+        """See ``tidemark.backfill.counted_rows.Base``; ``position`` is that of the commit record."""
         if position > self.high:
             return False
         if not self.snapshot.hides(int(txn)):
@@ -71,7 +71,7 @@ class Base:
         return False if self.certain else None
 
     def ran(self, txn: TransactionId) -> bool:
-        """See ``backfill.counted_rows.Base``."""
+        """See ``tidemark.backfill.counted_rows.Base``."""
         return not self.certain or (int(txn) - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2
 
     def text(self) -> str:
@@ -132,7 +132,7 @@ class CountedScan:
 
 
 class CountedScans(KeylessScans[CountedScan]):
-    """Those of one source, used by the log's thread; see ``captures.contract.capabilities.ReadsInSnapshots``.
+    """Those of one source, used by the log's thread; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``.
 
     Args:
         connect: Opens a session for a snapshot.

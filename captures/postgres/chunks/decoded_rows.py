@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedLines
-from captures.tables.chunk_rows import ChunkRows
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedLines
+from tidemark.captures.tables.chunk_rows import ChunkRows
 
 
 class DecodedRows(ChunkRows):

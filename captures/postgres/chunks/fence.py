@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from captures.postgres.log.lsn import parse_lsn
-from captures.postgres.server.session import asking, in_recovery
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.session import asking, in_recovery
 
 MESSAGE_PREFIX = "tidemark"
 

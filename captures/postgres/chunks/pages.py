@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from backfill.keys import Key
-from protocol.errors import SourceError
+from tidemark.backfill.keys import Key
+from tidemark.protocol.errors import SourceError
 
 UNKNOWN_DENSITY = 50.0
 """Rows in a page of a relation that was never analyzed."""

@@ -7,25 +7,25 @@ from dataclasses import replace
 
 from psycopg import sql
 
-from backfill.keys import Key
-from captures.contract.chunk import Chunk, ChunkRequest
-from captures.contract.errors import TableAltered
-from captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
-from captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
-from captures.postgres.chunks.fence import FenceTaker
-from captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from captures.postgres.server.reader_endpoint import ReaderEndpoint
-from captures.postgres.server.session import asking
-from captures.postgres.tables.record.table_record import read_records
-from captures.postgres.values.encodings import transcoder
-from captures.tables.bad_values import UNDECODABLE, BadValues
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.errors import TableAltered
+from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
+from tidemark.captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
+from tidemark.captures.postgres.chunks.fence import FenceTaker
+from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
+from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.tables.record.table_record import read_records
+from tidemark.captures.postgres.values.encodings import transcoder
+from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 
 
 class CopyChunkReader:
-    """Reads chunks: a connection for rows, one for fences. See ``captures.scheduling.reader_process.TableReader``."""
+    """Reads chunks: a connection for rows, one for fences. See ``tidemark.captures.scheduling.reader_process.TableReader``."""
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
         self._session = endpoint.connect()
@@ -35,7 +35,7 @@ class CopyChunkReader:
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
 
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
-        """Reads a chunk of ``table``; see ``captures.contract.chunk.ChunkReader``."""
+        """Reads a chunk of ``table``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         bad = self._decoder(table).bad
         bad.clear()
@@ -69,11 +69,11 @@ class CopyChunkReader:
         ]
 
     def cancel(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._rows.cancel()
 
     def close(self) -> None:
-        """See ``captures.contract.chunk.ChunkReader``."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._rows.close()
         self._session.close()
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from captures.contract.chunk import KEY_MARK, TAIL_MARK
-from captures.postgres.rows.bad_values import RepairedValues
-from captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
-from captures.postgres.tables.columns import Column
-from captures.postgres.values.column_values import ColumnConvert, column_convert
-from captures.tables.bad_values import ROW_LIMIT, BadCounts
-from captures.tables.captured_line import END
+from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.postgres.rows.bad_values import RepairedValues
+from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
+from tidemark.captures.postgres.tables.columns import Column
+from tidemark.captures.postgres.values.column_values import ColumnConvert, column_convert
+from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
+from tidemark.captures.tables.captured_line import END
 
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
 _NULL = "\\N"
 
 Texts = list[str] | list[str | None]
-"""Of one column, one for each row: byte texts (see ``captures.postgres.values.json_values``), None for NULL."""
+"""Of one column, one for each row: byte texts (see ``tidemark.captures.postgres.values.json_values``), None for NULL."""
 
 
 class DecodedLines(NamedTuple):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from backfill.keys import Key, key_texts
-from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
-from captures.postgres.tables.columns import Column, Table
-from captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, TableRecord
+from tidemark.backfill.keys import Key, key_texts
+from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
+from tidemark.captures.postgres.tables.columns import Column, Table
+from tidemark.captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, TableRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill.fence import TransactionId
+from tidemark.backfill.fence import TransactionId
 
 _EPOCH = 1 << 32
 _HALF = 1 << 31

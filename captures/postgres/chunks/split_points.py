@@ -13,10 +13,10 @@ from uuid import UUID
 import psycopg
 from psycopg import errors, sql
 
-from backfill.keys import Key, key_from_texts, key_texts
-from captures.postgres.chunks.pages import Place, files_query, page_bounds, parse_file
-from captures.postgres.chunks.scan_target import ScanTarget, operand
-from captures.postgres.tables.columns import Column
+from tidemark.backfill.keys import Key, key_from_texts, key_texts
+from tidemark.captures.postgres.chunks.pages import Place, files_query, page_bounds, parse_file
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget, operand
+from tidemark.captures.postgres.tables.columns import Column
 
 SplitScan = Callable[[psycopg.Connection, ScanTarget, Key | None, Key | None, int], list[Key]]
 """Cuts the rest of a scan: ``split`` one by key, ``split_pages`` one by pages."""
@@ -71,7 +71,8 @@ _TYPES = {20: "int8", 21: "int2", 23: "int4", 1700: "numeric", 1082: "date", 111
 def split(
     session: psycopg.Connection, target: ScanTarget, cursor: Key | None, until: Key | None, parts: int
 ) -> list[Key]:
-    """Bounds that cut a scan by key; see ``captures.contract.source.Source.split``. ``session`` commits by itself.
+    """Bounds that cut a scan by key; see ``tidemark.captures.contract.source.Source.split``. ``session`` commits by
+    itself.
 
     Raises:
         psycopg.Error: The connection broke.

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq, sql
 
-from backfill.keys import WINDOW_LIMIT
-from captures.contract.errors import LostPosition
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.lsn import format_lsn
-from captures.postgres.server.session import connect_pq, error_text, execute_within, refusal
-from captures.server.shutdown_watch import HangUpWatch
-from protocol.errors import SourceError
+from tidemark.backfill.keys import WINDOW_LIMIT
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.lsn import format_lsn
+from tidemark.captures.postgres.server.session import connect_pq, error_text, execute_within, refusal
+from tidemark.captures.server.shutdown_watch import HangUpWatch
+from tidemark.protocol.errors import SourceError
 
 STATUS_SECONDS = 10.0
 """A standby status update goes out at least this often, so that the server knows that we live."""
@@ -119,7 +119,7 @@ class ReplicationConnection:
             raise
 
     def _send_as_stored(self) -> None:
-        """Has the server leave texts in the database's encoding: see ``captures.postgres.values.encodings``."""
+        """Has the server leave texts in the database's encoding: see ``tidemark.captures.postgres.values.encodings``."""
         encoding = (self._connection.parameter_status(b"server_encoding") or b"").decode()
         statement = sql.SQL("SET client_encoding = {}").format(sql.Literal(encoding))
         execute_within(self._connection, statement.as_bytes(None), self._limits.answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.errors import SourceError
+from tidemark.protocol.errors import SourceError
 
 
 def parse_lsn(text: str) -> int:

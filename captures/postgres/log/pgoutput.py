@@ -1,6 +1,7 @@
 """Messages of pgoutput, protocol version 1, that are not rows (PostgreSQL docs §55.9, logical replication formats).
 
-Rows are read by generated functions (``captures.postgres.rows``); what is here comes once per transaction or less.
+Rows are read by generated functions (``tidemark.captures.postgres.rows``); what is here comes once per transaction or
+less.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from captures.postgres.rows.log_decoder import RelationColumn
-from captures.postgres.values.encodings import Transcoder, name_of
-from protocol.errors import SourceError
+from tidemark.captures.postgres.rows.log_decoder import RelationColumn
+from tidemark.captures.postgres.values.encodings import Transcoder, name_of
+from tidemark.protocol.errors import SourceError
 
 BEGIN = ord("B")
 COMMIT = ord("C")

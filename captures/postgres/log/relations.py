@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from captures.contract.log import LogBatch
-from captures.contract.table_changes import Consequence
-from captures.postgres.log import pgoutput
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
-from captures.postgres.rows.generated_source import Misfit
-from captures.tables.bad_values import BadValues
-from protocol.codec import encode
-from protocol.errors import SourceError
-from protocol.messages import SourcedSchema
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.postgres.log import pgoutput
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from tidemark.captures.postgres.rows.generated_source import Misfit
+from tidemark.captures.tables.bad_values import BadValues
+from tidemark.protocol.codec import encode
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import SourcedSchema
 
 
 class Relations:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq
 
-from captures.contract.errors import LostPosition
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.lsn import format_lsn, parse_lsn
-from captures.postgres.server.session import asking, connect_pq, error_text, execute_within, in_recovery
-from captures.postgres.server.setup import drop_slot, slot_statement
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.session import asking, connect_pq, error_text, execute_within, in_recovery
+from tidemark.captures.postgres.server.setup import drop_slot, slot_statement
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 ANSWER_SECONDS = 30.0
 

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import psycopg
 
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.connection import SlotInUse
-from captures.postgres.log.resumption import Slot, check_usable, read_slot
-from captures.postgres.server.session import asking
-from captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
-from captures.postgres.server.slot_ownership import Owner, check_owner, note_owner
-from protocol.errors import SourceError
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.connection import SlotInUse
+from tidemark.captures.postgres.log.resumption import Slot, check_usable, read_slot
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
+from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner, note_owner
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 import orjson
 import psycopg
 
-from backfill.keys import Key, TouchedKeys
-from captures.contract.log import LogBatch, Transaction
-from captures.postgres.log import pgoutput
-from captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
-from captures.postgres.log.relations import Relations
-from captures.postgres.log.table_contract import BoundRelation, Tables
-from captures.postgres.log.transcoded_rows import transcoded_row
-from captures.postgres.rows.generated_source import Misfit
-from captures.postgres.values.encodings import Transcoder
-from captures.tables.bad_values import BadValues
-from captures.tables.captured_line import opening, without_columns
-from captures.tables.truncation import Truncation, emptied, ignored
-from protocol.errors import SourceError
+from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.postgres.log import pgoutput
+from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
+from tidemark.captures.postgres.log.relations import Relations
+from tidemark.captures.postgres.log.table_contract import BoundRelation, Tables
+from tidemark.captures.postgres.log.transcoded_rows import transcoded_row
+from tidemark.captures.postgres.rows.generated_source import Misfit
+from tidemark.captures.postgres.values.encodings import Transcoder
+from tidemark.captures.tables.bad_values import BadValues
+from tidemark.captures.tables.captured_line import opening, without_columns
+from tidemark.captures.tables.truncation import Truncation, emptied, ignored
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class StreamStart:
 
 
 class PgoutputLog:
-    """Reads a replication connection. See ``captures.contract.log.LogStream``.
+    """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
     Args:
         connect: Starts a stream.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backfill.counted_rows import CountedRows
-from backfill.keys import TouchedKeys
-from captures.contract.table_changes import Consequence
-from captures.postgres.chunks.counted_scans import Base
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.rows.log_decoder import LogDecoder
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.backfill.counted_rows import CountedRows
+from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.postgres.chunks.counted_scans import Base
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.rows.log_decoder import LogDecoder
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 
 class Tables(Protocol):

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence, Sequence
 
-from captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
-from captures.postgres.tables.columns import ColumnType
-from captures.postgres.values.encodings import shown
-from captures.postgres.values.types import byte_text
-from captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest, unfit_for
+from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
+from tidemark.captures.postgres.tables.columns import ColumnType
+from tidemark.captures.postgres.values.encodings import shown
+from tidemark.captures.postgres.values.types import byte_text
+from tidemark.captures.tables.bad_values import (
+    ROW_LIMIT,
+    TOO_LARGE,
+    UNDECODABLE,
+    BadValue,
+    Policy,
+    Repairs,
+    largest,
+    unfit_for,
+)
 
 
 class RepairedValues:

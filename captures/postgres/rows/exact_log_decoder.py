@@ -1,8 +1,9 @@
 """Decodes any row message of pgoutput: NULLs, old rows, unchanged values, changes of the key, long values.
 
-The generated functions of ``captures.postgres.rows.log_decoder`` pass unusual messages on to it. By PostgreSQL's docs,
-"Logical Replication Message Formats", a message is its kind, the relation's four bytes, and one or two tuples, each
-with a marker in front. A tuple is a column count and, per column, ``n``, ``u``, or ``t`` with a length and a text.
+The generated functions of ``tidemark.captures.postgres.rows.log_decoder`` pass unusual messages on to it. By
+PostgreSQL's docs, "Logical Replication Message Formats", a message is its kind, the relation's four bytes, and one or
+two tuples, each with a marker in front. A tuple is a column count and, per column, ``n``, ``u``, or ``t`` with a length
+and a text.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from captures.postgres.log.event_location import next_place
-from captures.postgres.rows.bad_values import RepairedValues
-from captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
-from captures.tables.bad_values import ROW_LIMIT, BadCounts
-from captures.tables.captured_line import END, opening
+from tidemark.captures.postgres.log.event_location import next_place
+from tidemark.captures.postgres.rows.bad_values import RepairedValues
+from tidemark.captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
+from tidemark.captures.tables.captured_line import END, opening
 
 INSERT, UPDATE, DELETE = b"IUD"
 NEW, OLD_KEY, OLD_ROW = b"NKO"
@@ -83,7 +84,8 @@ class ExactDecoder:
         """A message's lines and keys.
 
         Args:
-            parts: Of a short message, as ``captures.postgres.rows.log_decoder`` divides it; None for any other.
+            parts: Of a short message, as ``tidemark.captures.postgres.rows.log_decoder`` divides it; None for any
+                other.
 
         Raises:
             BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.

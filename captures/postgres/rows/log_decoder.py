@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from captures.postgres.rows.exact_log_decoder import MARKER, NEW, OLD_ROW, ExactDecoder, Touched
-from captures.postgres.rows.generated_source import (
+from tidemark.captures.postgres.rows.exact_log_decoder import MARKER, NEW, OLD_ROW, ExactDecoder, Touched
+from tidemark.captures.postgres.rows.generated_source import (
     Member,
     generate,
     key_expression,
@@ -16,12 +16,12 @@ from captures.postgres.rows.generated_source import (
     spliced_members,
     unusual,
 )
-from captures.postgres.tables.columns import Column
-from captures.postgres.values.enum_labels import EnumLabels
-from captures.tables.bad_values import BadCounts
-from captures.tables.captured_line import END, opening
-from captures.tables.source_literals import literal, quoted
-from protocol.errors import SourceError
+from tidemark.captures.postgres.tables.columns import Column
+from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.tables.bad_values import BadCounts
+from tidemark.captures.tables.captured_line import END, opening
+from tidemark.captures.tables.source_literals import literal, quoted
+from tidemark.protocol.errors import SourceError
 
 _SHORT = 1 << 16
 """Messages of fewer bytes are divided by one split."""

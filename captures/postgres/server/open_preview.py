@@ -8,14 +8,14 @@ from functools import partial
 
 import psycopg
 
-from captures.contract.errors import LostPosition
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.lsn import parse_lsn
-from captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
-from captures.postgres.log.slot import in_use
-from captures.postgres.server.slot_ownership import Owner, check_owner
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
+from tidemark.captures.postgres.log.slot import in_use
+from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 

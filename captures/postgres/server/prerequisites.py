@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from captures.contract.errors import LostPosition
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.resumption import check_usable, read_slot
-from captures.postgres.server.platform import Platform
-from captures.postgres.server.session import in_recovery
-from captures.postgres.server.setup import slot_statement
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.resumption import check_usable, read_slot
+from tidemark.captures.postgres.server.platform import Platform
+from tidemark.captures.postgres.server.session import in_recovery
+from tidemark.captures.postgres.server.setup import slot_statement
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

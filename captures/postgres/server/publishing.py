@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import psycopg
 
-from captures.contract.errors import LostPosition, SessionEnded
-from captures.postgres.config import EndpointConfig
-from captures.postgres.server.session import asking
-from captures.postgres.server.setup import (
+from tidemark.captures.contract.errors import LostPosition, SessionEnded
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.setup import (
     Made,
     Unpublished,
     ensure_publication,
@@ -20,11 +20,11 @@ from captures.postgres.server.setup import (
     publication_lost,
     unpublished,
 )
-from captures.postgres.tables.captured_tables import CapturedTables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.prerequisites import kinds_failure, publication_failures
-from captures.postgres.tables.record.table_record import read_publication
-from protocol.errors import SourceError
+from tidemark.captures.postgres.tables.captured_tables import CapturedTables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.prerequisites import kinds_failure, publication_failures
+from tidemark.captures.postgres.tables.record.table_record import read_publication
+from tidemark.protocol.errors import SourceError
 
 PUBLISH_SECONDS = 2.0
 """How long publishing a table may wait for others while the log is not read."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 import psycopg
 from psycopg import pq
 
-from captures.postgres.server.session import connect_pq_to, connect_to, conninfo
+from tidemark.captures.postgres.server.session import connect_pq_to, connect_to, conninfo
 
 if TYPE_CHECKING:
-    from captures.postgres.config import EndpointConfig
+    from tidemark.captures.postgres.config import EndpointConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ReaderEndpoint:
         return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config))
 
     def connect(self) -> psycopg.Connection:
-        """An autocommit session. Raises as ``captures.postgres.server.session.connect``."""
+        """An autocommit session. Raises as ``tidemark.captures.postgres.server.session.connect``."""
         return connect_to(self, self.conninfo)
 
     def connect_pq(self) -> pq.abc.PGconn:

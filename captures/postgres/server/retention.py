@@ -8,11 +8,11 @@ import time
 import psycopg
 from psycopg import sql
 
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.lsn import parse_lsn
-from captures.postgres.server.session import asking
-from captures.postgres.server.stored_texts import stored_rows
-from protocol.errors import SourceError
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.stored_texts import stored_rows
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from psycopg import pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
-from captures.contract.errors import TableAway
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import TableAway
+from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:
-    from captures.postgres.config import EndpointConfig
-    from captures.postgres.server.reader_endpoint import ReaderEndpoint
+    from tidemark.captures.postgres.config import EndpointConfig
+    from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
 
 # Given as start-up options, which win over ALTER ROLE … SET and ALTER DATABASE … SET. Both the walsender and the
 # sessions that read chunks get the same ones: a value must read the same from the log and from a chunk.

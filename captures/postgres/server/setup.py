@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq, sql
 
-from captures.contract.errors import LostPosition
-from captures.postgres.config import EndpointConfig
-from captures.postgres.server.session import in_recovery, refusal
-from captures.postgres.server.waiting import run_patiently
-from captures.postgres.tables.columns import Table
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.session import in_recovery, refusal
+from tidemark.captures.postgres.server.waiting import run_patiently
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from protocol.messages import JsonObject
+from tidemark.protocol.messages import JsonObject
 
 WITHOUT_A_NAME = "tidemark"
 

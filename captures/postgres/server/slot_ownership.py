@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from captures.postgres.config import EndpointConfig
-from captures.postgres.server.setup import drop_slot
-from protocol.errors import SourceError
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.setup import drop_slot
+from tidemark.protocol.errors import SourceError
 
 _LINE = re.compile(r'tidemark: slot (\S+) is read by capture ("(?:[^"\\]|\\.)*") into log (\S*)')
 

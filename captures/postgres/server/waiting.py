@@ -15,10 +15,10 @@ from collections.abc import Callable
 import psycopg
 from psycopg import pq, sql
 
-from captures.contract.errors import SessionEnded
-from captures.postgres.config import EndpointConfig
-from captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
-from captures.postgres.server.stored_texts import stored_rows
+from tidemark.captures.contract.errors import SessionEnded
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
+from tidemark.captures.postgres.server.stored_texts import stored_rows
 
 logger = logging.getLogger(__name__)
 

@@ -11,20 +11,20 @@ from typing import ClassVar
 
 import psycopg
 
-from captures.contract.scan import ScanMethod
-from captures.contract.source import OpenedTable
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.config import ResourceConfig
-from captures.postgres.tables.catalog import read_tables
-from captures.postgres.tables.columns import Column, Table
-from captures.postgres.tables.document_schema import document_schema
-from captures.postgres.tables.record.replica_identities import full_identities
-from captures.postgres.tables.record.table_record import TableRecord, read_records
-from captures.tables.bad_values import Policy
-from captures.tables.captured_line import chunk_head, without_columns
-from captures.tables.table_binding import TableBinding, check_bound_once
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.config import ResourceConfig
+from tidemark.captures.postgres.tables.catalog import read_tables
+from tidemark.captures.postgres.tables.columns import Column, Table
+from tidemark.captures.postgres.tables.document_schema import document_schema
+from tidemark.captures.postgres.tables.record.replica_identities import full_identities
+from tidemark.captures.postgres.tables.record.table_record import TableRecord, read_records
+from tidemark.captures.tables.bad_values import Policy
+from tidemark.captures.tables.captured_line import chunk_head, without_columns
+from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 
 def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
@@ -72,8 +72,8 @@ class PostgresBinding(TableBinding):
     """One binding of the open capture.
 
     Attributes:
-        noted: The fingerprint (``captures.postgres.tables.record.table_fingerprint``) as of which all captured rows are
-            right; empty at first.
+        noted: The fingerprint (``tidemark.captures.postgres.tables.record.table_fingerprint``) as of which all captured
+            rows are right; empty at first.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
 
     Raises:
@@ -142,7 +142,7 @@ class PostgresBinding(TableBinding):
         return without_columns(self._head("t", position, emission) + b"0]}") if self.emit_truncate else b""
 
     def chunk_head(self, position: int, emission: int) -> bytes:
-        """The text before tails of ``captures.postgres.chunks.row_decoder``, which begin with the last part of loc."""
+        """The text before tails of ``tidemark.captures.postgres.chunks.row_decoder``, which begin with the last part of loc."""
         return self._head("c", position, emission)
 
     def _head(self, op: str, position: int, emission: int) -> bytes:

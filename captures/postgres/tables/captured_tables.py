@@ -10,26 +10,26 @@ from functools import partial
 
 import psycopg
 
-from backfill.counted_rows import CountedRows
-from captures.contract.errors import TableAway
-from captures.contract.source import Regained
-from captures.contract.table_changes import Consequence
-from captures.postgres.chunks.counted_scans import Base, CountedScans
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.schema_drift import AlteredTables
-from captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
-from captures.postgres.rows.log_decoder import compile_log_decoder
-from captures.postgres.server.session import asking, connect
-from captures.postgres.server.setup import table_identifier, unpublished
-from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
-from captures.postgres.tables.opening import opened_bindings, undecodable
-from captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
-from captures.postgres.tables.record import table_changes
-from captures.postgres.tables.record.comparison import (
+from tidemark.backfill.counted_rows import CountedRows
+from tidemark.captures.contract.errors import TableAway
+from tidemark.captures.contract.source import Regained
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.postgres.chunks.counted_scans import Base, CountedScans
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.log.schema_drift import AlteredTables
+from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
+from tidemark.captures.postgres.rows.log_decoder import compile_log_decoder
+from tidemark.captures.postgres.server.session import asking, connect
+from tidemark.captures.postgres.server.setup import table_identifier, unpublished
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
+from tidemark.captures.postgres.tables.opening import opened_bindings, undecodable
+from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
+from tidemark.captures.postgres.tables.record import table_changes
+from tidemark.captures.postgres.tables.record.comparison import (
     away,
     changed_since,
     changes_of,
@@ -40,12 +40,12 @@ from captures.postgres.tables.record.comparison import (
     tell,
     why_unfit,
 )
-from captures.postgres.tables.record.shown_names import ShownNames
-from captures.postgres.tables.record.table_record import read_digests
-from captures.tables.captured_line import origin_members
-from captures.tables.opened_tables import OpenedTables
-from protocol.errors import SourceError
-from protocol.messages import Binding, JsonObject
+from tidemark.captures.postgres.tables.record.shown_names import ShownNames
+from tidemark.captures.postgres.tables.record.table_record import read_digests
+from tidemark.captures.tables.captured_line import origin_members
+from tidemark.captures.tables.opened_tables import OpenedTables
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ LOOKING_PART = 20
 
 
 class CapturedTables:
-    """The tables of a source. See ``captures.postgres.log.table_contract.Tables``.
+    """The tables of a source. See ``tidemark.captures.postgres.log.table_contract.Tables``.
 
     Args:
         session: The session for queries. The attribute ``session`` replaces it after a reconnect.
@@ -142,7 +142,7 @@ class CapturedTables:
             binding.table = replace(binding.table, record=table.record)
             binding.noted = noted_of(binding, since)
 
-    # Tables that are set aside: see captures.engine.set_aside.
+    # Tables that are set aside: see tidemark.captures.engine.set_aside.
 
     @property
     def captured(self) -> list[PostgresBinding]:
@@ -155,7 +155,7 @@ class CapturedTables:
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
-        """See ``captures.contract.source.Source``, and ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.contract.source.Source``, and ``tidemark.captures.postgres.log.table_contract.Tables``."""
         self._left_out.add(index)
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]
@@ -186,7 +186,7 @@ class CapturedTables:
             return why_unfit(self.session, self._config, binding, present(self.session, self._config, binding))
 
     def regain(self, index: int, position: int) -> Regained | SourceError | None:
-        """See ``captures.contract.source.Source``."""
+        """See ``tidemark.captures.contract.source.Source``."""
         binding = self.bindings[index]
         with asking(f"reading the definition of {binding.name}"):
             # The digest is read before the columns: an ALTER in between is seen at the next look.
@@ -312,21 +312,21 @@ class CapturedTables:
         self.opened.put(binding.opened())
 
     def counted(self, binding: int) -> CountedRows[Base] | None:
-        """See ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         return self.scans.rows(binding)
 
     def shown(self) -> bool:
-        """See ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         return self._names_shown.noted(self.bindings)
 
     def truncated(self, binding: int) -> None:
-        """See ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         self._truncated.add(binding)
 
     # As the catalogs show them.
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """See ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         self._look()
         if not self.found:
             return []
@@ -395,6 +395,6 @@ class CapturedTables:
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
     def away(self) -> dict[int, SourceError]:
-        """See ``captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         found, self._away = self._away, {}
         return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from captures.postgres.tables.record.table_record import Store, TableRecord
-from captures.tables.bad_values import Policy
+from tidemark.captures.postgres.tables.record.table_record import Store, TableRecord
+from tidemark.captures.tables.bad_values import Policy
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
 
@@ -69,7 +69,7 @@ class Column:
         salt: Documents have hashes with this salt instead of the values; empty if they have the values.
         on_bad_value: The policy for bad values.
         definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
-        transcoded: Texts come through a ``captures.postgres.values.encodings.Transcoder``, with its marks.
+        transcoded: Texts come through a ``tidemark.captures.postgres.values.encodings.Transcoder``, with its marks.
     """
 
     name: str

@@ -1,15 +1,15 @@
-"""The schema of a table's documents: see ``captures.tables.document_schema``."""
+"""The schema of a table's documents: see ``tidemark.captures.tables.document_schema``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.postgres.log.event_location import LOC_PARTS
-from captures.postgres.tables.columns import Column, ColumnType, Table
-from captures.postgres.values import types
-from captures.postgres.values.encodings import Unsayable
-from captures.tables.bad_values import LEAVES_OUT
-from captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, typed
+from tidemark.captures.postgres.log.event_location import LOC_PARTS
+from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
+from tidemark.captures.postgres.values import types
+from tidemark.captures.postgres.values.encodings import Unsayable
+from tidemark.captures.tables.bad_values import LEAVES_OUT
+from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, typed
 
 _LOC: JsonSchema = {
     "type": "array",
@@ -58,7 +58,7 @@ def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
 
 
 def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = False) -> JsonSchema:
-    """The schema of one type's values, by the same choices as ``captures.postgres.values.types.conversion``."""
+    """The schema of one type's values, by the same choices as ``tidemark.captures.postgres.values.types.conversion``."""
     if column_type.base is not None:
         return type_schema(column_type.base, nullable=nullable, as_text=as_text)
     if column_type.kind == "array" and as_text:

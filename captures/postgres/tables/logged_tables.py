@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import psycopg
 
-from captures.postgres.config import EndpointConfig
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.server.session import asking
-from captures.postgres.tables.bindings import PostgresBinding
-from captures.postgres.tables.catalog import read_types
-from captures.postgres.tables.columns import Column, Table
-from captures.postgres.tables.record.comparison import present
-from captures.postgres.values.encodings import is_transcoded
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.catalog import read_types
+from tidemark.captures.postgres.tables.columns import Column, Table
+from tidemark.captures.postgres.tables.record.comparison import present
+from tidemark.captures.postgres.values.encodings import is_transcoded
 
 
 def as_logged(

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import psycopg
 
-from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.server.session import asking
-from captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.prerequisites import log_failures
-from captures.postgres.tables.record.comparison import noted_of, oldest_running
-from captures.postgres.tables.record.table_record import read_digests
-from captures.tables.table_binding import check_any_fit
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
-from protocol.messages import Binding
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.prerequisites import log_failures
+from tidemark.captures.postgres.tables.record.comparison import noted_of, oldest_running
+from tidemark.captures.postgres.tables.record.table_record import read_digests
+from tidemark.captures.tables.table_binding import check_any_fit
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 
 def opened_bindings(

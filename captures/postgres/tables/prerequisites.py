@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from captures.postgres.config import EndpointConfig, ResourceConfig
-from captures.postgres.log.resumption import read_slot
-from captures.postgres.server.platform import platform_of
-from captures.postgres.server.prerequisites import server_failures, slot_failures
-from captures.postgres.server.session import in_recovery
-from captures.postgres.server.setup import (
+from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.log.resumption import read_slot
+from tidemark.captures.postgres.server.platform import platform_of
+from tidemark.captures.postgres.server.prerequisites import server_failures, slot_failures
+from tidemark.captures.postgres.server.session import in_recovery
+from tidemark.captures.postgres.server.setup import (
     lacking,
     owned,
     publication_lost,
@@ -20,22 +20,26 @@ from captures.postgres.server.setup import (
     table_identifier,
     unpublished,
 )
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.record.replica_identities import identified_by_all, identity_failures, identity_index
-from captures.postgres.tables.record.table_record import Published, read_publication
-from captures.postgres.tables.unsupported_tables import (
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.record.replica_identities import (
+    identified_by_all,
+    identity_failures,
+    identity_index,
+)
+from tidemark.captures.postgres.tables.record.table_record import Published, read_publication
+from tidemark.captures.postgres.tables.unsupported_tables import (
     no_table,
     uncaptured_partitions,
     unlogged_partitions,
     warn_of_foreign_partitions,
 )
-from captures.postgres.values.types import clampable
-from captures.postgres.values.unsayable_names import unsayable_failures
-from captures.server.prerequisites import Unmet
-from captures.tables.bad_values import Policies, policy_failures, quarantine_failures
-from captures.tables.hashes import no_salt
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
+from tidemark.captures.postgres.values.types import clampable
+from tidemark.captures.postgres.values.unsayable_names import unsayable_failures
+from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from tidemark.captures.tables.hashes import no_salt
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
 
 GENERATED_VERSION = 180000
 """Since this one, generated columns can be published, and matter to replica identities."""

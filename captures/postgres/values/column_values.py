@@ -1,7 +1,7 @@
 """Converts all texts of a column to JSON at once: calls that run in C cost less than the steps of a loop.
 
-These conversions are right for usual texts and raise an error for others. Then ``captures.postgres.values.json_values``
-converts the texts one by one.
+These conversions are right for usual texts and raise an error for others. Then
+``tidemark.captures.postgres.values.json_values`` converts the texts one by one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from captures.postgres.values import datetimes, json_values
-from captures.postgres.values.json_values import Convert
-from captures.postgres.values.types import Conversion
-from captures.tables.bad_values import SHORT_JSON
+from tidemark.captures.postgres.values import datetimes, json_values
+from tidemark.captures.postgres.values.json_values import Convert
+from tidemark.captures.postgres.values.types import Conversion
+from tidemark.captures.tables.bad_values import SHORT_JSON
 
 Texts = list[str]
-"""The byte texts of one column (see ``captures.postgres.values.json_values``). There is at least one."""
+"""The byte texts of one column (see ``tidemark.captures.postgres.values.json_values``). There is at least one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ many values  ``dates``, ``timestamps``, ``timestamps_with_zone``: for columns of
 
 A text is usual if its year has four digits. In other texts the space between date and time is at another place, or
 there is no space (``infinity``), or the text ends in ``BC``. Texts are byte texts: see
-``captures.postgres.values.json_values``.
+``tidemark.captures.postgres.values.json_values``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from operator import itemgetter
 
-from captures.postgres.values.json_values import Convert
-from captures.tables.bad_values import BadValue
+from tidemark.captures.postgres.values.json_values import Convert
+from tidemark.captures.tables.bad_values import BadValue
 
 _ENDLESS = ("infinity", "-infinity")
 # In an array or a composite there are other values before it and after it.

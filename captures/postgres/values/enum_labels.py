@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from captures.postgres.values.json_values import Convert, string
+from tidemark.captures.postgres.values.json_values import Convert, string
 
 
 class EnumLabels:

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 
 import orjson
 
-from captures.tables.bad_values import BadValue, check_nesting
+from tidemark.captures.tables.bad_values import BadValue, check_nesting
 
 Convert = Callable[[str], str]
 """Converts a byte text to JSON. Raises ValueError or LookupError, which may contain the value: never show it."""

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from captures.postgres.tables.columns import Column, ColumnType
-from captures.postgres.values import datetimes, json_values
-from captures.postgres.values.encodings import MARK
-from captures.postgres.values.enum_labels import EnumLabels
-from captures.postgres.values.json_values import Convert
-from captures.tables.bad_values import SHORT_JSON, UNDECODABLE, BadValue
-from captures.tables.hashes import hashed
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.postgres.values import datetimes, json_values
+from tidemark.captures.postgres.values.encodings import MARK
+from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.postgres.values.json_values import Convert
+from tidemark.captures.tables.bad_values import SHORT_JSON, UNDECODABLE, BadValue
+from tidemark.captures.tables.hashes import hashed
 
 SourceOf = Callable[[str, int], str]
 """Returns Python source for the text in a variable, from an index on."""
@@ -44,8 +44,8 @@ class Conversion:
     Attributes:
         convert: Right for every text of the type. Raises BadValue for a value that a document cannot hold.
         inline: Source for usual texts, for types where it is faster.
-        usual: Same as ``convert`` for usual texts. ``captures.postgres.values.column_values`` knows how to convert many
-            texts at once with it.
+        usual: Same as ``convert`` for usual texts. ``tidemark.captures.postgres.values.column_values`` knows how to
+            convert many texts at once with it.
     """
 
     convert: Convert

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from captures.postgres.tables.columns import Column, ColumnType, Table
-from captures.postgres.tables.record.table_record import Store
-from captures.postgres.values.encodings import Unsayable
-from protocol.errors import SourceError
+from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
+from tidemark.captures.postgres.tables.record.table_record import Store
+from tidemark.captures.postgres.values.encodings import Unsayable
+from tidemark.protocol.errors import SourceError
 
 CODE = "TM-PG-043"
 

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from protocol.changelog import Segment
-from protocol.errors import TidemarkError
-from spark_sink.changes.key_order import Place, place
-from spark_sink.formats.data_files import DataFile
-from spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
-from spark_sink.pipeline.parts.plan import Part
-from spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
-from spark_sink.pipeline.parts.routing import route
-from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.report import Cost
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.runs import runs
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.native_scan import segments_frame
-from spark_sink.source.segment_reader import SegmentFile
-from spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
-from spark_sink.tables.column_types import quoted
-from spark_sink.tables.table_columns import EVENT_META
+from tidemark.protocol.changelog import Segment
+from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.changes.key_order import Place, place
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
+from tidemark.spark_sink.pipeline.parts.plan import Part
+from tidemark.spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
+from tidemark.spark_sink.pipeline.parts.routing import route
+from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.pipeline.report import Cost
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.runs import runs
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.native_scan import segments_frame
+from tidemark.spark_sink.source.segment_reader import SegmentFile
+from tidemark.spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
+from tidemark.spark_sink.tables.column_types import quoted
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

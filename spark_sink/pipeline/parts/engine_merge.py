@@ -18,20 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.errors import SparkError, TidemarkError
-from spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
-from spark_sink.changes.net_changes import DELETED
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.parts.apply import Outcome
-from spark_sink.pipeline.parts.plan import Part
-from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.report import Cost
-from spark_sink.source.arrow_handover import packed
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.native_scan import segments_frame
-from spark_sink.spark_failures import spark_exceptions, tidemark_error
-from spark_sink.tables.column_types import Columns, ddl, quoted
-from spark_sink.tables.table_columns import EVENT_META
+from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
+from tidemark.spark_sink.changes.net_changes import DELETED
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.pipeline.parts.apply import Outcome
+from tidemark.spark_sink.pipeline.parts.plan import Part
+from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.pipeline.report import Cost
+from tidemark.spark_sink.source.arrow_handover import packed
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.native_scan import segments_frame
+from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.tables.column_types import Columns, ddl, quoted
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

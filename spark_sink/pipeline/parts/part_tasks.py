@@ -18,17 +18,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.errors import SparkError, TidemarkError
-from spark_sink.changes.event_stream import EventStream
-from spark_sink.changes.key_order import Place, count_before, in_order
-from spark_sink.changes.merge import merge
-from spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
-from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.source.arrow_handover import unpacked
-from spark_sink.source.segment_reader import SegmentFile, read_segments
-from spark_sink.tables.column_types import Columns, arrow_schema
-from spark_sink.tables.table_columns import EVENT_META
+from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.spark_sink.changes.event_stream import EventStream
+from tidemark.spark_sink.changes.key_order import Place, count_before, in_order
+from tidemark.spark_sink.changes.merge import merge
+from tidemark.spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.source.arrow_handover import unpacked
+from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 REPORT = "report string"
 """The Spark schema of the rows that tasks return."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocol.changelog import Segment
-from protocol.errors import SparkError
-from spark_sink.changes.sources import SourceGroup
-from spark_sink.formats.data_files import DataFile, KeyBounds
-from spark_sink.pipeline.parts.ranges import Sources, file_groups, possibly_hit, sources
-from spark_sink.pipeline.report import PlannedPart
-from spark_sink.pipeline.settings import KeepSettings, Way
-from spark_sink.tables.column_types import Columns
-from spark_sink.tables.kept_tables import Target
+from tidemark.protocol.changelog import Segment
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.changes.sources import SourceGroup
+from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
+from tidemark.spark_sink.pipeline.parts.ranges import Sources, file_groups, possibly_hit, sources
+from tidemark.spark_sink.pipeline.report import PlannedPart
+from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.kept_tables import Target
 
 
 @dataclass(frozen=True, slots=True)

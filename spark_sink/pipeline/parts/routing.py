@@ -8,8 +8,8 @@ from decimal import Decimal
 from math import nan
 from typing import Any
 
-from spark_sink.changes.key_order import NOT_A_NUMBER, NULL, Place
-from spark_sink.tables.column_types import quoted
+from tidemark.spark_sink.changes.key_order import NOT_A_NUMBER, NULL, Place
+from tidemark.spark_sink.tables.column_types import quoted
 
 
 def route(key: Sequence[str], types: Sequence[str], bounds: Sequence[Place]) -> str:

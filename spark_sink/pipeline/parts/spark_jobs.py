@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from protocol.errors import SparkError
-from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
-from spark_sink.pipeline.parts.routing import route
-from spark_sink.session import is_connect
-from spark_sink.source.arrow_handover import packed
-from spark_sink.spark_failures import spark_exceptions
-from spark_sink.tables.column_types import quoted
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.changes.key_order import Place, place
+from tidemark.spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
+from tidemark.spark_sink.pipeline.parts.routing import route
+from tidemark.spark_sink.session import is_connect
+from tidemark.spark_sink.source.arrow_handover import packed
+from tidemark.spark_sink.spark_failures import spark_exceptions
+from tidemark.spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

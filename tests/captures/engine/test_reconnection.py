@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.engine.reconnection import Outages
-from captures.postgres.log.lsn import parse_lsn
-from protocol.errors import SourceError
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
 from tests.servers.tcp_proxy import TcpProxy, proxied
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.engine.reconnection import Outages
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.protocol.errors import SourceError
 
 
 class Clock:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from captures.postgres.log.lsn import parse_lsn
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.log.lsn import parse_lsn
 
 
 def test_the_slot_moves_on_acknowledgement_only(database: Database) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.engine.state import CaptureState
-from protocol.errors import ProtocolError
-from protocol.state import merge_patch
+from tidemark.captures.engine.state import CaptureState
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.state import merge_patch
 
 SCANS = st.fixed_dictionaries(
     {"identity": st.sampled_from(["1", "2"]), "scan": st.dictionaries(st.sampled_from("abc"), st.integers(0, 2))},

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from captures.mysql.log import events
+from tidemark.captures.mysql.log import events
 
 SERVER_UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from captures.mysql.config import parse_endpoint, parse_resource
-from captures.mysql.log.connection import LIMITS, StreamLimits
-from captures.mysql.log.stream import BinlogLog
-from captures.mysql.source import MysqlSource
-from protocol.messages import Binding
 from tests.captures.log_reader import LogReader
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.config import parse_endpoint, parse_resource
+from tidemark.captures.mysql.log.connection import LIMITS, StreamLimits
+from tidemark.captures.mysql.log.stream import BinlogLog
+from tidemark.captures.mysql.source import MysqlSource
+from tidemark.protocol.messages import Binding
 
 
 class CapturedLog(LogReader[MysqlSource, BinlogLog]):

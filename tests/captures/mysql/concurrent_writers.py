@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from backfill.fence import Fence
 from tests.captures.mysql.table_chunks import table_chunks
 from tests.servers.mariadb import Database
+from tidemark.backfill.fence import Fence
 
 WRITERS = 4
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pymysql
 
-from captures.mysql.config import parse_endpoint
-from captures.mysql.server.session import connect
 from tests.servers.certificates import Authority
 from tests.servers.mariadb import Database
 from tests.servers.mysql_family import MySqlFamilyServer
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.server.session import connect
 
 PASSWORD = 'it\'s a \\ "secret" of çä'
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import orjson
 
-from backfill.chunk_size import CHUNK_BYTES
-from backfill.keys import Key, key_texts
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import Chunk, ChunkRequest, Rows
-from captures.mysql.chunks.reader import SelectChunkReader
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
-from captures.mysql.server.session import Session, connect
-from captures.mysql.tables.bindings import BoundTable, bound_tables
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
+from tidemark.backfill.chunk_size import CHUNK_BYTES
+from tidemark.backfill.keys import Key, key_texts
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest, Rows
+from tidemark.captures.mysql.chunks.reader import SelectChunkReader
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
+from tidemark.captures.mysql.server.session import Session, connect
+from tidemark.captures.mysql.tables.bindings import BoundTable, bound_tables
 
 Document = dict[str, Any]
 

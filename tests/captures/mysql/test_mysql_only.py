@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.mysql.chunks.fence import create_watermark_table
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import parse_position, position
-from captures.mysql.server.session import Session
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import MYSQL, Database, no_source
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.chunks.fence import create_watermark_table
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import parse_position, position
+from tidemark.captures.mysql.server.session import Session
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def needs(database: Database, *version: int) -> None:

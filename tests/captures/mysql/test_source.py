@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from captures.mysql.chunks.fence import GtidFence, PositionFence
-from captures.mysql.database import MysqlDatabase
-from captures.mysql.source import MysqlSource
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.mysql.table_chunks import run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.mysql.source import MysqlSource
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 
 @contextmanager

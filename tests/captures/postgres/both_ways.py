@@ -9,16 +9,16 @@ from typing import Any
 import orjson
 from psycopg import sql
 
-from captures.contract.chunk import KEY_MARK, TAIL_MARK
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.config import parse_endpoint
-from captures.postgres.log.pgoutput import Relation, read_relation
-from captures.postgres.rows.log_decoder import LogDecoder, compile_log_decoder
-from captures.postgres.server.session import connect
-from captures.postgres.tables.catalog import read_tables
-from captures.postgres.tables.columns import Column, Table
-from captures.tables.bad_values import Policy
 from tests.servers.postgres import Database
+from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.log.pgoutput import Relation, read_relation
+from tidemark.captures.postgres.rows.log_decoder import LogDecoder, compile_log_decoder
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.tables.catalog import read_tables
+from tidemark.captures.postgres.tables.columns import Column, Table
+from tidemark.captures.tables.bad_values import Policy
 
 Document = dict[str, Any]
 

@@ -9,23 +9,23 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from backfill.keys import Key
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import ChunkRequest
-from captures.contract.log import LogStream
-from captures.contract.source import Source
-from captures.postgres.chunks.reader import CopyChunkReader
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.database import PostgresDatabase
-from captures.postgres.server.reader_endpoint import ReaderEndpoint
-from captures.postgres.server.session import connect
-from captures.postgres.tables.bindings import PostgresBinding, bound_tables
-from captures.process.wakeup import Wakeup
-from protocol.codec import split_captured
-from protocol.messages import Binding, CaptureSpec, JsonObject
 from tests.captures.session import begin
 from tests.servers.postgres import Database
+from tidemark.backfill.keys import Key
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import ChunkRequest
+from tidemark.captures.contract.log import LogStream
+from tidemark.captures.contract.source import Source
+from tidemark.captures.postgres.chunks.reader import CopyChunkReader
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.protocol.codec import split_captured
+from tidemark.protocol.messages import Binding, CaptureSpec, JsonObject
 
 
 class CapturedTable:

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import Chunk, ChunkRequest, Rows
-from captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
-from captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
-from captures.postgres.chunks.reader import CopyChunkReader
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.server.reader_endpoint import ReaderEndpoint
-from captures.postgres.server.session import connect
-from captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tests.servers.postgres import Connection, Database
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest, Rows
+from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
+from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
+from tidemark.captures.postgres.chunks.reader import CopyChunkReader
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 
 Document = dict[str, Any]
 

@@ -7,18 +7,18 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import ChunkRequest
-from captures.postgres.chunks.scan_target import ScanTarget
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.table_contract import BoundRelation
-from captures.postgres.rows.log_decoder import RelationColumn
-from captures.postgres.source import PostgresSource
-from captures.postgres.tables.bindings import PostgresBinding
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.servers.postgres import Database
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import ChunkRequest
+from tidemark.captures.postgres.chunks.scan_target import ScanTarget
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.log.table_contract import BoundRelation
+from tidemark.captures.postgres.rows.log_decoder import RelationColumn
+from tidemark.captures.postgres.source import PostgresSource
+from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 INT4, TEXT = 23, 25
 

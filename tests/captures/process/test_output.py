@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.process.output import BUFFER_BYTES, Output
-from protocol.messages import Opened
 from tests.servers.deadline import wait_until
+from tidemark.captures.process.output import BUFFER_BYTES, Output
+from tidemark.protocol.messages import Opened
 
 LINE = b"x" * 1023 + b"\n"
 LINES = BUFFER_BYTES // len(LINE)

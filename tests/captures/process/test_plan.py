@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from protocol.plan import BACKFILL_PLAN, PLAN
 from tests.captures import source_tables
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import COMMAND, Json, bindings, session, unary
 from tests.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
 from tests.servers.postgres import fresh_database, own_server
+from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
 
-MYSQL_COMMAND = [sys.executable, "-m", "connectors.mysql"]
+MYSQL_COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def plan(config: Json, bound: list[Json], command: Sequence[str]) -> Json:

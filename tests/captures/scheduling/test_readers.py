@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from backfill.fence import TransactionId
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
-from captures.process.wakeup import Wakeup
-from captures.scheduling.readers import ChunkFailure, ReaderPool
-from protocol.errors import SourceError
 from tests.servers.deadline import wait_until
+from tidemark.backfill.fence import TransactionId
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
+from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.scheduling.readers import ChunkFailure, ReaderPool
+from tidemark.protocol.errors import SourceError
 
 NOTHING = Rows()
 

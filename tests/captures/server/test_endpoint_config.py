@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captures.mysql.config import EndpointConfig as MysqlConfig
-from captures.postgres.config import EndpointConfig as PostgresConfig
-from captures.server.endpoint_config import Endpoint
+from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
+from tidemark.captures.postgres.config import EndpointConfig as PostgresConfig
+from tidemark.captures.server.endpoint_config import Endpoint
 
 
 @pytest.mark.parametrize("config", [MysqlConfig, PostgresConfig])

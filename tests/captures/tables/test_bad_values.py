@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from captures.server.endpoint_config import Endpoint
-from captures.tables.bad_values import (
+from tidemark.captures.server.endpoint_config import Endpoint
+from tidemark.captures.tables.bad_values import (
     TOO_LARGE,
     UNDECODABLE,
     BadValue,
@@ -16,8 +16,8 @@ from captures.tables.bad_values import (
     quarantine_failures,
     unfit_for,
 )
-from captures.tables.truncation import Truncation
-from protocol.environment import RUNTIME
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.environment import RUNTIME
 
 
 def test_a_reason_has_the_policy_that_fits_it() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.mysql.chunks import row_decoder as mysql_decoder
-from captures.mysql.tables.columns import Column as MysqlColumn
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.tables.columns import Column, ColumnType
-from captures.tables.captured_line import END, chunk_head, opening, without_columns
-from protocol.codec import split_captured
+from tidemark.captures.mysql.chunks import row_decoder as mysql_decoder
+from tidemark.captures.mysql.tables.columns import Column as MysqlColumn
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.tables.captured_line import END, chunk_head, opening, without_columns
+from tidemark.protocol.codec import split_captured
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.log.event_location import next_place
-from captures.tables.collection import check_keys, check_state_keys, discovered, open_schema, pointer
-from captures.tables.emissions import Emissions
-from protocol.errors import ConnectorError
-from protocol.messages import Binding, Collection, DiscoveredBinding
+from tidemark.captures.postgres.log.event_location import next_place
+from tidemark.captures.tables.collection import check_keys, check_state_keys, discovered, open_schema, pointer
+from tidemark.captures.tables.emissions import Emissions
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.messages import Binding, Collection, DiscoveredBinding
 
 FALLBACK = ["/_meta/source/loc/0", "/_meta/source/loc/1"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from captures.contract.scan import ScanMethod
-from captures.contract.source import OpenedTable
-from captures.tables.opened_tables import OpenedTables
+from tidemark.captures.contract.scan import ScanMethod
+from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.tables.opened_tables import OpenedTables
 
 
 def opened(binding: int) -> OpenedTable:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from captures.tables.bad_values import TOO_LARGE, BadValues
-from captures.tables.suggested_entries import excluding
+from tidemark.captures.tables.bad_values import TOO_LARGE, BadValues
+from tidemark.captures.tables.suggested_entries import excluding
 
 NAMES = ["a", "größe_2", "a.b", "no", "On", "null", "1a", ".5", ".inf", "two words", 'a"b', "a: b", "a, b", "]", "#"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from protocol.changelog import ChangeLog
 from tests.runtime.logged_events import events
+from tidemark.protocol.changelog import ChangeLog
 
 ORDERS = "public/orders"
 

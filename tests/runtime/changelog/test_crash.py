@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.changelog.writer import LogWriter
 from tests.examples import sample
 from tests.runtime.changelog.shop import data_files, named_files, stored
 from tests.runtime.changelog.writers import check, lines, writing
 from tests.runtime.changelog.writing_process import LINES
+from tidemark.runtime.changelog.writer import LogWriter
 
 KILLS = sample(15, 10)
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from protocol.changelog import ChangeLog, Column, Segment, TableSchema
-from protocol.errors import ChangeLogError
-from runtime.changelog.events import json_line
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, document, order, stored
 from tests.runtime.logged_events import events
+from tidemark.protocol.changelog import ChangeLog, Column, Segment, TableSchema
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.events import json_line
+from tidemark.runtime.changelog.writer import LogWriter
 
 OTHER = "public/other"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import LOCK
-from protocol.errors import ChangeLogError
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
 from tests.runtime.changelog.writers import check, lines, writing
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import LOCK
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 def on_another_machine(root: Path) -> None:

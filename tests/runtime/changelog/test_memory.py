@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog.layout import HEADER
-from runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
-from runtime.changelog.schema import table_schema
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tidemark.protocol.changelog.layout import HEADER
+from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
+from tidemark.runtime.changelog.schema import table_schema
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from runtime.changelog.writer import LogWriter
+from tidemark.runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 
 def peak():

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.changelog.models import META_COLUMNS
-from runtime.changelog.columns import arrow_type
-from runtime.changelog.writer import LogWriter
 from tests.examples import examples
 from tests.runtime.changelog.shop import document, stored
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.runtime.changelog.columns import arrow_type
+from tidemark.runtime.changelog.writer import LogWriter
 
 Cell = tuple[str, Any]
 """A value as JSON text, and as it must be read back. Text ``""`` is a member that is absent."""

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.changelog.schema import table_schema
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
+from tidemark.runtime.changelog.schema import table_schema
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 def types(schema: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from protocol.changelog import Column, Segment, TableSchema
-from protocol.changelog.models import DOCUMENT_COLUMN, LONGEST_RUN, MOST_RUNS
-from runtime.changelog.decoder import decoder
-from runtime.changelog.segments import SegmentWriter
-from runtime.changelog.writer import LogWriter
 from tests.examples import examples, sample
 from tests.protocol.segment_facts import segment_facts
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tidemark.protocol.changelog import Column, Segment, TableSchema
+from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, LONGEST_RUN, MOST_RUNS
+from tidemark.runtime.changelog.decoder import decoder
+from tidemark.runtime.changelog.segments import SegmentWriter
+from tidemark.runtime.changelog.writer import LogWriter
 
 POOLS: dict[str, list[Any]] = {
     "boolean": [False, True],

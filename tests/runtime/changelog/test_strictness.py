@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog.models import QUARANTINE
-from protocol.errors import ChangeLogError, TidemarkError
-from runtime.changelog.batch import Batch
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import closed, document, stored
+from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.errors import ChangeLogError, TidemarkError
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.writer import LogWriter
 
 NUMERIC = {"type": "string", "format": "number", "x-precision": 5, "x-scale": 2}
 DATE = {"type": "string", "format": "date"}

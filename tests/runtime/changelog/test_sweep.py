@@ -9,14 +9,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import CONSUMERS, consumer_name, segment_path
-from protocol.changelog.models import Commit
-from protocol.changelog.reader import CLAIMS_KEPT, advance
-from runtime.changelog import storage
-from runtime.changelog.writer import LogWriter
 from tests.examples import examples
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import CONSUMERS, consumer_name, segment_path
+from tidemark.protocol.changelog.models import Commit
+from tidemark.protocol.changelog.reader import CLAIMS_KEPT, advance
+from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 def put(root: Path, path: str) -> str:

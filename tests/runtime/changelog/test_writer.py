@@ -13,10 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from protocol.changelog import ChangeLog, layout
-from protocol.changelog.layout import SUMMARY_EVERY
-from protocol.errors import ChangeLogError
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import (
     ORDER_SCHEMA,
     ORDERS,
@@ -27,6 +23,10 @@ from tests.runtime.changelog.shop import (
     order,
     stored,
 )
+from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.changelog.layout import SUMMARY_EVERY
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.writer import LogWriter
 
 
 @pytest.fixture
@@ -312,8 +312,8 @@ def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from protocol.errors import ChangeLogError
-from runtime.changelog.writer import LogWriter
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 log = LogWriter.open(Path(sys.argv[1]), "shop")
 orders = log.bind(ORDERS, ORDER_SCHEMA)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from protocol.changelog import ChangeLog
-from runtime.changelog.events import segment_events
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.changelog.events import segment_events
 
 
 @contextmanager

@@ -11,9 +11,9 @@ import random
 import sys
 from pathlib import Path
 
-from protocol.errors import TidemarkError
-from runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
+from tidemark.protocol.errors import TidemarkError
+from tidemark.runtime.changelog.writer import LogWriter
 
 LINES = "public/lines"
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog import ChangeLog
-from protocol.changelog.layout import COMMITS, HEADER
-from runtime.changelog.writer import LogWriter
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.servers.deadline import wait_until
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import COMMITS, HEADER
+from tidemark.runtime.changelog.writer import LogWriter
 
 SESSION = [
     OPENED,
@@ -320,7 +320,7 @@ def test_init_writes_a_file_that_is_well_formed(folder: CaptureFolder) -> None:
     assert folder.run("init", "mysql.yaml", "--source", "mysql").returncode == 0
     done = folder.run("check", "mysql.yaml", environment={"MYSQL_PASSWORD": "x"})
     assert done.stdout.startswith("ok    the capture file is well-formed: capture shop")
-    assert "connectors.mysql answers" in done.stdout or "TM-MY-" in done.stdout, done.stdout
+    assert "tidemark.connectors.mysql answers" in done.stdout or "TM-MY-" in done.stdout, done.stdout
     assert folder.run("init", "new.yaml").returncode == 0
     failed(folder.run("init", "new.yaml"), 2, "TM-CFG-006")
     failed(folder.run("init", "none/new.yaml"), 1, "TM-RUN-013")

@@ -1,4 +1,4 @@
-"""``tidemark materialize``, and the same by ``python -m spark_sink``: one command, two doors."""
+"""``tidemark materialize``, and the same by ``python -m tidemark.spark_sink``: one command, two doors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import typer
 
-from runtime.cli import app
-from spark_sink.__main__ import _parser
 from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
+from tidemark.runtime.cli import app
+from tidemark.spark_sink.__main__ import _parser
 
-TIDEMARK = [sys.executable, "-m", "runtime"]
-SPARK_SINK = [sys.executable, "-m", "spark_sink"]
+TIDEMARK = [sys.executable, "-m", "tidemark.runtime"]
+SPARK_SINK = [sys.executable, "-m", "tidemark.spark_sink"]
 DEADLINE = 280
 
 

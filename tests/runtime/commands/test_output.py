@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from protocol.changelog import Commit, Segment
-from protocol.error_codes import CODES
-from protocol.logs import LogLine
-from protocol.visible import visible, visible_json
-from runtime.progress.figures import Figures
-from runtime.progress.lines import MOST_TABLES, LineDisplay
 from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tidemark.protocol.changelog import Commit, Segment
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.visible import visible, visible_json
+from tidemark.runtime.progress.figures import Figures
+from tidemark.runtime.progress.lines import MOST_TABLES, LineDisplay
 
 EVIL = "a\x1b]0;title\x07\x9b2J\u202eb"
 """Sets a window's title, clears the screen, and turns what follows around."""

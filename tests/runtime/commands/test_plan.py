@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from protocol.plan import Plan, TablePlan
-from runtime.commands.plan import seconds, table_seconds
 from tests.runtime.capture_folder import CaptureFolder
+from tidemark.protocol.plan import Plan, TablePlan
+from tidemark.runtime.commands.plan import seconds, table_seconds
 
 FIELDS = {
     "readers": 2,

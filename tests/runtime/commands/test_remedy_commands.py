@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from runtime.cli import app
+from tidemark.runtime.cli import app
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink"]

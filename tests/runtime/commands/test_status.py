@@ -14,12 +14,12 @@ from typing import Any
 import orjson
 import pytest
 
-from protocol.errors import SparkError
-from runtime.progress.liveness import liveness
-from runtime.progress.status_file import STATUS_FILE
-from spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.servers.deadline import wait_until
+from tidemark.protocol.errors import SparkError
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.status_file import STATUS_FILE
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
 
 ROWS = {"rows": {"first": 1, "count": 3}}
 WELL = {

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ConnectorError
-from protocol.logs import LogLine
-from protocol.messages import CaptureSpec
-from runtime.connector.calls import Caller
-from runtime.connector.process import ProcessConnector
-from runtime.connector.secrets import Redactor
 from tests.runtime.capture_folder import CaptureFolder, is_running
 from tests.runtime.scripted_sessions import table
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.messages import CaptureSpec
+from tidemark.runtime.connector.calls import Caller
+from tidemark.runtime.connector.process import ProcessConnector
+from tidemark.runtime.connector.secrets import Redactor
 
 SPEC: dict[str, Any] = {
     "spec": {

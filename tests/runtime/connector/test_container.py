@@ -17,19 +17,19 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound, NotFound
 
-from protocol.capture_file import LimitsEntry
-from protocol.errors import ConnectorError
-from protocol.logs import LogLine
-from protocol.messages import CaptureSpec
-from runtime.connector.calls import Caller
-from runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector
-from runtime.connector.conversation import Conversation
-from runtime.connector.interface import GRACE_SECONDS, Exit, RunningConnector
-from runtime.connector.secrets import Redactor
 from tests.missing import DOCKER_ENGINE, lacks
 from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.scripted_sessions import table
 from tests.servers.deadline import wait_until
+from tidemark.protocol.capture_file import LimitsEntry
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import LogLine
+from tidemark.protocol.messages import CaptureSpec
+from tidemark.runtime.connector.calls import Caller
+from tidemark.runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.interface import GRACE_SECONDS, Exit, RunningConnector
+from tidemark.runtime.connector.secrets import Redactor
 
 pytestmark = pytest.mark.docker
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.logs import LogLine
-from runtime.connector.conversation import Conversation
-from runtime.connector.process import ProcessConnector
-from runtime.connector.secrets import Redactor
+from tidemark.protocol.logs import LogLine
+from tidemark.runtime.connector.conversation import Conversation
+from tidemark.runtime.connector.process import ProcessConnector
+from tidemark.runtime.connector.secrets import Redactor
 
 ENDS_WITH_AN_ERROR = """
 trap '' TERM

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ConnectorError
-from protocol.logs import STATUS, LogLine
-from runtime.connector.watchdog import Watchdog
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.scripted_sessions import run_session
+from tidemark.protocol.errors import ConnectorError
+from tidemark.protocol.logs import STATUS, LogLine
+from tidemark.runtime.connector.watchdog import Watchdog
 
 BEAT = LogLine(level="info", message="following the log", event_type=STATUS, fields={"position": "1"})
 WORDS = LogLine(level="info", message="hello")

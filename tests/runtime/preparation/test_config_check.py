@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import EndpointConfig as MysqlConfig
-from captures.postgres.config import EndpointConfig as PostgresConfig
-from runtime.preparation.config_check import mistakes
+from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
+from tidemark.captures.postgres.config import EndpointConfig as PostgresConfig
+from tidemark.runtime.preparation.config_check import mistakes
 
 POSTGRES = PostgresConfig.model_json_schema()
 MYSQL = MysqlConfig.model_json_schema()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import UsageError
-from protocol.logs import LogLine, read_log_line
-from runtime.connector.secrets import Redactor
-from runtime.preparation.secret_values import resolve
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.logs import LogLine, read_log_line
+from tidemark.runtime.connector.secrets import Redactor
+from tidemark.runtime.preparation.secret_values import resolve
 
 
 def test_secrets_come_from_the_environment_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocol.capture_file import TableEntry
-from protocol.errors import UsageError
-from protocol.messages import DiscoveredBinding, SpecResponse
-from runtime.preparation.selection import column_of, select, state_key
+from tidemark.protocol.capture_file import TableEntry
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.messages import DiscoveredBinding, SpecResponse
+from tidemark.runtime.preparation.selection import column_of, select, state_key
 
 OPTIONS: dict[str, Any] = {
     name: {} for name in ("schema", "table", "exclude", "hash", "key", "where", "priority", "scan")

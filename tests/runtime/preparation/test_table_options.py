@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from captures.mysql.config import ResourceConfig as MysqlResource
-from captures.postgres.config import ResourceConfig as PostgresResource
-from protocol.capture_file import TableEntry, mistakes_in, read_capture_file
-from protocol.messages import SpecResponse
-from runtime.preparation.table_options import option_mistakes
+from tidemark.captures.mysql.config import ResourceConfig as MysqlResource
+from tidemark.captures.postgres.config import ResourceConfig as PostgresResource
+from tidemark.protocol.capture_file import TableEntry, mistakes_in, read_capture_file
+from tidemark.protocol.messages import SpecResponse
+from tidemark.runtime.preparation.table_options import option_mistakes
 
 OURS = PostgresResource.model_json_schema()
 MYSQL = MysqlResource.model_json_schema()

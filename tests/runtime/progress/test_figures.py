@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from protocol.changelog import Commit, Segment
-from protocol.logs import LogLine, TableProgress
-from runtime.progress.figures import Figures, Rate, TableFigures
-from runtime.progress.lines import LineDisplay
-from runtime.progress.live import MOST_ROWS, LiveDisplay, draw, duration, size
+from tidemark.protocol.changelog import Commit, Segment
+from tidemark.protocol.logs import LogLine, TableProgress
+from tidemark.runtime.progress.figures import Figures, Rate, TableFigures
+from tidemark.runtime.progress.lines import LineDisplay
+from tidemark.runtime.progress.live import MOST_ROWS, LiveDisplay, draw, duration, size
 
 
 def status(**tables: tuple[int, int | None, bool]) -> LogLine:

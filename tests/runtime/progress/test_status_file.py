@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from protocol.changelog.layout import HEADER
-from protocol.logs import LogLine
-from runtime.progress.figures import Figures
-from runtime.progress.lines import LineDisplay
-from runtime.progress.status_file import StatusFile, read_status
 from tests.servers.deadline import wait_until
+from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.logs import LogLine
+from tidemark.runtime.progress.figures import Figures
+from tidemark.runtime.progress.lines import LineDisplay
+from tidemark.runtime.progress.status_file import StatusFile, read_status
 
 
 def status(state: str) -> LogLine:

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from runtime.connector.interface import GRACE_SECONDS
 from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
 from tests.servers.deadline import wait_until
+from tidemark.runtime.connector.interface import GRACE_SECONDS
 
 WAITING = [
     OPENED,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.messages import MAX_LINE_BYTES
-from runtime.sessions.lines import LineCutter
+from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.messages import MAX_LINE_BYTES
+from tidemark.runtime.sessions.lines import LineCutter
 
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), min_size=1), st.data())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.capture_file import CommitEntry
-from protocol.errors import ConnectorError, TidemarkError
-from protocol.messages import MAX_LINE_BYTES
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
+from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.errors import ConnectorError, TidemarkError
+from tidemark.protocol.messages import MAX_LINE_BYTES
 
 
 def rows(first: int, count: int, binding: int = 0) -> dict[str, object]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ChangeLogError, ConnectorError
-from runtime.sessions.interruption import Interruption
-from runtime.sessions.owned_log import OwnedLog
-from runtime.sessions.supervisor import MOST_FAILURES, Supervisor
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
+from tidemark.protocol.errors import ChangeLogError, ConnectorError
+from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.owned_log import OwnedLog
+from tidemark.runtime.sessions.supervisor import MOST_FAILURES, Supervisor
 
 ROW_1 = {"rows": {"first": 1, "count": 1}}
 ROW_2 = {"rows": {"first": 2, "count": 1}}

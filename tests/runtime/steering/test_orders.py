@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ChangeLogError
-from protocol.messages import Action, Control
-from runtime.changelog.writer import LogWriter
-from runtime.steering.orders import FOLDER, Orders
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import Action, Control
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.steering.orders import FOLDER, Orders
 
 PAUSE = Control(sequence=1, action=Action.PAUSE, tables=["public.t"])
 RESUME = Control(sequence=1, action=Action.RESUME)

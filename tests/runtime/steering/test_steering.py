@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from runtime.progress.status_file import read_status
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
 from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
+from tidemark.runtime.progress.status_file import read_status
 
 SECONDS = 20.0
 
@@ -29,7 +29,7 @@ STATUS = {
         }
     )
 }
-TIDEMARK = [sys.executable, "-m", "runtime"]
+TIDEMARK = [sys.executable, "-m", "tidemark.runtime"]
 ROW = {"rows": {"first": 1, "count": 1}}
 
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sink.changes.key_order import in_order
-from spark_sink.changes.merge_source import KEPT, stream_merge_rows
-from spark_sink.changes.net_changes import DELETED
 from tests.spark_sink.changes.test_net_changes import CHANGE, COLUMNS, TYPES, table
 from tests.spark_sink.log_builder import Event
 from tests.spark_sink.replay import Row, replay
+from tidemark.spark_sink.changes.key_order import in_order
+from tidemark.spark_sink.changes.merge_source import KEPT, stream_merge_rows
+from tidemark.spark_sink.changes.net_changes import DELETED
 
 
 def merged(before: dict[int, Row], source: list[Row]) -> dict[int, Row]:

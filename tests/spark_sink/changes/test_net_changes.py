@@ -8,10 +8,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
-from spark_sink.tables.column_types import arrow_schema
 from tests.spark_sink.log_builder import Event
 from tests.spark_sink.replay import Row, random_events, replay
+from tidemark.spark_sink.changes.net_changes import DELETED, NetChanges, net_changes
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = ("id", "name", "note", "_offset")
 TYPES = {"id": "bigint", "name": "string", "note": "string", "_offset": "bigint"}

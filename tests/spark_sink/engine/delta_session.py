@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from spark_sink.session import open_session
+from tidemark.spark_sink.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

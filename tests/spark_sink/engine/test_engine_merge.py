@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_sink import read_table
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.parts.engine_merge import EngineMerge
-from spark_sink.pipeline.parts.plan import plan_part
-from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.table_keeper import TableKeeper
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.histories import History
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tests.spark_sink.pipeline.test_histories import commit
 from tests.spark_sink.replay import replay
+from tidemark.spark_sink import read_table
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge
+from tidemark.spark_sink.pipeline.parts.plan import plan_part
+from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.kept_tables import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sink.formats.data_files import KeyBounds
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
 from tests.examples import examples
+from tidemark.spark_sink.formats.data_files import KeyBounds
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 MICROSECONDS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 998999))
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from protocol.errors import SparkError
-from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
 from tests.spark_sink.tables.test_column_types import TYPES
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"id": "bigint", "name": "string", "note": "string"}
 

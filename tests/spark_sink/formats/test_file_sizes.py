@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.formats.file_sizes import FileSizes
 from tests.spark_sink.log_builder import Event, LogBuilder, create
+from tidemark.spark_sink.formats.file_sizes import FileSizes
 
 SIZES = FileSizes()
 KB, MB, GB, TB = 2**10, 2**20, 2**30, 2**40

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.formats.file_statistics import _raised
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.formats.file_statistics import _raised
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 
 def statistics(folder: Path, columns: dict[str, str], rows: list[dict[str, Any]], *key: str) -> dict[str, Any]:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SparkError
-from spark_sink.formats import file_writer
-from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats import file_writer
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"a": "bigint", "b": "string", "c": "bigint", "note": "string"}
 KEY = st.tuples(st.none() | st.integers(0, 3), st.sampled_from(["", "x", "xy", "z"]), st.integers(0, 30))

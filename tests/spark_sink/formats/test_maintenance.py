@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.formats.data_files import DataFile
-from spark_sink.formats.delta_log import DeltaLog
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.formats.maintenance import clean, small_files, vacuum
 from tests.spark_sink.formats.test_positions import COLUMNS, opened, put, rows, stored
+from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.delta_log import DeltaLog
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.maintenance import clean, small_files, vacuum
 
 TARGET = 1_000_000
 HOUR = timedelta(hours=1)

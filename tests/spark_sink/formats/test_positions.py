@@ -18,12 +18,12 @@ from deltalake.schema import PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import SparkError
-from spark_sink.formats.delta_log import DeltaLog
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
 from tests.examples import examples
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.formats.delta_log import DeltaLog
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"id": "bigint"}
 TARGET = "public/items current"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from protocol.changelog.models import META_COLUMNS
-from spark_sink.changes.key_order import in_order
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_writer import FileWriter
-from spark_sink.tables.column_types import arrow_schema
-from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.log_builder import LogBuilder
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.spark_sink.changes.key_order import in_order
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.kept_tables import Target
 
 ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.formats.data_files import KeyBounds
-from spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
+from tidemark.spark_sink.formats.data_files import KeyBounds
+from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 
 VALUES = st.integers(0, 5)
 KEYS = st.lists(st.tuples(VALUES, VALUES), max_size=6)

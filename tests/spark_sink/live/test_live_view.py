@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from protocol.errors import SparkError
-from spark_sink import read_table, read_tables
-from spark_sink.live.read_table import live_frame
-from spark_sink.live.table_view import TailLimits, end_of, table_view
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.spark_failures import tidemark_error
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
 from tests.spark_sink.live.test_table_view import folded, map_columns
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink import read_table, read_tables
+from tidemark.spark_sink.live.read_table import live_frame
+from tidemark.spark_sink.live.table_view import TailLimits, end_of, table_view
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.spark_failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.source.options import SourceOptions
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.options import SourceOptions
 
 LOG = {"path": "/log", "table": "public.items"}
 

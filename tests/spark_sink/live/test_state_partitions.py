@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from protocol.errors import SparkError
-from spark_sink.live.state_partitions import TAIL_BYTES, BasePartition, TailPartition, plan_state, read_state
-from spark_sink.live.table_view import TableView, TailLimits, table_view
-from spark_sink.source.followed_log import FollowedLog
 from tests.examples import sample
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
 from tests.spark_sink.log_builder import Event, LogBuilder, schema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.live.state_partitions import TAIL_BYTES, BasePartition, TailPartition, plan_state, read_state
+from tidemark.spark_sink.live.table_view import TableView, TailLimits, table_view
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 ROW = (*WIDE, "_offset", "_commit_ts")
 NOBODY = 1 << 60

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from protocol.errors import SparkError
-from spark_sink.live.state_partitions import plan_state
-from spark_sink.live.table_view import AsOf, TableView, end_of, table_view
-from spark_sink.source.followed_log import FollowedLog
 from tests.spark_sink.live.kept_base import fold, kept
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.live.state_partitions import plan_state
+from tidemark.spark_sink.live.table_view import AsOf, TableView, end_of, table_view
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 OWN = {"id": "bigint", "name": "string", "note": "string"}
 META = {"_offset": "bigint", "_commit_ts": "timestamp"}

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import pyarrow.parquet as pq
 
-from spark_sink.formats.file_sizes import FileSizes
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.settings import KeepSettings, PartLimits
-from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.spark_cluster import SETTINGS
+from tidemark.spark_sink.formats.file_sizes import FileSizes
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.settings import KeepSettings, PartLimits
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 
 def refuse(*arguments: Any, **more: Any) -> NoReturn:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import deltalake  # noqa: F401  imported before the fork, as what follows
 import pyspark.sql.pandas.map_ops  # noqa: F401
 
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.memory import Memory
-from spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from spark_sink.pipeline.settings import KeepSettings, PartLimits
-from spark_sink.tables.kept_tables import KeepRules
 from tests.servers.deadline import wait_until
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.memory import Memory
+from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.pipeline.settings import KeepSettings, PartLimits
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from spark_sink.changes.key_order import place
 from tests.spark_sink.log_builder import Event, schema
+from tidemark.spark_sink.changes.key_order import place
 
 _EPOCH = datetime(2026, 1, 1, 12, 30, 15, 123_456)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.report import KeptTable, MaterializeReport
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.tables.kept_tables import KeepRules
 from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import LogBuilder
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.report import KeptTable, MaterializeReport
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

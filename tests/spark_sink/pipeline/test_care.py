@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import SparkError, TidemarkError
-from spark_sink.pipeline.care import Care
-from spark_sink.pipeline.progress import LoggedProgress
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.tables.kept_tables import KeepRules
 from tests.spark_sink.log_builder import LogBuilder, create, schema
+from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.spark_sink.pipeline.care import Care
+from tidemark.spark_sink.pipeline.progress import LoggedProgress
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 
 def cared_for(

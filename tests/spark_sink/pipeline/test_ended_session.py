@@ -13,11 +13,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
 import sys, pathlib
-from protocol.errors import SparkError
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.settings import KeepSettings
-from spark_sink.session import open_session
-from spark_sink.tables.kept_tables import KeepRules
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 session, _ = open_session("local[1]", {})
 session.stop()

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_sink.pipeline.settings import FoldRule, VacuumRule
+from tidemark.spark_sink.pipeline.settings import FoldRule, VacuumRule
 
 TRIGGER = 1.0
 

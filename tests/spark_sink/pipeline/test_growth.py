@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from protocol.changelog import layout
-from spark_sink.pipeline.settings import VacuumRule
 from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
+from tidemark.protocol.changelog import layout
+from tidemark.spark_sink.pipeline.settings import VacuumRule
 
 pytestmark = pytest.mark.spark
 

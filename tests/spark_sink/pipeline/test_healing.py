@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from protocol.changelog import layout
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
+from tidemark.protocol.changelog import layout
 
 pytestmark = pytest.mark.spark
 

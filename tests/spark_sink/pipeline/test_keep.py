@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from protocol.changelog import layout
-from protocol.errors import ChangeLogError, SparkError, TidemarkError
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.formats.file_sizes import FileSizes
-from spark_sink.live.read_table import read_table
-from spark_sink.pipeline.keep import keep
-from spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
-from spark_sink.pipeline.settings import FoldRule
-from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.file_sizes import FileSizes
+from tidemark.spark_sink.live.read_table import read_table
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
+from tidemark.spark_sink.pipeline.settings import FoldRule
+from tidemark.spark_sink.tables.kept_tables import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

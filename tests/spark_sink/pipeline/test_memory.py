@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ChangeLogError, SparkError
-from spark_sink.pipeline.memory import Memory, SetAside, TableMemory
+from tidemark.protocol.errors import ChangeLogError, SparkError
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory
 
 texts = st.text("ab'\"\\\n{}ü", max_size=8)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sink.pipeline.pending import Pending
-from spark_sink.source.followed_log import FollowedLog
 from tests.examples import examples
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
+from tidemark.spark_sink.pipeline.pending import Pending
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 TABLES = ("public/a", "public/b", "public/c")
 

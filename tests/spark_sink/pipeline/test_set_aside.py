@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_sink.formats.delta_table import PositionedTable
-from spark_sink.pipeline.keep import keep
-from spark_sink.tables.kept_tables import Target
 from tests.spark_sink.formats.test_delta_table import allow_deletion_vectors, delete_rows_as_another_engine
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
 from tests.spark_sink.pipeline.test_keep import no_session
+from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.tables.kept_tables import Target
 
 pytestmark = pytest.mark.spark
 

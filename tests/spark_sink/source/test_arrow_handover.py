@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from spark_sink.source.arrow_handover import packed, unpacked
+from tidemark.spark_sink.source.arrow_handover import packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from protocol.changelog import layout
-from protocol.changelog.models import META_COLUMNS
-from spark_sink.spark_failures import tidemark_error
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.spark_sink.spark_failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.changelog import layout
-from protocol.errors import ChangeLogError
-from spark_sink.source.followed_log import FollowedLog, Limits
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
+from tidemark.protocol.changelog import layout
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 
 OTHER = "public/others"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.changelog import TableSchema
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.inferred_schema import InferredSchema
 from tests.spark_sink.log_builder import Event, LogBuilder, schema
+from tidemark.protocol.changelog import TableSchema
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.inferred_schema import InferredSchema
 
 ITEMS = "public/items"
 

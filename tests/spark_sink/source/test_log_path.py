@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.source.log_path import log_and_warehouse, log_path
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.log_path import log_and_warehouse, log_path
 
 
 def test_a_capture_file_names_log_and_warehouse(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.source.followed_log import FollowedLog, Limits
-from spark_sink.source.options import ALIASES, NAMES, SourceOptions, resolve_offset, resolve_range
 from tests.spark_sink.log_builder import LogBuilder, create
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
+from tidemark.spark_sink.source.options import ALIASES, NAMES, SourceOptions, resolve_offset, resolve_range
 
 
 def test_options_have_no_case_and_defaults(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.source.followed_log import FollowedLog
-from spark_sink.source.partitions import plan
 from tests.spark_sink.log_builder import LogBuilder, create
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.partitions import plan
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from protocol.changelog import Commit, TableSchema, layout
-from spark_sink.spark_failures import tidemark_error
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
+from tidemark.protocol.changelog import Commit, TableSchema, layout
+from tidemark.spark_sink.spark_failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import SparkError
-from spark_sink.tables.kept_tables import KeepRules, Target, check_key
 from tests.spark_sink.log_builder import schema
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.kept_tables import KeepRules, Target, check_key
 
 RULES = KeepRules(
     {"*": "current", "public.*": "history", "public.o*": ["history", "current"], "public.orders": "current"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captures.contract.errors import LostPosition
-from captures.mysql.log import events
-from captures.mysql.log.gtid import Gtids, MysqlGtids
-from captures.mysql.log.position import LogPosition, PreparedPlace
-from captures.mysql.rows.row_events import ROW_EVENTS
-from protocol.errors import SourceError
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.gtid import Gtids, MysqlGtids
+from tidemark.captures.mysql.log.position import LogPosition, PreparedPlace
+from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
+from tidemark.protocol.errors import SourceError
 
 _CONTENT = frozenset((events.TABLE_MAP, events.TRANSACTION_PAYLOAD, events.XA_PREPARE, *ROW_EVENTS))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from captures.contract.log import LogBatch
-from captures.mysql.log.binlog_cursor import LogPlace, ReadTo
-from captures.mysql.log.logged_tables import LoggedTables
-from captures.mysql.log.mapped_rows import MappedRows, TableMaps
-from captures.mysql.log.open_transaction import OpenTransaction
-from captures.mysql.log.position import LogPosition
-from captures.mysql.log.xa.pending import Committing, HeldEvent, Prepared
-from captures.mysql.log.xa.reread import Recall
-from captures.mysql.rows.byte_text import byte_text
+from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
+from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.log.mapped_rows import MappedRows, TableMaps
+from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.log.xa.pending import Committing, HeldEvent, Prepared
+from tidemark.captures.mysql.log.xa.reread import Recall
+from tidemark.captures.mysql.rows.byte_text import byte_text
 
 
 class XaTransactions:

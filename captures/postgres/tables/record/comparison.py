@@ -6,20 +6,20 @@ import logging
 
 import psycopg
 
-from captures.contract.errors import TableAway
-from captures.contract.table_changes import Consequence
-from captures.postgres.config import EndpointConfig
-from captures.postgres.server.session import asking
-from captures.postgres.server.setup import lacking
-from captures.postgres.tables.bindings import PostgresBinding, bound_tables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
-from captures.postgres.tables.record import table_changes
-from captures.postgres.tables.record.rewrites import had_rows_before_it_joined, holds_older_rows
-from captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
-from captures.postgres.tables.record.table_record import TableRecord
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
+from tidemark.captures.contract.errors import TableAway
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.setup import lacking
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
+from tidemark.captures.postgres.tables.record import table_changes
+from tidemark.captures.postgres.tables.record.rewrites import had_rows_before_it_joined, holds_older_rows
+from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from tidemark.captures.postgres.tables.record.table_record import TableRecord
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from captures.postgres.server.stored_texts import stored_rows
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.record.table_record import Store
-from captures.postgres.values.encodings import Unsayable
-from protocol.errors import SourceError
+from tidemark.captures.postgres.server.stored_texts import stored_rows
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.record.table_record import Store
+from tidemark.captures.postgres.values.encodings import Unsayable
+from tidemark.protocol.errors import SourceError
 
 REMEDIES = 50
 """Statements that an error gives, at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from captures.postgres.tables.record.table_record import Store
+from tidemark.captures.postgres.tables.record.table_record import Store
 
 ROWS = 10_000
 """How many of its first rows are looked at."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from captures.postgres.tables.record.table_record import ColumnRecord, TableRecord, TypePart, digest
-from protocol.messages import JsonObject
+from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, TableRecord, TypePart, digest
+from tidemark.protocol.messages import JsonObject
 
 _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""

@@ -1,19 +1,19 @@
 """Notes what the log shows of tables between two looks at the catalogs.
 
-See ``captures.postgres.tables.record.shown_changes``.
+See ``tidemark.captures.postgres.tables.record.shown_changes``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.postgres.log.pgoutput import Relation
-from captures.postgres.log.schema_drift import AlteredTables
-from captures.postgres.tables.bindings import PostgresBinding
-from captures.postgres.tables.record.comparison import recorded
-from captures.postgres.tables.record.shown_changes import known_labels, with_columns, with_labels, with_record
-from captures.postgres.values.enum_labels import EnumLabels
-from protocol.messages import JsonObject
+from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.log.schema_drift import AlteredTables
+from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.record.comparison import recorded
+from tidemark.captures.postgres.tables.record.shown_changes import known_labels, with_columns, with_labels, with_record
+from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.protocol.messages import JsonObject
 
 
 class ShownNames:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.contract.table_changes import Consequence, TableChange
 
 LOOK_SECONDS = 3.0
 """How often the catalogs are asked whether tables are still what they were."""

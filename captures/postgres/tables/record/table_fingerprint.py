@@ -12,7 +12,7 @@
      "attributes": 3,                      see TableRecord.attributes
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
 
-``captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
+``tidemark.captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from captures.contract.table_changes import Consequence, TableChange
-from captures.postgres.config import ResourceConfig
-from captures.postgres.tables.record import table_changes as changes
-from captures.postgres.tables.record.shown_changes import (
+from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.postgres.config import ResourceConfig
+from tidemark.captures.postgres.tables.record import table_changes as changes
+from tidemark.captures.postgres.tables.record.shown_changes import (
     added_otherwise,
     columns_are_gone,
     labels_are_gone,
@@ -31,8 +31,8 @@ from captures.postgres.tables.record.shown_changes import (
     same_type,
     token,
 )
-from captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
-from protocol.messages import JsonObject
+from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
+from tidemark.protocol.messages import JsonObject
 
 _REWRITE = (changes.COLUMN_TYPE, changes.COLUMN_WRITTEN, changes.COLUMN_FILLED, changes.COLUMN_MADE_AGAIN)
 """The changes of columns that may write all rows to other files."""

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.chunks.fence import (
+from tests.captures.mysql.captured_log import captured_log
+from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
+from tests.captures.mysql.table_chunks import run, session_on, table_chunks
+from tests.servers.deadline import wait_until
+from tests.servers.mariadb import Database
+from tidemark.captures.mysql.chunks.fence import (
     GtidFence,
     MariadbFences,
     NothingCertain,
@@ -19,16 +24,11 @@ from captures.mysql.chunks.fence import (
     fence_taker,
     transaction_id,
 )
-from captures.mysql.config import parse_endpoint
-from captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from captures.mysql.server.replication import server_name
-from captures.mysql.server.session import Session, connect
-from captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
-from tests.captures.mysql.captured_log import captured_log
-from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
-from tests.captures.mysql.table_chunks import run, session_on, table_chunks
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.session import Session, connect
+from tidemark.captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

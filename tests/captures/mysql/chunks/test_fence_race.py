@@ -13,14 +13,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from captures.mysql.chunks.fence import MariadbFences, transaction_id
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.captures.mysql.chunks.fence import MariadbFences, transaction_id
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 SEMI_SYNC = {
     "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
     "rpl_semi_sync_master_timeout": "3600000",

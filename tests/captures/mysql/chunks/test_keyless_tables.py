@@ -16,24 +16,24 @@ import pymysql
 import pytest
 from pymysql.constants import ER
 
-from backfill.range_scan import ChunkPlan
-from captures.contract.capabilities import Begun
-from captures.contract.chunk import ChunkRequest
-from captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
-from captures.mysql.chunks.snapshot_scan import SnapshotScan
-from captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
-from captures.mysql.config import parse_endpoint
-from captures.mysql.database import MysqlDatabase
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import LogPosition
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.mysql.table_chunks import binding_of, run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.capabilities import Begun
+from tidemark.captures.contract.chunk import ChunkRequest
+from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
+from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
+from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 Row = tuple[Any, ...]
 WRITERS = 3
 TRANSACTIONS = 700

@@ -9,18 +9,18 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill.keys import Key, key_from_texts
-from captures.mysql.chunks.key_interpolation import between
-from captures.mysql.chunks.scan_target import ScanTarget
-from captures.mysql.chunks.split_points import split
-from captures.mysql.server.session import Session
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.types import key_text
 from tests.captures import session as capturing
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, texts
 from tests.servers.mariadb import Database
+from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.captures.mysql.chunks.key_interpolation import between
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.chunks.split_points import split
+from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.types import key_text
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 ROWS = 1000
 

@@ -12,7 +12,7 @@ from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 @pytest.fixture

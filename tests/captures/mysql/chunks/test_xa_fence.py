@@ -16,18 +16,18 @@ from typing import Any
 import pymysql
 import pytest
 
-from captures.mysql.chunks.fence import MariadbFences, PositionFence, transaction_id
-from captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
-from captures.mysql.log.position import LogPosition
-from captures.mysql.server.replication import server_name
-from captures.mysql.server.session import Session as Asking
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.chunks.fence import MariadbFences, PositionFence, transaction_id
+from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.session import Session as Asking
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 ROWS = 1_000
 HERE = "1:here:3306"
 XID = "x'61',x'',1"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.mysql.log import events
-from captures.mysql.log.transaction_control import Control, control
-from captures.mysql.log.transaction_payload import payload_events
-from captures.mysql.server.replication import stream_failure
-from protocol.errors import SourceError
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.transaction_control import Control, control
+from tidemark.captures.mysql.log.transaction_payload import payload_events
+from tidemark.captures.mysql.server.replication import stream_failure
+from tidemark.protocol.errors import SourceError
 
 SERVER = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
 

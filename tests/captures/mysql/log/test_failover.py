@@ -13,7 +13,7 @@ from tests.captures.session import ConnectorEnded, bindings, session
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 @pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())

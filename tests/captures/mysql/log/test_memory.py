@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from captures.tables.bad_values import BadValues
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.captures.process.test_memory import watched
 from tests.captures.session import bindings, cold, session
 from tests.servers.mariadb import Database
+from tidemark.captures.tables.bad_values import BadValues
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 MIB = 1024 * 1024
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the C library decides what stays")

@@ -12,27 +12,27 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.contract.log import LogBatch, Transaction
-from captures.mysql.chunks.snapshot_scans import SnapshotScans
-from captures.mysql.config import parse_endpoint, parse_resource
-from captures.mysql.log import events
-from captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import LogPosition
-from captures.mysql.log.stream import BinlogLog
-from captures.mysql.server.session import connect
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.captured_tables import CapturedTables
-from captures.mysql.tables.columns import Column, Table
-from captures.mysql.values.charsets import Charsets
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
-from protocol.messages import JsonObject
 from tests.captures.mysql.binlog_server import SERVER_UUID, BinlogServer, LogWriter, binlog_server, event, query
 from tests.captures.mysql.log.test_events import SERVER, payload, tagged_gtid
 from tests.captures.mysql.rows.test_table_map import option, strings, table_map_body
 from tests.servers.deadline import wait_until
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
+from tidemark.captures.mysql.config import parse_endpoint, parse_resource
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.log.stream import BinlogLog
+from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.values.charsets import Charsets
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 COLUMNS = (Column("id", "int"), Column("v", "varchar", charset="utf8mb4", length=4))
 TABLE_MAP = table_map_body(

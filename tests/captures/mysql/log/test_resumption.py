@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.mysql.config import EndpointConfig, parse_endpoint
-from captures.mysql.log.connection import StreamLimits
-from captures.mysql.log.position import LogPosition, parse_position
-from captures.mysql.log.resumption import continued, end_position, server_identity
-from captures.mysql.server.session import Session, connect
-from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.config import EndpointConfig, parse_endpoint
+from tidemark.captures.mysql.log.connection import StreamLimits
+from tidemark.captures.mysql.log.position import LogPosition, parse_position
+from tidemark.captures.mysql.log.resumption import continued, end_position, server_identity
+from tidemark.captures.mysql.server.session import Session, connect
+from tidemark.protocol.errors import SourceError
 
 
 @pytest.fixture(scope="module")

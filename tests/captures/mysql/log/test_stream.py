@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from captures.contract.log import Transaction
-from captures.mysql.config import parse_endpoint
-from captures.mysql.log import events
-from captures.mysql.log.binlog_cursor import LogPlace
-from captures.mysql.log.connection import BinlogConnection, StreamLimits
-from captures.mysql.log.position import LogPosition, parse_position
-from captures.mysql.log.stream import BinlogLog
-from captures.mysql.server.session import connect
-from captures.tables.truncation import Truncation
-from protocol.errors import SourceError
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import prepare_xa, run, session_on
 from tests.servers.mariadb import Database, end_sessions
+from tidemark.captures.contract.log import Transaction
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.log.binlog_cursor import LogPlace
+from tidemark.captures.mysql.log.connection import BinlogConnection, StreamLimits
+from tidemark.captures.mysql.log.position import LogPosition, parse_position
+from tidemark.captures.mysql.log.stream import BinlogLog
+from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.tables.truncation import Truncation
+from tidemark.protocol.errors import SourceError
 
 
 @contextmanager

@@ -6,10 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.mysql.log.gtid import MysqlGtids
-from captures.mysql.log.position import LogPosition, PreparedPlace
-from captures.mysql.log.xa.reread import Recall
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_events import SERVER
@@ -17,6 +13,10 @@ from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.mysql.log.gtid import MysqlGtids
+from tidemark.captures.mysql.log.position import LogPosition, PreparedPlace
+from tidemark.captures.mysql.log.xa.reread import Recall
 
 
 @pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from captures.mysql.chunks.row_decoder import compile_chunk_decoder
-from captures.mysql.rows import table_map
-from captures.mysql.rows.row_images import DecodedTable, Image
-from captures.mysql.rows.row_loops import rows_loop, updates_loop
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.chunks.row_decoder import compile_chunk_decoder
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
+from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.tables.columns import Column
 
 SHOWN = Path(__file__).with_name("generated_decoders.txt")
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.keys import TouchedKeys
-from captures.mysql.rows import table_map
-from captures.mysql.rows.log_decoder import RowDecoder
-from captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
-from captures.mysql.rows.row_images import DecodedTable
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.tables.columns import Column
-from captures.mysql.values.binary_values import decimal_bytes, decimal_reader, time_text
-from captures.mysql.values.json_values import single_of
-from protocol.errors import SourceError
 from tests.captures.mysql.binary_json import stored
+from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
+from tidemark.captures.mysql.rows.row_images import DecodedTable
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.values.binary_values import decimal_bytes, decimal_reader, time_text
+from tidemark.captures.mysql.values.json_values import single_of
+from tidemark.protocol.errors import SourceError
 
 ID = (LoggedColumn(table_map.LONG), Column("id", "int", nullable=False))
 JSON = (LoggedColumn(table_map.JSON, 4), Column("j", "json", json=True))

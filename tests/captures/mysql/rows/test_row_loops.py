@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.keys import TouchedKeys
-from captures.mysql.rows import table_map
-from captures.mysql.rows.log_decoder import RowDecoder
-from captures.mysql.rows.row_events import INSERT, UPDATE
-from captures.mysql.rows.row_images import DecodedTable, Image
-from captures.mysql.rows.row_loops import updates_loop
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.tables.columns import Column
+from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.captures.mysql.rows.row_events import INSERT, UPDATE
+from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
+from tidemark.captures.mysql.rows.row_loops import updates_loop
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.tables.columns import Column
 
 Case = tuple[LoggedColumn, Column, list[bytes]]
 

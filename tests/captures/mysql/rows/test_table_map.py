@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from captures.mysql.rows import table_map
-from captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
 
 TYPES: list[tuple[int, bytes, LoggedColumn]] = [
     (1, b"", LoggedColumn(table_map.TINY)),

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint
-from captures.mysql.server.session import connect
-from protocol.error_codes.model import Policy
-from protocol.errors import SourceError
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
 from tests.servers.mariadb import MARIADB, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.server.session import connect
+from tidemark.protocol.error_codes.model import Policy
+from tidemark.protocol.errors import SourceError
 
 METHODS = ["mysql_native_password", "ed25519", "sha256_password", "caching_sha2_password"]
 MODES = ["DISABLED", "PREFERRED"]

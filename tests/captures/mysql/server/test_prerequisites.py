@@ -10,13 +10,6 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint, parse_resource
-from captures.mysql.database import MysqlDatabase
-from captures.mysql.server.prerequisites import unmet
-from captures.mysql.server.session import Session, asking, connect
-from captures.mysql.tables.bindings import bound_tables
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.mysql.binlog_server import binlog_server
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
@@ -24,8 +17,15 @@ from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import unary
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.captures.mysql.config import parse_endpoint, parse_resource
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.mysql.server.prerequisites import unmet
+from tidemark.captures.mysql.server.session import Session, asking, connect
+from tidemark.captures.mysql.tables.bindings import bound_tables
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def bound(database: Database, table: str, **resource: Any) -> Binding:

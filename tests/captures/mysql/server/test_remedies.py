@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint, parse_resource
-from captures.mysql.server.prerequisites import unmet
-from captures.mysql.server.session import connect
-from captures.mysql.tables.bindings import bound_tables
-from protocol.error_codes import CODES
-from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.server.test_prerequisites import bound
 from tests.captures.mysql.table_chunks import run
 from tests.captures.remedies import STATEMENT, statements
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.config import parse_endpoint, parse_resource
+from tidemark.captures.mysql.server.prerequisites import unmet
+from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.tables.bindings import bound_tables
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.errors import SourceError
 
 TABLE = "T 1; `odd`"
 QUOTED = "`T 1; ``odd```"

@@ -14,7 +14,7 @@ from tests.examples import sample
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 DEADLINE = 30.0
 """In seconds."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint
-from captures.mysql.server.session import connect
-from protocol.errors import SourceError
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
+from tidemark.captures.mysql.config import parse_endpoint
+from tidemark.captures.mysql.server.session import connect
+from tidemark.protocol.errors import SourceError
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pymysql
 import pytest
 from pymysql.constants import COMMAND
 
-import captures.mysql
-from captures.mysql.server import wire
+import tidemark.captures.mysql
 from tests.captures.mysql.table_chunks import session_on
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.server import wire
 
-PACKAGE = Path(captures.mysql.__file__).parent
+PACKAGE = Path(tidemark.captures.mysql.__file__).parent
 
 
 @pytest.mark.parametrize("member", wire.PRIVATE)

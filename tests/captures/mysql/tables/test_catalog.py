@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.config import parse_endpoint, parse_resource, replica_id
-from captures.mysql.tables.catalog import read_tables
-from captures.mysql.tables.columns import Column, Table
-from captures.mysql.tables.document_schema import document_schema
-from protocol.errors import SourceError
 from tests.captures.mysql.table_chunks import binding_of, run, session_on
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.config import parse_endpoint, parse_resource, replica_id
+from tidemark.captures.mysql.tables.catalog import read_tables
+from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.tables.document_schema import document_schema
+from tidemark.protocol.errors import SourceError
 
 
 def table_of(database: Database, name: str = "t") -> Table:

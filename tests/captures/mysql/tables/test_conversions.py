@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from captures.mysql.statements.actions import Alteration
-from captures.mysql.tables.columns import Column
-from captures.mysql.tables.conversions import Definitions, keeps_values
+from tidemark.captures.mysql.statements.actions import Alteration
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.tables.conversions import Definitions, keeps_values
 
 INT = Column("a", "int")
 TEXT = Column("a", "varchar", charset="utf8mb4", length=20)

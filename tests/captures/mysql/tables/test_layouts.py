@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.tables.columns import Column
-from captures.mysql.tables.layouts import Layout, layout, read_layout
-from protocol.errors import ProtocolError
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.tables.layouts import Layout, layout, read_layout
+from tidemark.protocol.errors import ProtocolError
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 COLLATIONS = ["ucs2_bin", "utf16_unicode_ci", "utf32_bin", "latin7_bin", "utf8mb4_croatian_ci"]
 

@@ -23,7 +23,7 @@ def _tables(database: Database) -> list[Json]:
 def _capture(
     config: dict[str, Any], bound: list[Json], state: Json | None = None, *, stop: bool = False
 ) -> AbstractContextManager[Session]:
-    return session(config, bound, state, stop=stop, command=impatient("connectors.mysql"))
+    return session(config, bound, state, stop=stop, command=impatient("tidemark.connectors.mysql"))
 
 
 def test_a_table_that_may_not_be_read_for_a_while(binlog_database: Database) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.contract.table_changes import Consequence, TableChange
 
 _STATEMENT = "the statement in the log"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from captures.contract.table_changes import Consequence, TableChange
 from tests.captures.changes_page import markdown
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
@@ -16,8 +15,9 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.mysql.tables_that_change.consequences import CHANGES
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
+from tidemark.captures.contract.table_changes import Consequence, TableChange
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, u INT NOT NULL, secret INT, v VARCHAR(20) CHARACTER SET latin1, "

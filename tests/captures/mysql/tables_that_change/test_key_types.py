@@ -11,7 +11,7 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Rows, Session, bindings, session
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 CHANGES = [
     ("DATETIME", "DATETIME(3)", "'2024-01-0{}'"),

@@ -27,7 +27,7 @@ SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "5"))
 SEED = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))
 ROWS = 60
 TABLES = ("t", "other")
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 2 + 240)]
 

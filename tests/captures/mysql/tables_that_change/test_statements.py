@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.mysql.statements.actions import Action, Alteration, Change
-from captures.mysql.statements.changes import changes
+from tidemark.captures.mysql.statements.actions import Action, Alteration, Change
+from tidemark.captures.mysql.statements.changes import changes
 
 ALTERED, CREATED, DROPPED = Action.ALTERED, Action.CREATED, Action.DROPPED
 CLEARED, EMPTIED, REFILLED = Action.CLEARED, Action.EMPTIED, Action.REFILLED

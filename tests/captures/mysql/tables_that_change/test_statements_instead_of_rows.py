@@ -13,7 +13,7 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 TABLES = [
     "CREATE TABLE t (id INT PRIMARY KEY)",

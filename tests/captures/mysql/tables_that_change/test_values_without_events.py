@@ -12,7 +12,7 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def _row(**columns: int | str) -> Json:

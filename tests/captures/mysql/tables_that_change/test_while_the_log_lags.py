@@ -14,13 +14,13 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def _captured(database: Database, bound: list[Json], *statements: str, state: Json | None = None) -> Session:
     """A session after the statements, to its end."""
     run(database, *statements)
-    with session(database.config(), bound, state, stop=True, command=impatient("connectors.mysql")) as capture:
+    with session(database.config(), bound, state, stop=True, command=impatient("tidemark.connectors.mysql")) as capture:
         capture.finish()
         return capture
 
@@ -94,14 +94,14 @@ def test_another_key_in_the_middle_of_a_backfill(binlog_database: Database, key:
             "INSERT INTO t VALUES (7777, 3, 3)",
             "ALTER TABLE t DROP PRIMARY KEY",
         )
-        with session(config, bound, first.state, command=impatient("connectors.mysql")) as second:
+        with session(config, bound, first.state, command=impatient("tidemark.connectors.mysql")) as second:
             second.until(lambda c: aside_of(c, "t"))
             run(binlog_database, "INSERT INTO other VALUES (1)", "UPDATE t SET v = -2 WHERE id = 998")
             second.until(lambda c: (1,) in c.rows(1))
         run(binlog_database, f"ALTER TABLE t ADD PRIMARY KEY ({', '.join(key)})")
         rows = [{"id": n, "u": 5000 - n, "v": {2: -1, 998: -2, 999: -1}.get(n, n)} for n in range(2, 1001)]
         expected = {tuple(row[name] for name in key): row for row in [*rows, {"id": 7777, "u": 3, "v": 3}]}
-        with session(config, bound, second.state, command=impatient("connectors.mysql")) as third:
+        with session(config, bound, second.state, command=impatient("tidemark.connectors.mysql")) as third:
             third.documents[:0] = [*first.documents, *second.documents]
             third.until(lambda c: c.done() and c.rows(key=key) == expected)
 

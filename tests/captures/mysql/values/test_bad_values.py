@@ -11,25 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill.keys import TouchedKeys
-from captures.mysql.chunks.row_decoder import RepairedRows, compile_chunk_decoder
-from captures.mysql.rows import table_map
-from captures.mysql.rows.bad_values import RepairedImage
-from captures.mysql.rows.log_decoder import RowDecoder
-from captures.mysql.rows.row_events import DELETE, INSERT, UPDATE
-from captures.mysql.rows.row_images import DecodedTable
-from captures.mysql.rows.row_sink import Sink
-from captures.mysql.rows.table_map import LoggedColumn
-from captures.mysql.tables.columns import Column
-from captures.tables.bad_values import BadValues, Repairs
-from protocol.errors import SourceError
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import documents, run, table_chunks
 from tests.captures.session import Session, bindings, session
 from tests.servers.mariadb import Database
+from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.mysql.chunks.row_decoder import RepairedRows, compile_chunk_decoder
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.bad_values import RepairedImage
+from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, UPDATE
+from tidemark.captures.mysql.rows.row_images import DecodedTable
+from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.tables.bad_values import BadValues, Repairs
+from tidemark.protocol.errors import SourceError
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 PARTS = st.tuples(st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
 """Year, month and day, as the server may keep them under any sql_mode."""

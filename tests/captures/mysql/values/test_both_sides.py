@@ -13,7 +13,7 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.servers.mariadb import Database
 
-COMMAND = [sys.executable, "-m", "connectors.mysql"]
+COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def test_keys_of_each_type(binlog_database: Database) -> None:

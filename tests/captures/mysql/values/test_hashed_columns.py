@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from captures.mysql.database import MysqlDatabase
-from captures.mysql.rows.logged_values import value_reader
-from captures.mysql.rows.table_map import JSON, LoggedColumn
-from captures.mysql.tables.bindings import BoundTable
-from captures.mysql.tables.columns import Column
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, table_chunks
 from tests.conformance.mysql_literals import Case, cases_of
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.database import MysqlDatabase
+from tidemark.captures.mysql.rows.logged_values import value_reader
+from tidemark.captures.mysql.rows.table_map import JSON, LoggedColumn
+from tidemark.captures.mysql.tables.bindings import BoundTable
+from tidemark.captures.mysql.tables.columns import Column
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 SALT = "päper"
 CONFIG = {"hash_salt": SALT}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.mysql.rows.partial_json import apply_changes
-from captures.mysql.values.json_binary import double_text, json_text, print_tree, read_tree
 from tests.captures.mysql.binary_json import Opaque, stored
+from tidemark.captures.mysql.rows.partial_json import apply_changes
+from tidemark.captures.mysql.values.json_binary import double_text, json_text, print_tree, read_tree
 
 REPLACE, INSERT, REMOVE = range(3)
 

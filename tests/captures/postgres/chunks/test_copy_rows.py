@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from backfill.chunk_size import CHUNK_BYTES
-from captures.postgres.chunks.copy_rows import CopyConnection
-from captures.postgres.config import parse_endpoint
-from captures.postgres.server.session import connect_pq
 from tests.servers.postgres import Database
+from tidemark.backfill.chunk_size import CHUNK_BYTES
+from tidemark.captures.postgres.chunks.copy_rows import CopyConnection
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.session import connect_pq
 
 WIDTH = 30_000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from captures.postgres.chunks.snapshot import SnapshotFence
-from captures.postgres.log.lsn import parse_lsn
 from tests.captures.postgres.chunk_reads import opened
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
+from tidemark.captures.postgres.chunks.snapshot import SnapshotFence
+from tidemark.captures.postgres.log.lsn import parse_lsn
 
 SNAPSHOTS = 60
 

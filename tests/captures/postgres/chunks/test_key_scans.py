@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from backfill.keys import Key, key_from_texts
-from backfill.range_scan import ChunkPlan
-from captures.contract.chunk import ChunkRequest
-from captures.postgres.chunks.copy_rows import ChunkLimits
-from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened
 from tests.servers.postgres import Database
+from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.backfill.range_scan import ChunkPlan
+from tidemark.captures.contract.chunk import ChunkRequest
+from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
+from tidemark.protocol.errors import SourceError
 
 TWO_COLUMNS = (
     'CREATE TABLE t (a text COLLATE "C", b int, v int, PRIMARY KEY (a, b))',

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.chunks.copy_rows import ChunkLimits
-from captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
-from protocol.errors import SourceError
 from tests.captures.postgres.chunk_reads import Table, after, opened
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
+from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
+from tidemark.protocol.errors import SourceError
 
 FILLER = "x text DEFAULT repeat('x', 200)"
 FILL = "INSERT INTO t SELECT i FROM generate_series(1, 1000) i"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.postgres.chunks.snapshot import Snapshot
-from captures.postgres.log.lsn import format_lsn, parse_lsn
-from protocol.errors import SourceError
+from tidemark.captures.postgres.chunks.snapshot import Snapshot
+from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.protocol.errors import SourceError
 
 
 @given(st.data())

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from captures.contract.errors import TableAltered
-from protocol.errors import SourceError
 from tests.captures.postgres.captured_table import captured, columns, document, operation
 from tests.captures.postgres.random_nested_types import identifier
 from tests.servers.postgres import Database
+from tidemark.captures.contract.errors import TableAltered
+from tidemark.protocol.errors import SourceError
 
 KEYS: dict[str, tuple[str, list[str]]] = {
     "enum": ("CREATE TYPE e AS ENUM ('z', 'a', 'M')|e", ["z", "a", "M"]),

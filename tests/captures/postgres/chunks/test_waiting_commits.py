@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from captures.postgres.log.lsn import parse_lsn
 from tests.captures.engine.test_commands import handled
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
@@ -26,6 +25,7 @@ from tests.servers.postgres import (
     running,
     startable,
 )
+from tidemark.captures.postgres.log.lsn import parse_lsn
 
 ROWS = 1000
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

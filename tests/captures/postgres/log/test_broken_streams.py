@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from captures.postgres.config import parse_endpoint
-from captures.postgres.log.connection import StreamLimits
-from captures.postgres.server.session import BoundedConnection
-from protocol.errors import SourceError
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.tcp_proxy import TcpProxy, proxied
-from tidemark_demo.servers.postgres_server import StopMode
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.log.connection import StreamLimits
+from tidemark.captures.postgres.server.session import BoundedConnection
+from tidemark.demo.servers.postgres_server import StopMode
+from tidemark.protocol.errors import SourceError
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 MANY = 60_000

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.log import stream as log
-from captures.postgres.log.connection import StreamLimits
-from captures.postgres.log.stream import PgoutputLog
 from tests.captures.log_reader import plain
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.log import stream as log
+from tidemark.captures.postgres.log.connection import StreamLimits
+from tidemark.captures.postgres.log.stream import PgoutputLog
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 

@@ -8,14 +8,6 @@ from typing import Any
 
 import pytest
 
-from captures.contract.errors import LostPosition
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.database import PostgresDatabase
-from captures.postgres.log.lsn import format_lsn, parse_lsn
-from captures.postgres.log.resumption import ServerLog, Slot, check_log
-from captures.postgres.source import PostgresSource
-from protocol.errors import SourceError
-from protocol.messages import CaptureSpec, JsonObject
 from tests.captures.postgres.log_reading import binding
 from tests.captures.remedies import statements
 from tests.captures.session import begin
@@ -23,6 +15,14 @@ from tests.captures.source_tables import USERS, end_of_log, prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.postgres_standby import promote, replayed, standby_of
+from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.log.resumption import ServerLog, Slot, check_log
+from tidemark.captures.postgres.source import PostgresSource
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import CaptureSpec, JsonObject
 
 
 @contextmanager

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.contract.chunk import KEY_MARK, TAIL_MARK
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.rows.log_decoder import LogDecoder, RelationColumn, compile_log_decoder
-from captures.postgres.tables.columns import Column, ColumnType
-from protocol.codec import split_captured
-from protocol.errors import SourceError
+from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.rows.log_decoder import LogDecoder, RelationColumn, compile_log_decoder
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.protocol.codec import split_captured
+from tidemark.protocol.errors import SourceError
 
 UNCHANGED = object()
 Row = Sequence[Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.config import EndpointConfig, parse_endpoint
-from protocol.errors import SourceError
+from tidemark.captures.postgres.config import EndpointConfig, parse_endpoint
+from tidemark.protocol.errors import SourceError
 
 LEAST = {"host": "db", "database": "shop", "user": "cdc"}
 

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from psycopg import errors
 
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.database import PostgresDatabase
-from captures.postgres.log.lsn import parse_lsn
-from captures.postgres.server.platform import PLATFORMS
-from captures.postgres.server.session import connect
-from captures.postgres.source import PostgresSource
-from captures.postgres.tables.bindings import bound_tables
-from captures.postgres.tables.prerequisites import unmet
-from protocol.errors import SourceError
-from protocol.messages import CaptureSpec
 from tests.captures.postgres.log_reading import binding
 from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, begin, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.platform import PLATFORMS
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.source import PostgresSource
+from tidemark.captures.postgres.tables.bindings import bound_tables
+from tidemark.captures.postgres.tables.prerequisites import unmet
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import CaptureSpec
 
 
 @pytest.fixture

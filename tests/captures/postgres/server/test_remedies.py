@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from captures.postgres.config import parse_endpoint, parse_resource
-from captures.postgres.server.session import connect, connect_pq
-from captures.postgres.tables.bindings import bound_tables
-from captures.postgres.tables.prerequisites import unmet
-from protocol.error_codes import CODES
-from protocol.errors import SourceError
 from tests.captures.remedies import STATEMENT, statements
 from tests.captures.session import Json, bindings, session
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.session import connect, connect_pq
+from tidemark.captures.postgres.tables.bindings import bound_tables
+from tidemark.captures.postgres.tables.prerequisites import unmet
+from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.errors import SourceError
 
 ROLE = 'The "cdc" Role'
 SCHEMA, TABLE = 'Odd "schema"', "T 1; odd"

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.config import EndpointConfig
-from captures.postgres.database import PostgresDatabase
-from captures.postgres.server.slot_names import default_name, with_names
-from captures.postgres.source import PostgresSource
-from protocol.environment import LOG_ID
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.source_tables import USERS, prepare
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.server.slot_names import default_name, with_names
+from tidemark.captures.postgres.source import PostgresSource
+from tidemark.protocol.environment import LOG_ID
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 BOUND = [Binding(resource_config={"schema": "public", "table": "users"}, state_key="public%2Fusers")]
 

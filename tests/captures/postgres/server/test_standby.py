@@ -11,13 +11,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from captures.postgres.chunks.fence import FenceTaker
-from captures.postgres.chunks.snapshot import Snapshot
-from captures.postgres.config import parse_endpoint
-from captures.postgres.log.lsn import parse_lsn
-from captures.postgres.server.retention import replica_lag
-from captures.postgres.server.session import connect
-from protocol.errors import SourceError
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, session, unary
@@ -25,6 +18,13 @@ from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.postgres_standby import promote, replayed, standby_of
+from tidemark.captures.postgres.chunks.fence import FenceTaker
+from tidemark.captures.postgres.chunks.snapshot import Snapshot
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.retention import replica_lag
+from tidemark.captures.postgres.server.session import connect
+from tidemark.protocol.errors import SourceError
 
 NAME = "copied"
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from captures.postgres.config import parse_endpoint
-from captures.postgres.server.session import connect, connect_pq
-from protocol.errors import SourceError
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.missing import lacks
 from tests.servers.certificates import Authority, Certificate
 from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.session import connect, connect_pq
+from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.protocol.errors import SourceError
 
 PASSWORD = "pa'ss \\wörd"
 
@@ -210,7 +210,7 @@ def test_a_password_goes_by_scram_and_is_nowhere(database: Database, secretive: 
             seen.append(_text(folder / "cmdline"))
         seen.append(json.dumps([capture.state, capture.logs, capture.process.args], ensure_ascii=False))
     assert not [text for text in seen if "pa'ss" in text or "wörd" in text or "w\\u00f6rd" in text]
-    assert any("connectors.postgres" in text for text in seen), "processes were looked at"
+    assert any("tidemark.connectors.postgres" in text for text in seen), "processes were looked at"
 
 
 def _text(file: Path) -> str:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.postgres.server.waiting import command_of
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, fresh_database, own_server
+from tidemark.captures.postgres.server.waiting import command_of
 
 OPEN_SECONDS = 13.0
 """Longer than anything of ours may wait for a lock."""

@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from captures.postgres.config import parse_endpoint
-from captures.postgres.server.session import connect
-from captures.postgres.tables.bindings import captured_columns
-from captures.postgres.tables.catalog import read_tables, read_types
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.document_schema import document_schema
 from tests.servers.postgres import Connection, Database
+from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.tables.bindings import captured_columns
+from tidemark.captures.postgres.tables.catalog import read_tables, read_types
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.document_schema import document_schema
 
 
 @pytest.fixture

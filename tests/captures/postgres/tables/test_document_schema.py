@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.tables.document_schema import document_schema, type_schema
 from tests.captures.postgres.both_ways import BothWays
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.tables.document_schema import document_schema, type_schema
 
 Schema = dict[str, Any]
 

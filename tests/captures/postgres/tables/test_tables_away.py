@@ -27,7 +27,7 @@ def capturing(database: Database, state: Json | None = None, *, stop: bool = Fal
     settings = endpoint(database, **config)
     if state is None:
         apply(settings, BOTH)
-    with session(settings, BOTH, state, stop=stop, command=impatient("connectors.postgres")) as capture:
+    with session(settings, BOTH, state, stop=stop, command=impatient("tidemark.connectors.postgres")) as capture:
         yield capture
 
 

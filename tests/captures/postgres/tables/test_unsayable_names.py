@@ -74,7 +74,7 @@ def test_tables_are_set_aside_by_name_until_they_have_another(in_encoding: InEnc
     create(database, BAD["WIN1252"])
     bound = bindings(*(f"public.{table}" for table in (*TABLES, "таблица")))
     bad = ("columns", "attributes", "keys", "parts")
-    with session(endpoint(database), bound, command=impatient("connectors.postgres", 0.5)) as capture:
+    with session(endpoint(database), bound, command=impatient("tidemark.connectors.postgres", 0.5)) as capture:
         capture.until(lambda c: all(aside_of(c, table) for table in (*bad, "таблица")))
         reasons = {table: _aside(capture, table) for table in bad}
         assert {reason["code"] for reason in reasons.values()} == {CODE}
@@ -106,7 +106,9 @@ def test_a_name_that_becomes_one_while_it_is_captured(in_encoding: InEncoding) -
         *(FILL.format(table) for table in ("users", "表")),
     )
     with session(
-        endpoint(database), bindings("public.users", "public.表"), command=impatient("connectors.postgres", 0.5)
+        endpoint(database),
+        bindings("public.users", "public.表"),
+        command=impatient("tidemark.connectors.postgres", 0.5),
     ) as capture:
         capture.until(Session.done)
         prepare(

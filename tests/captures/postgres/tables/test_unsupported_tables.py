@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.database import PostgresDatabase
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.postgres.captured_table import captured, columns, document, operation
 from tests.servers.postgres import Connection, Database
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 RELATIONS = """
     CREATE TABLE plain (id int PRIMARY KEY);

@@ -31,7 +31,7 @@ def capturing(
     bound = bindings(*tables, **(resource or {}))
     if state is None:
         apply(settings, bound)
-    with session(settings, bound, state, stop=stop, command=impatient("connectors.postgres", 0.5)) as capture:
+    with session(settings, bound, state, stop=stop, command=impatient("tidemark.connectors.postgres", 0.5)) as capture:
         yield capture
 
 

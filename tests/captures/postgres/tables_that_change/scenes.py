@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from captures.postgres.tables.record import table_changes as changes
+from tidemark.captures.postgres.tables.record import table_changes as changes
 
 Statements = Callable[[int], list[str]]
 

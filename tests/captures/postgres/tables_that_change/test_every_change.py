@@ -12,8 +12,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from captures.contract.table_changes import Consequence, TableChange
-from captures.postgres.tables.record.table_changes import CHANGES, INCLUDED, PUT_BACK
 from tests.captures.changes_page import markdown
 from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change import test_values
@@ -22,6 +20,8 @@ from tests.captures.postgres.tables_that_change.scenes import SCENES, Scene
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
+from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.postgres.tables.record.table_changes import CHANGES, INCLUDED, PUT_BACK
 
 BY_CAPTURE_FILE = {
     INCLUDED: test_values.test_a_column_that_is_no_longer_excluded,

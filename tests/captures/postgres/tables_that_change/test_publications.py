@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from captures.postgres.log.lsn import parse_lsn
 from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.session import Session
 from tests.captures.source_tables import end_of_log, prepare
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.log.lsn import parse_lsn
 
 TABLES = [
     "CREATE TABLE s (id int PRIMARY KEY)",

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from captures.postgres.config import ResourceConfig, parse_endpoint, parse_resource
-from captures.postgres.server.session import connect
-from captures.postgres.tables.bindings import bound_tables
-from captures.postgres.tables.columns import Table
-from captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
-from captures.postgres.tables.record.table_record import read_digests
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.config import ResourceConfig, parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.tables.bindings import bound_tables
+from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from tidemark.captures.postgres.tables.record.table_record import read_digests
 
 PATH = ("public", "t")
 PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a text, b text)", "INSERT INTO t VALUES (1, 'a', 'b')"]

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.contract.chunk import TAIL_MARK
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.rows.generated_source import MISFITS
-from captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
-from captures.postgres.tables.columns import Column, ColumnType
-from captures.postgres.tables.document_schema import document_schema
-from captures.postgres.values.types import DATE, JSON, NUMERIC, TIMESTAMP, TIMESTAMPTZ, column_conversion
-from captures.tables.bad_values import BadValue, BadValues, Policies
-from protocol.errors import SourceError
 from tests.captures.postgres.both_ways import BothWays, document
 from tests.captures.postgres.captured_table import captured, operation
 from tests.servers.postgres import Database
+from tidemark.captures.contract.chunk import TAIL_MARK
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.rows.generated_source import MISFITS
+from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.postgres.tables.document_schema import document_schema
+from tidemark.captures.postgres.values.types import DATE, JSON, NUMERIC, TIMESTAMP, TIMESTAMPTZ, column_conversion
+from tidemark.captures.tables.bad_values import BadValue, BadValues, Policies
+from tidemark.protocol.errors import SourceError
 
 NAMES = {DATE: "date", TIMESTAMP: "timestamp without time zone", TIMESTAMPTZ: "timestamp with time zone"}
 

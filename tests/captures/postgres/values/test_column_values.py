@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.contract.chunk import TAIL_MARK
-from captures.postgres.chunks.row_decoder import ChunkDecoder
-from captures.postgres.tables.columns import Column, ColumnType
-from captures.postgres.values.types import column_conversion
+from tidemark.captures.contract.chunk import TAIL_MARK
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
+from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.postgres.values.types import column_conversion
 
 TEXTS: dict[str, tuple[int, list[str], list[str]]] = {
     "bigint": (20, ["1", "-9223372036854775808"], []),

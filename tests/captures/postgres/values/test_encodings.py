@@ -8,11 +8,11 @@ from hashlib import sha256
 import psycopg
 import pytest
 
-from protocol.environment import RUNTIME
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
+from tidemark.protocol.environment import RUNTIME
 
 UNSAYABLE = "'x' || chr(129)"
 """Byte 0x81, which WIN1252 has no character for, and the server takes."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from captures.postgres.database import PostgresDatabase
-from protocol.errors import SourceError
-from protocol.messages import Binding
 from tests.captures.postgres.captured_table import before, captured, columns
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import Binding
 
 SALT = {"hash_salt": "päper"}
 TABLE = """

@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.changelog import KeyValue, Run, Segment
-from spark_sink.changes.key_order import Place, place, reaches
-from spark_sink.changes.sources import BackfilledRun, BaseFile, SourceGroup
-from spark_sink.formats.data_files import DataFile, KeyBounds
-from spark_sink.pipeline.parts.ranges import file_groups, joined_runs, key_ranges, possibly_hit, sources
+from tidemark.protocol.changelog import KeyValue, Run, Segment
+from tidemark.spark_sink.changes.key_order import Place, place, reaches
+from tidemark.spark_sink.changes.sources import BackfilledRun, BaseFile, SourceGroup
+from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
+from tidemark.spark_sink.pipeline.parts.ranges import file_groups, joined_runs, key_ranges, possibly_hit, sources
 
 Key = tuple[int | None, ...]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_sink.changes.key_order import Place, place
-from spark_sink.pipeline.parts.routing import route
-from spark_sink.tables.column_types import arrow_schema
 from tests.spark_sink.pipeline.histories import VALUES, random_keys
+from tidemark.spark_sink.changes.key_order import Place, place
+from tidemark.spark_sink.pipeline.parts.routing import route
+from tidemark.spark_sink.tables.column_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

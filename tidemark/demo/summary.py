@@ -10,9 +10,9 @@ from shlex import quote
 from rich.console import Console
 from rich.table import Table
 
-from tidemark_demo.directory import DemoDirectory
-from tidemark_demo.display import number, size
-from tidemark_demo.scenario import Findings
+from tidemark.demo.directory import DemoDirectory
+from tidemark.demo.display import number, size
+from tidemark.demo.scenario import Findings
 
 _LABEL_WIDTH = 22
 

@@ -13,8 +13,8 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.servers.postgres import Database
-from tidemark_demo.comparison import Row, canonical, canonical_json, compare, json_columns, source_rows
-from tidemark_demo.lake import lake_rows
+from tidemark.demo.comparison import Row, canonical, canonical_json, compare, json_columns, source_rows
+from tidemark.demo.lake import lake_rows
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from typing import Any, Self
 import psycopg
 import pyarrow.parquet as pq
 
-from protocol.changelog import ChangeLog, Segment
-from protocol.errors import ChangeLogError
+from tidemark.protocol.changelog import ChangeLog, Segment
+from tidemark.protocol.errors import ChangeLogError
 
 
 @dataclass(slots=True)

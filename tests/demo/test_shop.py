@@ -7,7 +7,7 @@ import pytest
 
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tidemark_demo import shop
+from tidemark.demo import shop
 
 
 @pytest.mark.parametrize("rows", [10, 3000])

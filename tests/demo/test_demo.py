@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.servers.deadline import wait_until
-from tidemark_demo.processes import TIDEMARK, descendants
-from tidemark_demo.servers.postgres_server import embedded_installations
+from tidemark.demo.processes import TIDEMARK, descendants
+from tidemark.demo.servers.postgres_server import embedded_installations
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +45,9 @@ def test_interrupted_it_leaves_no_process(tmp_path: Path, number: signal.Signals
         subprocess.Popen(demo(directory, 300_000), stdout=file, stderr=subprocess.STDOUT) as process,
     ):
         wait_until(
-            lambda: [pid for pid, command in descendants(process.pid).items() if "connectors.postgres" in command],
+            lambda: [
+                pid for pid, command in descendants(process.pid).items() if "tidemark.connectors.postgres" in command
+            ],
             90,
             "the capture runs",
         )

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from protocol.errors import SourceError
-from tidemark_demo.servers.server_process import Account, ServerProcess
+from tidemark.demo.servers.server_process import Account, ServerProcess
+from tidemark.protocol.errors import SourceError
 
 StopMode = Literal["smart", "fast", "immediate"]
 

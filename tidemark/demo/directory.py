@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from protocol.errors import UsageError
-from tidemark_demo.servers.postgres_server import SUPERUSER, PostgresServer
+from tidemark.demo.servers.postgres_server import SUPERUSER, PostgresServer
+from tidemark.protocol.errors import UsageError
 
 MARKER = ".tidemark-demo"
 """A file that says that the directory is the demo's own, so that the next demo may replace it."""
@@ -17,7 +17,7 @@ _CAPTURE_FILE = """\
 capture: shop
 
 connector:
-  command: [python, -m, connectors.postgres]
+  command: [python, -m, tidemark.connectors.postgres]
   config:
     host: {host}
     port: {port}

@@ -13,12 +13,12 @@ from typing import Self
 
 import psutil
 
-from protocol.errors import ConnectorError
+from tidemark.protocol.errors import ConnectorError
 
-TIDEMARK = (sys.executable, "-m", "runtime")
+TIDEMARK = (sys.executable, "-m", "tidemark.runtime")
 """The ``tidemark`` command with this very Python, whether or not the script is on the PATH."""
 
-CONNECTOR = "connectors.postgres"
+CONNECTOR = "tidemark.connectors.postgres"
 
 STOP_SECONDS = 15.0
 """How long a command that was asked to stop may take before it and all its descendants are killed."""

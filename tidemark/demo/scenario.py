@@ -16,15 +16,15 @@ from pathlib import Path
 
 import psycopg
 
-from protocol.errors import ConnectorError
-from tidemark_demo import shop
-from tidemark_demo.comparison import Comparison, Row, compare, json_columns, source_rows
-from tidemark_demo.directory import DemoDirectory
-from tidemark_demo.display import Display, Step, number
-from tidemark_demo.lake import lake_rows
-from tidemark_demo.measurements import LogProgress, RetainedWal, captured_twice
-from tidemark_demo.processes import Command
-from tidemark_demo.servers.postgres_server import PostgresServer
+from tidemark.demo import shop
+from tidemark.demo.comparison import Comparison, Row, compare, json_columns, source_rows
+from tidemark.demo.directory import DemoDirectory
+from tidemark.demo.display import Display, Step, number
+from tidemark.demo.lake import lake_rows
+from tidemark.demo.measurements import LogProgress, RetainedWal, captured_twice
+from tidemark.demo.processes import Command
+from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.protocol.errors import ConnectorError
 
 SLOT = "tidemark_shop"
 """The replication slot of a capture called shop."""

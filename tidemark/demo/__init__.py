@@ -11,10 +11,10 @@ from types import FrameType
 
 from rich.console import Console
 
-from tidemark_demo.directory import DemoDirectory
-from tidemark_demo.display import Display
-from tidemark_demo.scenario import play
-from tidemark_demo.summary import print_summary
+from tidemark.demo.directory import DemoDirectory
+from tidemark.demo.display import Display
+from tidemark.demo.scenario import play
+from tidemark.demo.summary import print_summary
 
 __all__ = ["ROWS", "run"]
 

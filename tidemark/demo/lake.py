@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from tidemark_demo.comparison import Row, canonical, canonical_json
+from tidemark.demo.comparison import Row, canonical, canonical_json
 
 
 def lake_rows(path: Path, columns: Sequence[str], key: Sequence[str], as_json: frozenset[str]) -> Iterator[Row]:

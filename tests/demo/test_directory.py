@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import UsageError
-from tidemark_demo import run
-from tidemark_demo.directory import MARKER, DemoDirectory
+from tidemark.demo import run
+from tidemark.demo.directory import MARKER, DemoDirectory
+from tidemark.protocol.errors import UsageError
 
 
 def test_what_an_earlier_demo_left_is_replaced(tmp_path: Path) -> None:

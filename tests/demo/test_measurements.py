@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from protocol.changelog import Commit, LogHeader, Segment
-from protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tidemark_demo.measurements import LogProgress, RetainedWal, captured_twice
+from tidemark.demo.measurements import LogProgress, RetainedWal, captured_twice
+from tidemark.protocol.changelog import Commit, LogHeader, Segment
+from tidemark.protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 

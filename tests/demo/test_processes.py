@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ConnectorError
-from tidemark_demo.processes import Command, descendants
+from tidemark.demo.processes import Command, descendants
+from tidemark.protocol.errors import ConnectorError
 
 
 def test_a_failed_command_is_an_error_that_names_its_log(tmp_path: Path) -> None:
