@@ -44,4 +44,4 @@ LABEL FLOW_RUNTIME_PROTOCOL=capture \
       org.opencontainers.image.licenses="Apache-2.0"
 USER 65532:65532
 # exec: Python takes the shell's place, so that signals reach it.
-ENTRYPOINT ["/bin/sh", "-c", "exec python -m \"connectors.$CONNECTOR\""]
+ENTRYPOINT ["/bin/sh", "-c", "exec python -m \"tidemark.connectors.$CONNECTOR\""]

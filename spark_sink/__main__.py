@@ -1,4 +1,9 @@
-"""``python -m tidemark.spark_sink FILE …`` and ``spark-submit … spark_sink/__main__.py FILE …``: ``tidemark materialize``."""
+"""``tidemark materialize``, by ``python -m tidemark.spark_sink FILE …`` or by ``spark-submit``.
+
+::
+
+    spark-submit … tidemark/spark_sink/__main__.py FILE …
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ from pathlib import Path
 
 if not __package__:
     # spark-submit runs this file by its path: what is beside it would then be found as modules of their own, and this
-    # package only where it is installed.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    # package only where it is installed. What is linked into tidemark/ in a checkout counts as being there.
+    sys.path[0] = str(Path(__file__).absolute().parent.parent.parent)
 
 import argparse
 from collections.abc import Sequence
@@ -33,7 +38,7 @@ def main(given: Sequence[str] | None = None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spark_sink",
+        prog="python -m tidemark.spark_sink",
         description="Keep Spark tables up to date from the change log, as the capture file's spark entry says.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the capture file (YAML)")

@@ -10,7 +10,7 @@ from tidemark.protocol.changelog import layout
 from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 
-_OURS = re.compile(r"protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
+_OURS = re.compile(r"tidemark\.protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
 _UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
 """What Spark's own reader says of a file. Its name is a URL: without spaces."""
 

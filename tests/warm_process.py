@@ -23,7 +23,7 @@ from typing import IO, Self
 _MAINS = {
     "tidemark.connectors.postgres": "tidemark.connectors.postgres.__main__",
     "tidemark.connectors.mysql": "tidemark.connectors.mysql.__main__",
-    "runtime": "tidemark.runtime.__main__",
+    "tidemark.runtime": "tidemark.runtime.__main__",
     "tests.captures.impatient": "tests.captures.impatient",
 }
 """By what ``python -m`` runs: the module that it then runs as ``__main__``."""

@@ -25,7 +25,8 @@ class Consequence(IntEnum):
     EMPTIED = 4
     """It is emptied downstream and read again: rows may have been deleted without events in the log."""
     SET_ASIDE = 5
-    """It cannot be captured as it is: see ``tidemark.captures.engine.set_aside``. It may be emptied and read again later."""
+    """It cannot be captured as it is: see ``tidemark.captures.engine.set_aside``. It may be emptied and read again
+    later."""
 
     @property
     def text(self) -> str:

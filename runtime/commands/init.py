@@ -37,7 +37,8 @@ spark:
 
 POSTGRES = """\
 connector:
-  command: [python, -m, tidemark.connectors.postgres]   # or: image: tidemark/postgres (and network: host, for a local database)
+  # or: image: tidemark/postgres (and network: host, for a local database)
+  command: [python, -m, tidemark.connectors.postgres]
   config:
     host: localhost
     port: 5432
@@ -48,7 +49,8 @@ connector:
 
 MYSQL = """\
 connector:
-  command: [python, -m, tidemark.connectors.mysql]      # or: image: tidemark/mysql (and network: host, for a local database)
+  # or: image: tidemark/mysql (and network: host, for a local database)
+  command: [python, -m, tidemark.connectors.mysql]
   config:
     host: localhost
     port: 3306

@@ -138,7 +138,7 @@ class Preparation:
         return spec, self._caller.discover(self._config).bindings
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
-        """The tables that the capture file chooses. Raises as ``tidemark.runtime.preparation.selection.select`` does."""
+        """The tables that the capture file chooses. Raises as ``tidemark.runtime.preparation.selection.select``."""
         return select(spec, discovered, self._file.tables, known_tables(self._file.log_path), self.reasons)
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:

@@ -8,17 +8,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What .gitignore leaves out, and what git keeps for itself.
-_NOT_OURS = {"build", "demo", "dist", "out", "spark-warehouse", "metastore_db", "__pycache__"}
+# What .gitignore leaves out, anywhere and at the top.
+_NOT_OURS = {"build", "dist", "out", "spark-warehouse", "metastore_db", "__pycache__"}
+_NOT_OURS_HERE = {"demo"}
 
 
 def repository_files(*suffixes: str) -> Iterator[Path]:
-    """Every file that is, or would be, part of a commit, with one of the suffixes if any are given."""
+    """Every file that is, or would be, part of a commit, with one of the suffixes if any are given.
+
+    Once: the links of ``tidemark/`` are not followed.
+    """
     for folder, folders, names in os.walk(ROOT):
+        not_ours = _NOT_OURS | (_NOT_OURS_HERE if folder == str(ROOT) else set())
         folders[:] = [
             name
             for name in folders
-            if (not name.startswith(".") or name == ".ci") and not name.endswith(".egg-info") and name not in _NOT_OURS
+            if (not name.startswith(".") or name == ".ci") and not name.endswith(".egg-info") and name not in not_ours
         ]
         for name in names:
             if not suffixes or name.endswith(suffixes):

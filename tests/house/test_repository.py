@@ -47,13 +47,20 @@ def test_every_package_is_installed_and_under_the_import_contracts(project: dict
     packages = {
         path.parent.name
         for path in ROOT.glob("*/__init__.py")
-        if path.parent.name not in {"tests", "benchmarks", "pyspark_tidemark"}
+        if path.parent.name not in {"tests", "benchmarks", "pyspark_tidemark", "tidemark"}
     }
-    included = {pattern.rstrip("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]}
-    assert packages <= included
-    assert packages == set(project["tool"]["importlinter"]["root_packages"])
-    assert packages <= set(project["tool"]["mypy"]["packages"])
-    assert all((ROOT / package / "py.typed").is_file() for package in packages)
+    links = {path.name: path for path in (ROOT / "tidemark").iterdir() if path.is_symlink()}
+    assert packages == links.keys(), "each is imported from tidemark, by a link to its folder"
+    assert all(path.readlink() == Path("..", name) for name, path in links.items())
+    assert packages == project["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"].keys()
+    assert project["tool"]["setuptools"]["packages"]["find"]["include"] == [
+        "tidemark",
+        "tidemark.*",
+        "pyspark_tidemark*",
+    ]
+    assert project["tool"]["importlinter"]["root_packages"] == ["tidemark"]
+    assert "tidemark" in project["tool"]["mypy"]["packages"]
+    assert (ROOT / "tidemark" / "py.typed").is_file()
 
 
 def test_every_dependency_is_pinned(project: dict[str, Any], pins: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ def test_it_answers_as_the_command_itself() -> None:
 
 def test_it_runs_where_it_is_started_with_the_variables_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text("capture: shop\n")
-    command = warm_command("runtime", "check", "shop.yaml")
+    command = warm_command("tidemark.runtime", "check", "shop.yaml")
     done = subprocess.run(command, cwd=tmp_path, env={"COLUMNS": "200"}, capture_output=True, text=True, check=False)
     assert (done.returncode, "error TM-CFG-002" in done.stderr) == (2, True), done.stderr
 

@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 COPIED = (
+    "tidemark",
     "protocol",
     "backfill",
     "captures",
@@ -18,7 +19,6 @@ COPIED = (
     "runtime",
     "spark_sink",
     "pyspark_tidemark",
-    "tidemark_demo",
     "tests",
 )
 """What the tests of captures import; ``spark_sink`` for the settings that all tests share."""
@@ -69,7 +69,8 @@ def copied_to(folder: Path) -> Path:
     copy = folder / "copy"
     copy.mkdir()
     for name in COPIED:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        # The links of tidemark/ stay links: a mutant is put where they lead.
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
     return copy
 

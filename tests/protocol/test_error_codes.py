@@ -16,7 +16,7 @@ from tidemark.protocol.errors import ProtocolError, TidemarkError, UsageError
 from tidemark.protocol.generate import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark_demo"]
+PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark"]
 CODE = re.compile(r"TM-[A-Z]+-\d{3}")
 
 

@@ -59,7 +59,8 @@ def zip_of_packages(path: Path, packages: Sequence[str] = ("protocol", "spark_si
     """This project as ``--py-files`` takes it."""
     root = Path(__file__).resolve().parents[2]
     with zipfile.ZipFile(path, "w") as archive:
+        archive.write(root / "tidemark" / "__init__.py", "tidemark/__init__.py")
         for package in packages:
             for file in (root / package).rglob("*.py"):
-                archive.write(file, file.relative_to(root))
+                archive.write(file, Path("tidemark") / file.relative_to(root))
     return path

@@ -54,7 +54,7 @@ def test_what_an_executor_lacks_is_said(spark_cluster: SparkCluster, tmp_path: P
     assert whole["spark.master"] == spark_cluster.url
     assert "error" not in whole
     assert no_arrow["error"].endswith(" lacks the Python package pyarrow")
-    assert no_tidemark["error"].endswith(" lacks the Python package spark_sink")
+    assert no_tidemark["error"].endswith(" lacks the Python package tidemark")
     assert no_python["error"].endswith(f" cannot run {tmp_path / 'none'}")
     assert all(answer["error"].startswith("TM-SPK-020: ") for answer in (no_arrow, no_tidemark, no_python))
 

@@ -22,7 +22,7 @@ def test_an_error_of_ours_is_found() -> None:
 @pytest.mark.parametrize(
     ("raised", "told"),
     [
-        (ValueError(WORKER + "ModuleNotFoundError: No module named 'spark_sink'"), "10.0.0.5 lacks the Python pack"),
+        (ValueError(WORKER + "ModuleNotFoundError: No module named 'tidemark'"), "10.0.0.5 lacks the Python pack"),
         (ValueError("\nModuleNotFoundError: No module named 'pyarrow'"), "an executor lacks the Python package pya"),
         (ValueError(WORKER + 'Cannot run program "/opt/python": error=2'), "10.0.0.5 cannot run /opt/python"),
         (

@@ -66,7 +66,7 @@ class SnapshotScan:
             raise
 
     def cancel(self) -> None:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``: does nothing, because the end of the process ends the scan."""
+        """See ``tidemark.captures.contract.chunk.ChunkReader``: the end of the process ends the scan."""
 
     def close(self) -> None:
         """See ``tidemark.captures.contract.chunk.ChunkReader``."""

@@ -52,7 +52,10 @@ def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> J
 
 
 def type_schema(column: Column, *, nullable: bool, tinyint1_as_bool: bool = False) -> JsonSchema:
-    """The schema of a column's values, by ``tidemark.captures.mysql.values.types.form``. ValueError for a type without one."""
+    """The schema of a column's values, by ``tidemark.captures.mysql.values.types.form``.
+
+    Raises ValueError for a type without one.
+    """
 
     def typed(name: str, **more: Any) -> JsonSchema:
         return {"type": [name, "null"] if nullable else name, **more}

@@ -1,4 +1,7 @@
-"""The snapshot that a chunk of a table without a key is read in: see ``tidemark.captures.postgres.chunks.counted_scans``."""
+"""The snapshot that a chunk of a table without a key is read in.
+
+See ``tidemark.captures.postgres.chunks.counted_scans``.
+"""
 
 from __future__ import annotations
 

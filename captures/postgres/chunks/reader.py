@@ -25,7 +25,10 @@ from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 
 
 class CopyChunkReader:
-    """Reads chunks: a connection for rows, one for fences. See ``tidemark.captures.scheduling.reader_process.TableReader``."""
+    """Reads chunks: a connection for rows, one for fences.
+
+    See ``tidemark.captures.scheduling.reader_process.TableReader``.
+    """
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
         self._session = endpoint.connect()

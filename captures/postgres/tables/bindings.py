@@ -142,7 +142,10 @@ class PostgresBinding(TableBinding):
         return without_columns(self._head("t", position, emission) + b"0]}") if self.emit_truncate else b""
 
     def chunk_head(self, position: int, emission: int) -> bytes:
-        """The text before tails of ``tidemark.captures.postgres.chunks.row_decoder``, which begin with the last part of loc."""
+        """The text before tails of ``tidemark.captures.postgres.chunks.row_decoder``.
+
+        They begin with the last part of loc.
+        """
         return self._head("c", position, emission)
 
     def _head(self, op: str, position: int, emission: int) -> bytes:

@@ -155,7 +155,7 @@ class CapturedTables:
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
-        """See ``tidemark.captures.contract.source.Source``, and ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.contract.source.Source`` and ``tidemark.captures.postgres.log.table_contract``."""
         self._left_out.add(index)
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]

@@ -58,7 +58,7 @@ def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:
 
 
 def type_schema(column_type: ColumnType, *, nullable: bool, as_text: bool = False) -> JsonSchema:
-    """The schema of one type's values, by the same choices as ``tidemark.captures.postgres.values.types.conversion``."""
+    """The schema of one type's values, by the choices of ``tidemark.captures.postgres.values.types.conversion``."""
     if column_type.base is not None:
         return type_schema(column_type.base, nullable=nullable, as_text=as_text)
     if column_type.kind == "array" and as_text:
