@@ -31,6 +31,7 @@ from tidemark.runtime.connector.interface import Connector, LogSink
 from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import SHORTEST, Redactor
 from tidemark.runtime.preparation.config_check import Place, mistakes
+from tidemark.runtime.preparation.connector_command import present_command
 from tidemark.runtime.preparation.known_tables import known_tables
 from tidemark.runtime.preparation.secret_values import resolve
 from tidemark.runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
@@ -96,7 +97,7 @@ class Preparation:
         for place in (*secrets.short, *more_secrets.short):
             text = f"{place} is too short to be blanked: a connector's message that contains it would show it"
             log(LogLine(level="warning", message=f"{text}. Choose one with at least {SHORTEST} characters."))
-        self.connector = _connector(file)
+        self.connector = _connector(file, log)
         self.environment = {
             **{name: _as_variable(value) for name, value in variables_of_file.items()},
             "FLOW_RUNTIME_CODEC": "json",
@@ -198,11 +199,14 @@ def _with_path(binding: Binding, path: list[str]) -> Binding:
     return binding.model_copy(update={"resource_path": path, "state_key": state_key(path, binding.backfill)})
 
 
-def _connector(file: CaptureFile) -> Connector:
+def _connector(file: CaptureFile, log: LogSink) -> Connector:
     entry = file.connector
     if entry.image is None:
         assert entry.command is not None  # the model allows exactly one
-        return ProcessConnector(entry.command, file.folder)
+        command, renamed = present_command(entry.command, file.folder)
+        if renamed:
+            log(LogLine(level="warning", message=renamed))
+        return ProcessConnector(command, file.folder)
     from tidemark.runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
 
     return ContainerConnector(entry.image, entry.network, capture=file.capture, limits=entry.limits or LimitsEntry())
