@@ -15,7 +15,8 @@ ARG PIP_EXTRA_INDEX_URL
 ARG PIP_TRUSTED_HOST
 RUN test -f "connectors/$CONNECTOR/__main__.py" \
  && /opt/pip/bin/pip --python /opt/tidemark/bin/python install --no-cache-dir --disable-pip-version-check \
-      --constraint constraints.txt ".[$CONNECTOR]" \
+      --constraint constraints.txt --group "$CONNECTOR-image" \
+ && /opt/pip/bin/pip --python /opt/tidemark/bin/python install --no-cache-dir --disable-pip-version-check --no-deps . \
  && rm /opt/tidemark/bin/tidemark
 
 FROM debian:trixie-slim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.extras import missing_extra
 
 FAILED_FOR_NOW = 3
 """Exit status: only a retry is needed."""
@@ -16,6 +17,8 @@ def failure_of(error: Exception) -> TidemarkError:
     if isinstance(error, OSError):
         place = f" {error.filename}" if error.filename else ""
         return TidemarkError("TM-RUN-013", f"{error.strerror or type(error).__name__}{place}")
+    if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)):
+        return missing
     return TidemarkError("TM-RUN-014", f"{type(error).__name__}: {error}")
 
 

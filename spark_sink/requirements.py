@@ -75,7 +75,7 @@ def _installed(package: str) -> str:
     try:
         return str(importlib.import_module(package).__version__)
     except ModuleNotFoundError:
-        raise SparkError("TM-SPK-002", f"{package} is not installed") from None
+        raise SparkError("TM-SPK-002", f"{package} is not installed: pip install 'tidemark[spark]'") from None
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -113,7 +113,7 @@ def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
         raise SparkError(
             "TM-SPK-002",
             f"{url} is a Spark Connect server, and the Spark Connect client is not installed: {reason}",
-            remedy="pip install 'pyspark[connect]'",
+            remedy="pip install 'tidemark[connect]'",
         ) from None
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import orjson
 
@@ -26,6 +27,7 @@ from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.captures.tables.collection import check_keys, check_state_keys
 from tidemark.protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on
 from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
+from tidemark.protocol.extras import missing_extra
 from tidemark.protocol.logs import CONTROL, log_failure, log_to_stderr
 from tidemark.protocol.messages import (
     Acknowledge,
@@ -93,6 +95,20 @@ def main(database: DatabaseFactory, readme: Path) -> int:
         logger.debug("unexpected error", exc_info=True)
         log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
     return 1
+
+
+def end_without_driver(error: ModuleNotFoundError) -> NoReturn:
+    """Ends the process with exit status 1, after a last line on stderr that names the extra to install.
+
+    Raises:
+        ModuleNotFoundError: The error itself, for a module that no extra brings.
+    """
+    missing = missing_extra(error)
+    if missing is None:
+        raise error
+    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
+    log_failure(logger, missing)
+    sys.exit(1)
 
 
 def serve(database: Database, requests: Requests, output: Output) -> None:

@@ -3,8 +3,12 @@
 import sys
 from pathlib import Path
 
-from tidemark.captures.mysql.database import MysqlDatabase
-from tidemark.captures.process.connector import main
+from tidemark.captures.process.connector import end_without_driver, main
+
+try:
+    from tidemark.captures.mysql.database import MysqlDatabase
+except ModuleNotFoundError as error:
+    end_without_driver(error)
 
 if __name__ == "__main__":
     sys.exit(main(MysqlDatabase, Path(__file__).with_name("README.md")))

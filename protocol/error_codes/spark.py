@@ -13,7 +13,7 @@ CODES = (
     manual(
         "TM-SPK-002",
         "PySpark or deltalake is missing, or its version is unsupported",
-        "Install tidemark[spark], which requires pyspark 4.0 to 4.3 and deltalake 1.6.6 or later.",
+        "Run pip install 'tidemark[spark]': it installs pyspark 4.0 to 4.3, and deltalake 1.6.6 or later.",
     ),
     manual(
         "TM-SPK-003",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.extras import missing_extra
 
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where to write everything.")]
 RowsOption = Annotated[int, typer.Option(min=10, help="How many rows to start with.")]
@@ -21,7 +21,5 @@ def demo(directory: DirectoryOption = Path("demo"), rows: RowsOption = 300_000) 
     try:
         import tidemark.demo as show
     except ModuleNotFoundError as error:
-        raise TidemarkError(
-            "TM-RUN-012", f"the demo needs the Python package {error.name}", remedy="pip install 'tidemark[demo]'"
-        ) from None
+        raise missing_extra(error, "demo") or error from None
     raise typer.Exit(show.run(directory, rows))

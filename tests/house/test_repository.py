@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.house.files import ROOT, repository_files
+from tidemark.protocol.extras import EXTRAS
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,24 @@ def test_every_dependency_is_pinned(project: dict[str, Any], pins: dict[str, str
         stated += extra
     names = {_normalised(re.split(r"[\[<>=!~; ]", requirement)[0]) for requirement in stated} - {"tidemark"}
     assert names - pins.keys() == set()
+
+
+def test_an_image_holds_the_base_without_the_command_line_and_arrow_and_its_extra(project: dict[str, Any]) -> None:
+    def names(requirements: Iterable[str]) -> set[str]:
+        return {re.split(r"[<>=]", requirement.partition(";")[0])[0].strip() for requirement in requirements}
+
+    groups, extras = project["dependency-groups"], project["project"]["optional-dependencies"]
+    assert names(project["project"]["dependencies"]) - names(groups["image"]) == {"typer", "rich", "pyyaml", "pyarrow"}
+    connectors = [path.parent.name for path in ROOT.glob("connectors/*/__main__.py")]
+    for name in connectors:
+        shared, *own = groups[f"{name}-image"]
+        assert (shared, names(own)) == ({"include-group": "image"}, names(extras[name]))
+
+
+def test_who_lacks_an_extra_is_told_its_name(project: dict[str, Any]) -> None:
+    assert EXTRAS.keys() == project["project"]["optional-dependencies"].keys() - {"dev", "bench"}
+    table = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in EXTRAS if f"| `tidemark[{name}]` |" not in table] == []
 
 
 def test_constraints_are_exact_and_name_no_registry(pins: dict[str, str]) -> None:
