@@ -12,8 +12,25 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tidemark.spark_sink.source.inferred_schema import InferredSchema
     from tidemark.spark_sink.source.options import SourceOptions
+
+
+def register(spark: SparkSession) -> None:
+    """Makes ``.format("tidemark")`` known to a session, classic or Connect.
+
+    Needed only where ``pyspark_tidemark`` is not found by itself, as with ``--py-files``; harmless elsewhere.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(TidemarkSource)
+    except AnalysisException as error:
+        # PySpark 4.0 and 4.1 refuse to replace what they found by themselves, which is the same.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class TidemarkSource(DataSource):
