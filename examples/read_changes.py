@@ -14,7 +14,7 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from tidemark.spark_sink import register
+from tidemark import register
 
 
 def main() -> int:

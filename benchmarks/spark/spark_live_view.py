@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.processor_time import tree_seconds
+from tidemark import read_table
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.spark_sink import read_table
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.session import open_session

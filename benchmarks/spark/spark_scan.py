@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.spark.spark_log import COLLECTION, Shape, make_log
 from benchmarks.spark.spark_side import segments, timed, warm_session
-from tidemark.spark_sink import read_changes, register
+from tidemark import read_changes, register
 
 WORK: dict[str, Callable[[DataFrame], object]] = {
     "count(*)": lambda frame: frame.count(),

@@ -35,7 +35,7 @@ def make(archive: Path) -> None:
     os.environ["SPARK_SUBMIT_OPTS"] = f'{LEAN} "-XX:ArchiveClassesAtExit={archive}"'
     from pyspark import SparkContext
 
-    from tidemark.spark_sink import register
+    from tidemark import register
     from tidemark.spark_sink.session import open_session
 
     session, _ = open_session("local[2]", {"spark.app.name": "tidemark tests"})

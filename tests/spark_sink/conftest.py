@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from tidemark.spark_sink import register
+    from tidemark import register
     from tidemark.spark_sink.session import open_session
 
     session, _ = open_session(None, {"spark.app.name": "tidemark tests"})

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidemark import materialize, read_changes, read_table, register
 from tidemark.protocol.capture_file import read_capture_file
-from tidemark.spark_sink import materialize, read_changes, read_table, register
 from tidemark.spark_sink.session import open_session
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import yaml
 
 import tidemark.spark_sink
 from tests.spark_sink.log_builder import LogBuilder, create, schema
+from tidemark import materialize
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
-from tidemark.spark_sink import materialize
 from tidemark.spark_sink.job import keep_settings, spark_entry
 from tidemark.spark_sink.pipeline.report import Applied
 from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings

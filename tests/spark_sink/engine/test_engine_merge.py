@@ -17,7 +17,7 @@ from tests.spark_sink.pipeline.histories import History
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tests.spark_sink.pipeline.test_histories import commit
 from tests.spark_sink.replay import replay
-from tidemark.spark_sink import read_table
+from tidemark import read_table
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from tests.spark_sink.live.random_log import WIDE, RandomLog, State, random_log
 from tests.spark_sink.live.test_table_view import folded, map_columns
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create
+from tidemark import read_table, read_tables
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink import read_table, read_tables
 from tidemark.spark_sink.live.read_table import live_frame
 from tidemark.spark_sink.live.table_view import TailLimits, end_of, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog

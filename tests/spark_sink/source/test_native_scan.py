@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
+from tidemark import read_changes
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import ChangeLogError, SparkError
-from tidemark.spark_sink import read_changes
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import ScanLimits, segments_frame
 from tidemark.spark_sink.spark_failures import tidemark_error
