@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-import tidemark.spark_sink
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark import materialize
 from tidemark.protocol.capture_file import read_capture_file
@@ -76,18 +75,13 @@ def test_wrong_files_are_errors_before_spark_starts(tmp_path: Path) -> None:
         materialize(tmp_path / "none.yaml")
 
 
-def test_importing_the_package_and_its_command_imports_neither_spark_nor_arrow() -> None:
+def test_importing_the_job_and_its_command_imports_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, tidemark.spark_sink.command, tidemark.runtime.cli; tidemark.spark_sink.materialize\n"
+        "import sys, tidemark.spark_sink.command, tidemark.runtime.cli; tidemark.materialize\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & "
         "{'pyspark', 'py4j', 'pyarrow', 'deltalake', 'pandas', 'numpy', 'yaml', 'docker'}))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'materialise'"):
-        _ = tidemark.spark_sink.materialise
 
 
 @pytest.mark.spark
