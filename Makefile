@@ -62,6 +62,7 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
 	$(RUN) tidemark.protocol.generate --check
+	$(RUN) tests.house.api_page --check
 
 bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; \

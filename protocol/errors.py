@@ -41,6 +41,7 @@ class TidemarkError(Exception):
 
     @property
     def code(self) -> str:
+        """Stable, and explained in docs/errors.md."""
         return self.entry.code
 
     @property

@@ -36,8 +36,8 @@ def materialize(
 
     Args:
         file: The capture file.
-        spark: The session to work with, classic or Connect. By default see ``session.open_session``; one that is made
-            here ends with the call. None is made when there is nothing to do.
+        spark: The session to work with, classic or Connect. By default the active one, else one that is made here and
+            ends with the call. None is made when there is nothing to do.
         available_now: Apply all that the log holds, then end. Otherwise follow the log by the fold rule until ``stop``.
         master: Spark's master; wins over the file's.
         conf: Spark's settings by name; they win over the file's.
@@ -48,10 +48,14 @@ def materialize(
         progress: Told of plans and of what is applied.
         stop: Set it to end the run after the part at hand.
 
+    Returns:
+        Its ``tables`` has for each table and kind: ``table``, ``kind``, ``path``, ``way``, ``events``, ``rows``,
+        ``position``, ``error``.
+
     Raises:
         UsageError: ``TM-CFG-…`` for a file that is wrong or has no ``spark`` entry.
         ChangeLogError: When there is no log, or a file of it is missing or damaged.
-        SparkError: ``TM-SPK-…``: see ``tidemark.protocol.error_codes``. Tables keep what was applied before.
+        SparkError: ``TM-SPK-…``: docs/errors.md has them. Tables keep what was applied before.
     """
     read = read_capture_file(Path(file))
     entry = spark_entry(read, file)

@@ -76,8 +76,8 @@ def read_changes(
 ) -> DataFrame:
     """The events of a table as a DataFrame that Spark reads natively: it costs what reading Parquet files costs.
 
-    The DataFrame always reads what the log has now. Its columns are those of the table's newest schema, then
-    ``tidemark.protocol.changelog.models.META_COLUMNS``.
+    The DataFrame always reads what the log has now. Its columns are those of the table's newest schema, then those of
+    every event, which docs/changelog.md lists, such as ``_op`` and ``_offset``.
 
     Args:
         spark: The session, classic or Connect.

@@ -31,14 +31,16 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_commits_name_the_segments_as_the_page_says(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = blocks(ROOT / "docs" / "changelog.md", "python")
+    by_hand, with_tidemark = blocks(ROOT / "docs" / "changelog.md", "python")
     monkeypatch.chdir(log.parent)
     names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - what the page shows is what is tested
+    exec(by_hand, names)  # noqa: S102 - what the page shows is what is tested
     assert [path.as_posix() for path in names["segments"]] == [
         f"shop.log/{segment.path}" for commit in ChangeLog(log).commits() for segment in commit.segments
     ]
     assert [pq.read_metadata(path).num_rows for path in names["segments"]] == [3, 1]
+    exec(with_tidemark, names)  # noqa: S102
+    assert names["rows"].num_rows == 1, "the rows of the last segment"
 
 
 @pytest.mark.spark

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tidemark
+from tests.house import api_page
 from tests.house.files import ROOT
 from tidemark.protocol import errors, messages
 from tidemark.protocol.errors import TidemarkError
@@ -43,6 +46,17 @@ def test_a_type_checker_sees_the_same_names_from_the_same_modules() -> None:
 
 def test_every_name_is_documented() -> None:
     assert [name for name in tidemark.__all__ if not getattr(tidemark, name).__doc__] == []
+
+
+def test_its_page_is_what_its_docstrings_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert api_page.main(["--check"]) == 0
+    page = tmp_path / "api.md"
+    assert api_page.main(["--check"], page) == 1
+    assert capsys.readouterr().err == "docs/api.md is out of date; run: python -m tests.house.api_page\n"
+    assert api_page.main([], page) == 0
+    assert page.read_bytes() == api_page.PAGE.read_bytes()
+    headings = re.findall(r"^#+ (\w+)$|^\| `(\w+Error)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {first or second for first, second in headings} >= set(tidemark.__all__)
 
 
 def test_importing_it_imports_nothing_else() -> None:
