@@ -134,7 +134,7 @@ class Session:
         for thread in self._threads:
             thread.start()
 
-    def until(self, condition: Callable[[Session], Any], seconds: float = 30, *, acknowledge: bool = True) -> None:
+    def until(self, condition: Callable[[Session], Any], seconds: float = 60, *, acknowledge: bool = True) -> None:
         """Takes messages until ``condition`` holds; fails when the process ends or the time is over first.
 
         The condition is looked at after what is no document, after many documents, and in every silence: documents

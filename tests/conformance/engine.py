@@ -202,7 +202,7 @@ class Engine(ABC):
         binding: int = 0,
         key: Sequence[str] = ("id",),
         acknowledge: bool = True,
-        seconds: float = 30,
+        seconds: float = 60,
     ) -> None:
         """Takes messages until the backfills are over and the replayed table equals the source's, for so long.
 

@@ -12,7 +12,7 @@ from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
 from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
 
-SECONDS = 20
+SECONDS = 60
 
 TABLES = ("users", "orders")
 

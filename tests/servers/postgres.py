@@ -180,8 +180,13 @@ def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
         )
     finally:
         with postgres.connect() as admin:
-            wait_until(lambda: _no_slots(admin, name), 30, f"the slots of database {name} are dropped")
+            drop_slots(admin, name)
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def drop_slots(admin: Connection, database: str) -> None:
+    """Drops the slots of a database, also those that somebody still reads."""
+    wait_until(lambda: _no_slots(admin, database), 60, f"the slots of database {database} are dropped")
 
 
 def _no_slots(admin: Connection, database: str) -> bool:

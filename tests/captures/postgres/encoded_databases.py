@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from psycopg.conninfo import make_conninfo
 
-from tests.servers.postgres import Database, Postgres
+from tests.servers.postgres import Database, Postgres, drop_slots
 
 InEncoding = Callable[[str], Database]
 
@@ -23,11 +23,7 @@ def encoded_database(postgres: Postgres, name: str, encoding: str) -> Iterator[D
                 make_conninfo(postgres.dsn, dbname=name, client_encoding="UTF8"), postgres.version, name=name
             )
         finally:
-            slots = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s"
-            admin.execute(slots, [name])
-            admin.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name]
-            )
+            drop_slots(admin, name)
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 

@@ -16,7 +16,7 @@ from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
 from tidemark.runtime.progress.status_file import read_status
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 ANNOUNCE = {"stderr": json.dumps({"level": "info", "message": "takes orders", "eventType": "control", "fields": {}})}
 STATUS = {

@@ -85,7 +85,7 @@ def _place(document: Json) -> tuple[str, int, int, int]:
     return file, int(offset), document["_meta"]["op"] != "t", int(row)
 
 
-def until_equal(capture: Session, database: Database, seconds: float = 40) -> None:
+def until_equal(capture: Session, database: Database, seconds: float = 60) -> None:
     looked_at = -1
 
     def equal(capture: Session) -> bool:

@@ -11,7 +11,7 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
 
-SECONDS = 20
+SECONDS = 60
 
 
 def _tables(database: Database) -> list[Json]:

@@ -172,7 +172,7 @@ def test_a_peer_that_falls_silent(database: Database, proxy: TcpProxy, middle: b
         assert _all_came_once(reader)
 
 
-def _read_until_it_breaks(reader: PostgresLog, seconds: float = 20) -> None:
+def _read_until_it_breaks(reader: PostgresLog, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         reader.read_once()

@@ -7,7 +7,7 @@ from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, t
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.log.lsn import parse_lsn
 
-SECONDS = 15
+SECONDS = 60
 
 
 def _fill(count: int) -> str:

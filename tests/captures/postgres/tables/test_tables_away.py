@@ -19,7 +19,7 @@ ORDERS = [
     "INSERT INTO orders SELECT i, i FROM generate_series(1, 300) i",
 ]
 ALL_ORDERS = "SELECT id, n FROM orders"
-SECONDS = 20
+SECONDS = 60
 
 
 @contextmanager

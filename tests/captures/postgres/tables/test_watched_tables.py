@@ -8,7 +8,7 @@ from tests.captures.session import Json, Session, apply, replay, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
 
-SECONDS = 20
+SECONDS = 60
 
 
 def _identity(capture: Session) -> str:

@@ -13,7 +13,7 @@ from tests.captures.session import Json, Session, apply, bindings, replay, sessi
 from tests.captures.source_tables import endpoint
 from tests.servers.postgres import Database
 
-SECONDS = 20
+SECONDS = 60
 
 
 @contextmanager
