@@ -30,6 +30,7 @@ from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 from tidemark.spark_sink.tables.table_columns import (
     EVENT_META,
     ROW_META,
+    check_keyed,
     dotted,
     find_collection,
     key_of,
@@ -237,8 +238,8 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     Raises:
         SparkError: ``TM-SPK-004`` for a table that the log does not have, ``TM-SPK-005`` for a column whose type
             changed beyond casting, ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another
-            log, ``TM-SPK-012`` where the key changed, ``TM-SPK-015`` for a damaged table, ``TM-SPK-017`` for a copy of
-            another table.
+            log, ``TM-SPK-011`` for events without its key, ``TM-SPK-012`` where the key changed, ``TM-SPK-015`` for a
+            damaged table, ``TM-SPK-017`` for a copy of another table.
         ChangeLogError: For a log that is damaged.
     """
     summary = log.summary(min(log.commit_with_offset(max(end - 1, 0)), log.latest()))
@@ -251,7 +252,9 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     segments = [s for s in log.segments(collection, start, end)]
     newest = summary.schemas[summary.totals[collection].fingerprint]
     there = {n: t for n, t in kept.columns.items() if n not in ROW_META} if kept else own_columns(newest)
-    columns = {**with_new_columns(there, _schemas(log, segments)), **ROW_META}
+    schemas = _schemas(log, segments)
+    check_keyed(key, schemas)
+    columns = {**with_new_columns(there, schemas), **ROW_META}
     truncated = _last_truncate(log, segments, start, end)
     if truncated is not None:
         kept, start = None, truncated + 1

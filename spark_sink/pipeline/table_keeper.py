@@ -16,7 +16,7 @@ from tidemark.spark_sink.pipeline.parts.ranges import file_groups
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
-from tidemark.spark_sink.tables.table_columns import ROW_META, key_of, own_columns, with_new_columns
+from tidemark.spark_sink.tables.table_columns import ROW_META, check_keyed, key_of, own_columns, with_new_columns
 
 
 class TableKeeper:
@@ -82,6 +82,7 @@ class TableKeeper:
         newest = summary.schemas[summary.totals[self.target.collection].fingerprint]
         if self.target.kind == CURRENT:
             self.key = key_of(summary, self.target.collection)
+            check_keyed(self.key, [newest, *(summary.schemas[f] for f in fingerprints)])
         # A new table gets the newest schema there is: a Delta column cannot be widened later.
         columns = with_new_columns(there or own_columns(newest), [summary.schemas[f] for f in fingerprints])
         self._check_names(columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
 from tidemark.protocol.changelog.models import META_COLUMNS
@@ -57,6 +57,24 @@ def key_of(summary: Summary, collection: str) -> tuple[str, ...]:
     if len(keys) > 1:
         raise SparkError("TM-SPK-012", f"the key of {dotted(collection)} has changed: ({'), ('.join(keys.values())})")
     return tuple(summary.schemas[summary.totals[collection].fingerprint].key)
+
+
+def check_keyed(key: Sequence[str], schemas: Iterable[TableSchema]) -> None:
+    """Makes sure that events stored under these schemas say whose row they are of.
+
+    Those of a table with names that no file can have, or that differ only in case, are whole documents.
+
+    Raises:
+        SparkError: ``TM-SPK-011``.
+    """
+    for schema in schemas:
+        if not own_columns(schema).keys() >= set(key):
+            raise SparkError(
+                "TM-SPK-011",
+                f"{dotted(schema.collection)} has events without the columns of its key ({', '.join(key)}), as whole "
+                "documents: names of its columns differ only in case, are those of the change log, or cannot be a name "
+                "in a file",
+            )
 
 
 def own_columns(schema: TableSchema) -> dict[str, str]:

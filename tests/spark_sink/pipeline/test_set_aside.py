@@ -14,7 +14,9 @@ from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
 from tests.spark_sink.pipeline.test_keep import no_session
+from tidemark import SparkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.tables.kept_tables import Target
 
@@ -36,6 +38,17 @@ def change_key(lake: KeptLake, table: str) -> None:
 def clash_names(lake: KeptLake, table: str) -> None:
     lake.log.change_schema(schema(table, id="bigint", note="string", Note="string"))
     lake.log.commit(Event("c", {"id": 1}, table=table))
+
+
+def store_documents(lake: KeptLake, table: str) -> None:
+    """As the runtime does where a column gets a name that no file can have."""
+    lake.log.change_schema(schema(table, _doc="string"))
+    lake.log.commit(*(Event("c", {"_doc": f'{{"id":{id}}}'}, table=table) for id in (1, 2)))
+
+
+def store_documents_later(lake: KeptLake, table: str) -> None:
+    lake.log.commit(create(1, table=table))
+    store_documents(lake, table)
 
 
 def put_a_foreign_table(lake: KeptLake, table: str) -> None:
@@ -70,6 +83,8 @@ HARMS: dict[str, tuple[Callable[[KeptLake, str], None], str]] = {
     "public/types": (change_type, r"TM-SPK-005: column name of public\.types"),
     "public/keys": (change_key, r"TM-SPK-012: the key of public\.keys has changed: \(id\), \(name\)"),
     "public/names": (clash_names, r"TM-SPK-011: public\.names has columns note and Note"),
+    "public/documents": (store_documents, r"TM-SPK-011: public\.documents has events without .* its key \(id\)"),
+    "public/later": (store_documents_later, r"TM-SPK-011: public\.later has events without .* its key \(id\)"),
     "public/theirs": (put_a_foreign_table, r"TM-SPK-009: .*current"),
     "public/file": (put_a_file, r"TM-SPK-015: .*file/current"),
     "public/missing": (remove_the_segment, r"TM-LOG-009: .*\.parquet is missing"),
@@ -94,6 +109,9 @@ def test_what_must_not_be_sets_one_table_aside_and_says_where(lake: KeptLake, wa
     for table, (_, says) in HARMS.items():
         assert re.search(says, found[table]), found[table]
     lake.assert_current("public/well")
+    for table in ("public.documents", "public.later"):
+        with pytest.raises(SparkError, match=r"TM-SPK-011: .* its key \(id\)"):
+            read_table(lake.session(), lake.log.root, table)
 
 
 def test_seven_of_eight_go_on_and_the_eighth_when_it_is_retried(lake: KeptLake) -> None:
