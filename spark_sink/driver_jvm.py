@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -110,7 +110,8 @@ class _Said:
         return (found[1] or found[2]).strip() if found else "it does not say why"
 
     def _read(self, reading: int) -> None:
-        with os.fdopen(reading, "rb") as lines:
+        # Where nobody reads our stderr any more, nobody reads the JVM's, which then finds its pipe closed.
+        with os.fdopen(reading, "rb") as lines, suppress(OSError):
             for line in lines:
                 with self._lock:
                     if self._held is None:

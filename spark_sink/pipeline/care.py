@@ -203,13 +203,11 @@ class Care:
         if not tables:
             return
         asked, kept = unmatched(settings.only, tables), unmatched(settings.rules.patterns, tables)
-        for what, patterns, none_matches in (
-            ("--table", asked, bool(asked)),
-            ("spark.tables", kept, len(kept) == len(settings.rules.patterns)),
-        ):
+        keeps_nothing = len(kept) == len(settings.rules.patterns)
+        for what, patterns, wrong in (("--table", asked, True), ("spark.tables", kept, keeps_nothing)):
             for pattern in patterns:
                 told = f"{root} has no events of a table {pattern}, as {what} says{near(pattern, tables)}"
-                if none_matches and settings.available_now:
+                if wrong and settings.available_now:
                     raise SparkError("TM-SPK-004", told)
                 logger.warning("%s", told)
 

@@ -75,7 +75,7 @@ class _Keeping:
             pending = self._follow()
         except KeyboardInterrupt:
             # What is asked to stop leaves the part at hand. While its session opens, it does not wait for a report.
-            if not (self._stop.is_set() and self._jobs.is_open and self._pending):
+            if self._pending is None or not (self._stop.is_set() and self._jobs.is_open):
                 raise
             pending = self._pending
         return self._report(pending)
