@@ -14,6 +14,7 @@ import orjson
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.visible import visible, visible_json
 from tidemark.spark_sink.figures import count, duration, size
+from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING
 from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
 
 
@@ -140,6 +141,8 @@ def _cost(cost: Cost, seconds: float | None = None) -> str:
 
 
 def _remedy(table: str, error: TidemarkError) -> str:
+    if error.code in SEEN_AT_OPENING:
+        return error.remedy
     return f"{error.remedy} Then run again with --retry {shlex.quote(visible(table))}."
 
 

@@ -13,7 +13,7 @@ from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.protocol.nearest_names import near
-from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
+from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_path
 from tidemark.spark_sink.pipeline.progress import Progress
 from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.pipeline.settings import KeepSettings
@@ -28,8 +28,6 @@ _CONFLICTS = 5
 
 _LONGEST_PAUSE = 60.0
 """Seconds between two tries of a table whose error may pass by itself."""
-
-_SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
 
 
 @dataclass
@@ -187,7 +185,7 @@ class Care:
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None
         # An error of the table itself would have shown when it was opened.
-        if aside and aside.needs_a_person and aside.code not in _SEEN_AT_OPENING and not tried_again:
+        if aside and aside.needs_a_person and aside.code not in SEEN_AT_OPENING and not tried_again:
             self.set_aside(ward, aside.error)
 
     def _check_named(self) -> None:

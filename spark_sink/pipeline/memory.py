@@ -19,6 +19,9 @@ from tidemark.spark_sink.spark_failures import error_of
 
 logger = logging.getLogger(__name__)
 
+SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
+"""Codes of errors that each run looks for when it opens a table: nobody has to ask for another try."""
+
 
 def memory_path(warehouse: Path, log_id: str) -> Path:
     """The path of the memory of the tables that are kept from one log."""

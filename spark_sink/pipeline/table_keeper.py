@@ -41,6 +41,10 @@ class TableKeeper:
             raise SparkError(
                 "TM-SPK-006",
                 f"{self.table.path} is at offset {self.table.position}, but {log.root} ends at {log.end()}",
+                remedy=(
+                    "Bring the newer log back. Or rebuild the table from the log as it is: tidemark materialize FILE "
+                    f"--rebuild {target.table}."
+                ),
             )
 
     @property

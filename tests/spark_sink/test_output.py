@@ -52,6 +52,13 @@ def test_plan_progress_and_result_are_lines_with_whole_names() -> None:
     )
 
 
+def test_who_heals_a_table_that_is_looked_at_by_each_run_need_not_ask_for_it() -> None:
+    errors = io.StringIO()
+    error = SparkError("TM-SPK-006", "it is at offset 9", remedy="Bring the newer log back.")
+    TextOutput(io.StringIO(), errors).set_aside("public.b", "current", error)
+    assert errors.getvalue().endswith("  what to do: Bring the newer log back.\n")
+
+
 def test_json_is_one_object_and_progress_is_on_stderr() -> None:
     out, errors = io.StringIO(), io.StringIO()
     output = JsonOutput(out, errors)

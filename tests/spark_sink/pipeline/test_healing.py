@@ -108,3 +108,6 @@ def test_a_log_that_ends_before_a_table_does_is_another_log(lake: KeptLake) -> N
     log = lake.log
     (log.root / layout.COMMITS / layout.commit_name(log.number - 1)).unlink()
     assert errors_of(lake.keep("current")) == {"public.items": "TM-SPK-006"}
+    log.events.pop()
+    lake.keep_well("current", rebuild=("public.items",))  # As the error says.
+    lake.assert_current()
