@@ -45,10 +45,11 @@ def read_table(
         warehouse: Where tables are kept; by default that of the capture file. Without one the log alone is read.
 
     Raises:
-        SparkError: ``TM-SPK-003`` when ``as_of`` is neither, ``TM-SPK-004`` for an unknown table, ``TM-SPK-005`` for a
-            column whose type changed beyond casting, ``TM-SPK-006`` for an offset beyond the end of the log,
-            ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another log, ``TM-SPK-012``
-            where the key changed, ``TM-SPK-015`` for a table that is damaged.
+        SparkError: ``TM-SPK-003`` when ``as_of`` is neither, or a time to come, ``TM-SPK-004`` for an unknown table,
+            ``TM-SPK-005`` for a column whose type changed beyond casting, ``TM-SPK-006`` for an offset beyond the end
+            of the log, ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another log,
+            ``TM-SPK-011`` for events without the key, ``TM-SPK-012`` where the key changed, ``TM-SPK-015`` for a table
+            that is damaged.
         ChangeLogError: When there is no log, or it is damaged.
         UsageError: For a capture file with mistakes.
     """

@@ -30,6 +30,9 @@ NAMES = (
 )
 
 _OF_EVENTS = ("startingOffset", "endingOffset")
+_ENDS = ("asOf", "endingOffset", "end")
+"""What says up to where to read. It means the same whenever it is asked."""
+
 _OF_STATE = ("asOf", "warehouse")
 
 ALIASES = {
@@ -130,7 +133,8 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
     A time means the first event that was committed to the log at that time or later.
 
     Raises:
-        SparkError: ``TM-SPK-003`` when it is none of these, ``TM-SPK-006`` for an offset beyond the end of the log.
+        SparkError: ``TM-SPK-003`` when it is none of these, or an end that is still to come; ``TM-SPK-006`` for an
+            offset beyond the end of the log.
     """
     if text.lower() == "earliest":
         return 0
@@ -147,7 +151,12 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
         raise SparkError(
             "TM-SPK-003", f"option {option} is {text!r}: not earliest, latest, an offset or an ISO 8601 time"
         ) from None
-    return log.offset_at(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    if option in _ENDS and instant > datetime.now(UTC):
+        raise SparkError(
+            "TM-SPK-003", f"option {option} is {text!r}, a time to come: what the log has then is not known"
+        )
+    return log.offset_at(instant)
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:

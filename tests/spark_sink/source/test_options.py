@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,18 @@ def test_an_offset_that_cannot_be_is_an_error(log: LogBuilder, text: str, code: 
 
     with pytest.raises(SparkError, match=f"{code}.*startingOffset"):
         resolve_offset("startingOffset", text, FollowedLog(log.root))
+
+
+def test_nobody_knows_what_the_log_will_have(log: LogBuilder) -> None:
+    log.commit(create(1))
+    followed = FollowedLog(log.root)
+    soon = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+
+    for option in ("asOf", "endingOffset", "end"):
+        with pytest.raises(SparkError, match=f"TM-SPK-003: option {option} is .*, a time to come"):
+            resolve_offset(option, soon, followed)
+        assert resolve_offset(option, datetime.now(UTC).isoformat(), followed) == 1
+    assert resolve_offset("startingOffset", soon, followed) == 1
 
 
 def test_a_range_ends_after_its_start(log: LogBuilder) -> None:
