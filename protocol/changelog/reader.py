@@ -5,6 +5,7 @@ A reader never skips: a commit that is missing or damaged is an error that names
 
 from __future__ import annotations
 
+import hashlib
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -117,6 +118,22 @@ class ChangeLog:
         if commit.replacements:
             raise _replaced(path)
         return commit
+
+    def digest(self, number: int) -> str:
+        """The SHA-256 of a commit's file, in hexadecimal digits; empty where there is no such commit.
+
+        A log that was restored from a copy, and has grown since, has other commits under the same numbers.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-011`` when the file cannot be read.
+        """
+        path = self._path(number)
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise _unreadable(path, error) from None
 
     def commits(self, first: int = 0, last: int | None = None) -> Iterator[Commit]:
         """Commits ``first`` to ``last`` inclusive, to the newest when ``last`` is None."""

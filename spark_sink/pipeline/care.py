@@ -81,7 +81,7 @@ class Care:
         self._progress = progress
         self._clock = clock
         self._path = memory_path(settings.warehouse, log.header.log_id)
-        self._memory = Memory.load(self._path)
+        self._memory = Memory.load(self._path).checked(log)
         self._saved = self._memory.model_copy(deep=True)
         self._known: set[str] = set()
         self._commit = self._memory.commit
@@ -146,7 +146,9 @@ class Care:
                 removed=ward.removed,
                 vacuumed=ward.vacuumed,
             )
-        memory = Memory(tables=tables, commit=self._commit)
+        is_same = self._commit == self._saved.commit
+        digest = self._saved.digest if is_same else self._log.digest(self._commit)
+        memory = Memory(tables=tables, commit=self._commit, digest=digest)
         if memory != self._saved:
             memory.save(self._path)
             self._saved = memory

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.error_codes.model import Policy
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.spark_failures import error_of
@@ -81,10 +82,12 @@ class Memory(BaseModel):
     Attributes:
         tables: By ``Target.name``.
         commit: Number of a commit of the log up to which none was missing; -1 when none is known.
+        digest: Of that commit: see ``ChangeLog.digest``.
     """
 
     tables: dict[str, TableMemory] = {}
     commit: int = -1
+    digest: str = ""
 
     @classmethod
     def load(cls, path: Path) -> Memory:
@@ -112,6 +115,19 @@ class Memory(BaseModel):
                 unfinished.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s cannot be written: %s", path, error.strerror or error)
+
+    def checked(self, log: ChangeLog) -> Memory:
+        """What of it holds of the log as it is now.
+
+        A log that was restored from a copy, and has grown since, has other events where this knows of none.
+        """
+        known = self.commit >= 0 and self.digest == log.digest(self.commit)
+        end = log.commit(self.commit).next_offset if known else 0
+        tables = {
+            name: table.model_copy(update={"complete_to": min(table.complete_to, end)})
+            for name, table in self.tables.items()
+        }
+        return Memory(tables=tables, commit=self.commit if known else -1, digest=self.digest if known else "")
 
     def complete_to(self, name: str, position: int) -> int:
         """The offset below which a table with a position lacks no event."""

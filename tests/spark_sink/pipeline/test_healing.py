@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tests.spark_sink.log_builder import Event, create, schema
+from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
 from tidemark.protocol.changelog import layout
 
@@ -111,3 +112,37 @@ def test_a_log_that_ends_before_a_table_does_is_another_log(lake: KeptLake) -> N
     log.events.pop()
     lake.keep_well("current", rebuild=("public.items",))  # As the error says.
     lake.assert_current()
+
+
+def test_a_log_that_has_grown_differently_gives_its_events_all_the_same(lake: KeptLake) -> None:
+    """What the last run knew of the log, that there is nothing more of a table in it, holds no longer."""
+    lake.log.change_schema(schema("public/others"))
+    lake.log.commit(create(1), create(1, table="public/others"))
+    lake.keep_well("current")
+    saved = copy_of_log(lake.log)
+    for id in range(2, 6):
+        lake.log.commit(create(id, table="public/others"))
+    lake.keep_well("current")
+
+    restore(lake, saved)
+    for id in range(2, 6):
+        lake.log.commit(create(id))
+    lake.keep("current")
+    lake.assert_current()
+
+
+def copy_of_log(log: LogBuilder) -> LogBuilder:
+    """A copy of a log, and of what its builder knows."""
+    copied = copy.deepcopy(log)
+    copied.root = log.root.with_name("copy")
+    shutil.copytree(log.root, copied.root)
+    return copied
+
+
+def restore(lake: KeptLake, saved: LogBuilder) -> None:
+    """Puts a copy of the log in the place of the log."""
+    root = lake.log.root
+    shutil.rmtree(root)
+    shutil.copytree(saved.root, root)
+    saved.root = root
+    lake.log = saved
