@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import pytest
 from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Postgres, not_startable, running, sources
+from tests.servers.waiting_commits import commits_wait, waiting
 from tidemark.demo.processes import CONNECTOR
 from tidemark.protocol.changelog import ChangeLog
 
@@ -74,32 +74,6 @@ def commit(postgres: Postgres, statements: list[str]) -> None:
             connection.execute(statement)
 
 
-def waiting(admin: Connection) -> int:
-    row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").fetchone()
-    return int(row[0]) if row else 0
-
-
-@contextmanager
-def standby_that_never_answers(admin: Connection, commit_something: Callable[[], Future[None]]) -> Iterator[None]:
-    """Commits wait inside, and one of ``commit_something`` does already: a server takes new settings after a while."""
-    admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'ghost'")
-    admin.execute("SELECT pg_reload_conf()")
-    try:
-        committing = commit_something()
-
-        def one_waits() -> bool:
-            nonlocal committing
-            if committing.done():
-                committing = commit_something()
-            return waiting(admin) == 1
-
-        wait_until(one_waits, 60, "a commit waits for the standby")
-        yield
-    finally:
-        admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
-        admin.execute("SELECT pg_reload_conf()")
-
-
 def reading_chunks(admin: Connection) -> bool:
     found = admin.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY %items%' AND pid <> pg_backend_pid()")
     return found.fetchone() is not None
@@ -117,7 +91,7 @@ def rows_read_after_the_commits(log: ChangeLog, collection: str) -> int:
 def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[str]:
     """Lets commits wait in the middle of the backfill, and releases them when it is over; the differences then."""
     transactions = list(changes())
-    with postgres.connect() as admin, ThreadPoolExecutor(len(transactions) + 1) as threads:
+    with postgres.connect() as admin, ThreadPoolExecutor(len(transactions)) as threads:
         admin.execute("CREATE TABLE items (id bigint PRIMARY KEY, n int, note text, big text)")
         admin.execute("ALTER TABLE items ALTER big SET STORAGE EXTERNAL")
         admin.execute(
@@ -128,16 +102,14 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
             connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
             # Held still, so that the commits come in the middle of the backfill however fast it is.
             os.kill(connector, signal.SIGSTOP)
-            unnoticed = ["CREATE TABLE uncaptured ()", "DROP TABLE uncaptured"]
-            with standby_that_never_answers(admin, lambda: threads.submit(commit, postgres, unnoticed)):
+            with commits_wait(postgres):
                 hanging = [threads.submit(commit, postgres, statements) for statements in transactions]
-                all_wait = len(transactions) + 1
-                wait_until(lambda: waiting(admin) == all_wait, 60, "all commits wait for the standby")
+                wait_until(lambda: waiting(admin) == len(transactions), 60, "all commits wait for the standby")
                 os.kill(connector, signal.SIGCONT)
                 decoded = len(transactions)
                 wait_until(lambda: capture.progress.update().changes.total() >= decoded, 60, "the log has the commits")
                 wait_until(lambda: capture.snapshot_rows() > ROWS * 0.8, 60, "the backfill went on")
-                assert waiting(admin) == all_wait
+                assert waiting(admin) == len(transactions)
             for future in hanging:
                 future.result(timeout=60)
         capture.catch_up()

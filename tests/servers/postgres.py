@@ -184,6 +184,14 @@ def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+def read_settings_again(admin: Connection) -> None:
+    """Has the server read its configuration, and waits until this session, and so every new one, has what it says."""
+    before = admin.execute("SELECT pg_conf_load_time()").fetchone()
+    admin.execute("SELECT pg_reload_conf()")
+    loaded = "SELECT pg_conf_load_time()"
+    wait_until(lambda: admin.execute(loaded).fetchone() != before, 60, "the server has read its configuration")
+
+
 def drop_slots(admin: Connection, database: str) -> None:
     """Drops the slots of a database, also those that somebody still reads."""
     wait_until(lambda: _no_slots(admin, database), 60, f"the slots of database {database} are dropped")

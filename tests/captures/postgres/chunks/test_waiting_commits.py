@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import (
-    Connection,
     Database,
     Postgres,
     Source,
@@ -25,10 +23,10 @@ from tests.servers.postgres import (
     running,
     startable,
 )
+from tests.servers.waiting_commits import commits_wait, release, waiting
 from tidemark.captures.postgres.log.lsn import parse_lsn
 
 ROWS = 1000
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 READ = 300
 """Rows that are read before the commits."""
 
@@ -78,21 +76,6 @@ def _logged(capture: Session) -> set[int]:
     return {source["txid"] for source in sources if "txid" in source}
 
 
-def _set(admin: Connection, name: str, value: str | None) -> None:
-    admin.execute(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
-    admin.execute("SELECT pg_reload_conf()")
-
-
-@contextmanager
-def admin_setting(admin: Connection, name: str, value: str) -> Iterator[None]:
-    """Inside, the server has this setting, unless it is reset."""
-    _set(admin, name, value)
-    try:
-        yield
-    finally:
-        _set(admin, name, None)
-
-
 def test_old_rows_do_not_win(own_server: Postgres) -> None:
     transactions = _transactions()
     with fresh_database(own_server, "waiting") as database, database.connect() as admin:
@@ -106,20 +89,17 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
         apply(config, BOUND)
         with session(config, BOUND) as first:
             first.until(lambda c: len(c.documents) >= READ)
-        with (
-            ThreadPoolExecutor(len(transactions)) as threads,
-            admin_setting(admin, "synchronous_standby_names", "ghost"),
-        ):
+        with ThreadPoolExecutor(len(transactions)) as threads, commits_wait(own_server):
             hanging = [threads.submit(_commit, database, statements) for statements in transactions]
-            wait_until(lambda: admin.execute(WAITING).fetchone() == (len(transactions),), 30, "all commits wait")
+            wait_until(lambda: waiting(admin) == len(transactions), 60, "all commits wait")
             with session(config, BOUND, first.state) as capture:
                 capture.documents[:0] = first.documents
                 capture.until(lambda c: len(_logged(c)) == len(transactions))
                 # The scan goes on, with what it may emit: the last row is not one of those that were changed.
                 capture.until(lambda c: any(doc.get("id") == ROWS for _, doc in c.documents))
-                assert admin.execute(WAITING).fetchone() == (len(transactions),)
+                assert waiting(admin) == len(transactions)
                 assert not capture.done(), "rows without their large value are left to be read again"
-                _set(admin, "synchronous_standby_names", None)
+                release(admin)
                 for future in hanging:
                     future.result(timeout=30)
                 end = end_of_log(database)
@@ -136,7 +116,7 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
         config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "200 rows"})
         with session(config, BOUND) as first, ThreadPoolExecutor(1) as threads:
             first.until(lambda c: len(c.documents) >= READ)
-            with admin_setting(admin, "synchronous_standby_names", "ghost"):
+            with commits_wait(own_server):
                 hanging = threads.submit(_commit, database, [f"UPDATE users SET name = 'new' WHERE id = {ROWS}"])
                 first.until(lambda c: _logged(c))
                 first.until(lambda c: c.state.get("hidden"))
@@ -148,7 +128,7 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
                         second.send({"control": {"sequence": sequence, "action": "resume", "tables": ["public.users"]}})
                         second.until(handled(sequence))
                     assert not second.done()
-                    _set(admin, "synchronous_standby_names", None)
+                    release(admin)
                     hanging.result(timeout=30)
                     second.until(Session.done)
                     assert second.rows() == table_rows(database)
@@ -172,17 +152,11 @@ def test_a_table_without_a_key_waits_for_them(own_server: Postgres) -> None:
             earlier.execute("BEGIN; SELECT pg_current_xact_id()")
             prepare(database, "UPDATE events SET id = 0 WHERE id = 900")  # The table is read again, in one snapshot.
             capture.until(lambda c: "waits for transactions" in str(c.logs))
-            with admin_setting(admin, "synchronous_standby_names", "ghost"):
-
-                def commits_wait() -> bool:
-                    threads.submit(_commit, database, ["SELECT pg_logical_emit_message(true, 'test', '')"])
-                    return admin.execute(WAITING).fetchone() != (0,)
-
-                wait_until(commits_wait, 30, "the server has taken the setting")
+            with commits_wait(own_server):
                 for statement in ("INSERT INTO events VALUES (-1)", "INSERT INTO marks VALUES (1)"):
                     threads.submit(_commit, database, [statement])
                 capture.until(lambda c: any(index == 1 for index, _ in c.documents))
-                capture.until(lambda c: (admin.execute(WAITING).fetchone() or (0,)) >= (3,))
+                capture.until(lambda c: waiting(admin) == 2)
                 earlier.execute("ROLLBACK")
                 said = len(capture.logs)
                 capture.until(lambda c: len(c.logs) > said + 3)  # It says every second how far it is.

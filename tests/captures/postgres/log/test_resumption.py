@@ -13,7 +13,7 @@ from tests.captures.remedies import statements
 from tests.captures.session import begin
 from tests.captures.source_tables import USERS, end_of_log, prepare
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
+from tests.servers.postgres import Connection, Database, Postgres, fresh_database, own_server, read_settings_again
 from tests.servers.postgres_standby import promote, replayed, standby_of
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.config import parse_endpoint, parse_resource
@@ -222,7 +222,7 @@ def test_a_failover_that_takes_the_slot_along(primary: Postgres) -> None:
         prepare(database, USERS)
         _, identity = applied(database)
         with standby_of(primary) as standby, database.connect() as admin, standby.connect() as other:
-            _name_database(standby, "failover")
+            _name_database(other, "failover")
 
             def copied() -> bool:
                 """The slot is copied once its reader has passed where the standby began, and stays from then on."""
@@ -282,12 +282,10 @@ def not_yet(standby: Postgres, cursor: str, identity: JsonObject) -> None:
         assert source.identity()["standby"] is True
 
 
-def _name_database(standby: Postgres, database: str) -> None:
+def _name_database(standby: Connection, database: str) -> None:
     """The worker that copies slots needs a database to connect to."""
-    with standby.connect() as connection:
-        found = connection.execute("SHOW primary_conninfo").fetchone()
-        assert found is not None
-        connection.execute(
-            "ALTER SYSTEM SET primary_conninfo = '{}'".format(f"{found[0]} dbname={database}".replace("'", "''"))
-        )
-        connection.execute("SELECT pg_reload_conf()")
+    found = standby.execute("SHOW primary_conninfo").fetchone()
+    assert found is not None
+    named = f"{found[0]} dbname={database}".replace("'", "''")
+    standby.execute(f"ALTER SYSTEM SET primary_conninfo = '{named}'".encode())
+    read_settings_again(standby)

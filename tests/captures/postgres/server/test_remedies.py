@@ -13,8 +13,9 @@ from psycopg import sql
 from tests.captures.remedies import STATEMENT, statements
 from tests.captures.session import Json, bindings, session
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
-from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database, Postgres, fresh_database, own_server, read_settings_again
+from tidemark.captures.postgres.config import EndpointConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect, connect_pq
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.prerequisites import unmet
@@ -207,6 +208,14 @@ def test_the_rows_with_bad_values_are_found(scene: Scene) -> None:
         assert connection.execute(found.encode()).rowcount == 1
 
 
+def _connects(settings: EndpointConfig) -> bool:
+    try:
+        connect(settings).close()
+    except SourceError:
+        return False
+    return True
+
+
 def test_a_line_that_rejects() -> None:
     with own_server() as server, scene_on(server, "rejected") as scene:
         assert server.server is not None
@@ -214,14 +223,14 @@ def test_a_line_that_rejects() -> None:
         before = rules.read_text()
         rules.write_text(f'host all "{ROLE.replace(chr(34), chr(34) * 2)}" all reject\n{before}')
         with server.connect() as admin:
-            admin.execute("SELECT pg_reload_conf()")
+            read_settings_again(admin)
         settings = parse_endpoint(scene.config())
         with pytest.raises(SourceError) as refused:
             connect(settings)
         assert refused.value.code == "TM-PG-002" and "reject" in refused.value.remedy
         rules.write_text(before)
         scene.follow(refused.value)
-        connect(settings).close()
+        wait_until(lambda: _connects(settings), 60, "the line that rejects is gone")
 
 
 def test_a_role_that_may_not_stream(scene: Scene) -> None:
