@@ -44,7 +44,7 @@ def folded(log: LogBuilder, warehouse: Path, position: int) -> Path:
         (EPOCH + timedelta(seconds=1), 2),
         (datetime(2026, 1, 1, 0, 0, 1), 2),
         ((EPOCH + timedelta(seconds=1)).astimezone(), 2),
-        (datetime(2027, 1, 1, tzinfo=UTC), 4),
+        (datetime(2026, 1, 2, tzinfo=UTC), 4),
         ("latest", 4),
     ],
 )
