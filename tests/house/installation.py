@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.files import ROOT
+from tests.missing import lacks
 
 BUILT_FROM = ("protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark", "pyspark_tidemark")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
@@ -72,7 +73,7 @@ def pip(*arguments: str | Path) -> None:
     constrained = [*command, "--constraint", ROOT / "constraints.txt"]
     done = subprocess.run(constrained, capture_output=True, text=True, check=False)
     if done.returncode and any(sign in done.stderr for sign in _NO_INDEX):
-        pytest.skip("pip reaches no package index")
+        pytest.skip(lacks("pip reaches no package index", "PIP_INDEX_URL"))
     assert done.returncode == 0, done.stderr[-4000:]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.files import ROOT
+from tests.missing import lacks
 
 BEFORE = {
     "protocol/__init__.py": '"""Contracts."""\n',
@@ -82,7 +83,7 @@ AFTER = {
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     if not shutil.which("git"):
-        pytest.skip("there is no git")
+        pytest.skip(lacks("there is no git", "apt-get install git"))
     root = tmp_path / "a clone"
     packages = ("backfill", "captures", "connectors", "spark_sink")
     for name, text in {**BEFORE, **{f"{name}/__init__.py": "" for name in packages}}.items():
