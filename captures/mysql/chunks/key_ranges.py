@@ -76,7 +76,10 @@ class KeyRange:
         return f"{quoted_name(column.name)} {operator} {self._literal(column, text)}"
 
     def _enum(self, column: Column, operator: str, text: str) -> str:
-        """By labels: the optimizer finds no range for the numbers of labels, and compares labels as texts."""
+        """Lists labels: the optimizer finds no range between two, and compares them as texts.
+
+        It sorts the rows where one label is given by its number, so that is done for those whose text is unsure alone.
+        """
         index = int(self._checked(column, text, re.compile(r"\d+")))
         if index > len(column.labels):
             raise self._wrong(column)
@@ -87,11 +90,13 @@ class KeyRange:
             ">": range(index + 1, len(column.labels) + 1),
         }[operator]
         name = quoted_name(column.name)
-        labels = [_text(column.labels[place - 1]) for place in wanted if place]
         # A server that is not strict stores index 0 for an invalid label.
-        terms = [f"{name} = 0"] if 0 in wanted else []
-        if labels:
-            terms.append(f"{name} IN ({', '.join(labels)})")
+        labels = {place: column.labels[place - 1] if place else None for place in wanted}
+        texts = [_text(label) for label in labels.values() if label is not None and not column.may_hide(label)]
+        numbers = [str(place) for place, label in labels.items() if label is None or column.may_hide(label)]
+        terms = [f"{name} IN ({', '.join(numbers)})"] if numbers else []
+        if texts:
+            terms.append(f"{name} IN ({', '.join(texts)})")
         return f"({' OR '.join(terms)})" if terms else "FALSE"
 
     def _literal(self, column: Column, text: str) -> str:

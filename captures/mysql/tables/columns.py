@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tidemark.captures.mysql.values.charsets import UNICODE
 from tidemark.captures.tables.bad_values import Policy
 
 ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
@@ -69,6 +70,10 @@ class Column:
     def log_says_less(self) -> bool:
         """Whether the log may describe this column incompletely."""
         return self.data_type in _OWN or self.fraction > 0 or (self.json and self.data_type != "json")
+
+    def may_hide(self, label: str) -> bool:
+        """Whether the catalog's text may not be this label's: it has ``?`` for each character beyond U+FFFF."""
+        return "?" in label and self.charset in UNICODE
 
     @property
     def type_text(self) -> str:

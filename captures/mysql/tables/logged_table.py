@@ -15,7 +15,7 @@ from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.catalog import HASH_COLUMN
 from tidemark.captures.mysql.tables.columns import Column
-from tidemark.captures.mysql.values.charsets import UNICODE, RecodeOf
+from tidemark.captures.mysql.values.charsets import RecodeOf
 from tidemark.captures.mysql.values.types import Form, form
 from tidemark.captures.tables.captured_line import origin_members
 from tidemark.captures.tables.suggested_entries import excluding
@@ -185,7 +185,7 @@ def _check_texts(
                 "does not have"
             )
             raise _Unfit(UnfitValues("TM-MY-031", reason, remedy=_EXCLUDE.format(excluding(column.name)))) from None
-        if not named and column.charset in UNICODE and any("?" in label for label in column.labels):
+        if not named and any(map(column.may_hide, column.labels)):
             reason = f"column {column.name} of {table} may have labels that the catalog cannot show"
             raise _Unfit(UnfitValues("TM-MY-032", reason))
 
