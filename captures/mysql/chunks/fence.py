@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
-from tidemark.captures.mysql.chunks.row_decoder import quoted_name
 from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
 from tidemark.captures.mysql.log.position import position
 from tidemark.captures.mysql.server.replication import server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.server.xa_recover import prepared_xids
+from tidemark.captures.mysql.tables.columns import quoted_name
 from tidemark.protocol.errors import SourceError
 
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.tables.columns import Column, quoted_name
 from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
@@ -81,11 +81,6 @@ def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
     forms = [(quoted_name(column.name), key_form(column)) for column in _in_order(columns, key)]
     extra = [_EXTRA[form].replace("%s", name) for name, form in forms if form in _EXTRA]
     return [*map(_expression, columns), *extra]
-
-
-def quoted_name(name: str) -> str:
-    """A name as SQL."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _expression(column: Column) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.chunks.key_ranges import KeyRange
-from tidemark.captures.mysql.chunks.row_decoder import quoted_name, selected
-from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.chunks.row_decoder import selected
+from tidemark.captures.mysql.tables.columns import Column, Table, quoted_name
 
 
 @dataclass(frozen=True, slots=True)

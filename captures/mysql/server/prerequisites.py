@@ -10,13 +10,12 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.chunks.fence import has_gtids
-from tidemark.captures.mysql.chunks.row_decoder import quoted_name
 from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.captures.mysql.server.accounts import own_account
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import is_versioned
-from tidemark.captures.mysql.tables.columns import Table
+from tidemark.captures.mysql.tables.columns import Table, quoted_name
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
 from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
 from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures

@@ -15,7 +15,7 @@ from tidemark.captures.contract.source import OpenedTable
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import ResourceConfig
 from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.tables.catalog import folded, read_tables
+from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
 from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
@@ -44,6 +44,7 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
     """
     names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
     check_bound_once(names, "TM-MY-023")
+    await_statements(session, names)
     found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
     return [found.get(name) for name in names]
 

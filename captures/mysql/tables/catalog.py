@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS, Column, Table
+import pymysql
+from pymysql.constants import ER
+
+from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_name
 from tidemark.captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (
@@ -50,6 +53,8 @@ _JSON_CHECK = re.compile(r"json_valid\(`((?:[^`]|``)+)`\)", re.IGNORECASE)
 HASH_COLUMN = "DB_ROW_HASH_"
 """The prefix of the names of MariaDB's hidden columns."""
 
+_STILL_LOCKED = {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED}
+
 Path = tuple[str, str]
 
 
@@ -71,6 +76,26 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
         # One at a time: only for constants does the server open no other tables.
         return [table for path in sorted(set(paths)) for table in _settled(session, path)]
     return _read(session, None)
+
+
+def await_statements(session: Session, paths: Iterable[Path]) -> None:
+    """Waits until the catalog shows all that the log has of these tables.
+
+    MySQL writes a statement to its log before its catalog has it, and holds the table's lock until then. SHOW CREATE
+    TABLE waits for that lock, but not for statements that only wait for it themselves. MariaDB's catalog has it before.
+
+    Raises:
+        pymysql.Error: The lock was not free within ``lock_wait_timeout``, or somebody ended the wait.
+    """
+    if session.mariadb:
+        return
+    for path in paths:
+        try:
+            session.rows(f"SHOW CREATE TABLE {'.'.join(map(quoted_name, path))}")
+        except pymysql.Error as error:
+            if error_of(error)[0] in _STILL_LOCKED:
+                raise
+            # Whatever else is wrong with it, or with the connection, the queries for its columns show.
 
 
 def _settled(session: Session, path: Path) -> list[Table]:

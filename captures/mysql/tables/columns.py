@@ -15,6 +15,11 @@ _OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
 """Types that MariaDB's log shows as binary strings."""
 
 
+def quoted_name(name: str) -> str:
+    """A name as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table.
