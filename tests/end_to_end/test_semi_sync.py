@@ -99,7 +99,7 @@ def backfill_with_a_waiting_commit(database: Database, capture: Capture) -> list
         with capture.start() as run:
             wait_until(lambda: capture.snapshot_rows() > 0, 60, "the backfill has begun", every=0.001)
             connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
-            # Held still, so that the commit comes in the middle of the backfill however fast it is.
+            # Held still, so that the commit comes in the middle of the backfill, which has seconds left.
             os.kill(connector, signal.SIGSTOP)
             with replica_that_never_answers(cursor):
                 hanging = threads.submit(commit, database)
@@ -116,7 +116,7 @@ def backfill_with_a_waiting_commit(database: Database, capture: Capture) -> list
 
 
 def capture_in(folder: Path, database: Database, connector: dict[str, Any]) -> Capture:
-    config = {"backfill": {"chunk_rows": 100, "max_rate": "4000 rows"}}
+    config = {"backfill": {"chunk_rows": 100, "max_rate": "1000 rows"}}
     return Capture(folder, database, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 

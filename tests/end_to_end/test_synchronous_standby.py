@@ -100,7 +100,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
         with capture.start() as run:
             wait_until(lambda: reading_chunks(admin), 60, "the backfill has begun", every=0.001)
             connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
-            # Held still, so that the commits come in the middle of the backfill however fast it is.
+            # Held still, so that the commits come in the middle of the backfill, which has seconds left.
             os.kill(connector, signal.SIGSTOP)
             with commits_wait(postgres):
                 hanging = [threads.submit(commit, postgres, statements) for statements in transactions]
@@ -119,7 +119,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
 
 
 def capture_in(folder: Path, postgres: Postgres, connector: dict[str, Any]) -> Capture:
-    config = {"backfill": {"chunk_rows": 100, "max_rate": "1500 rows"}}
+    config = {"backfill": {"chunk_rows": 100, "max_rate": "500 rows"}}
     return Capture(folder, postgres, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 
