@@ -152,15 +152,18 @@ class PositionedTable:
         if key and (indexed := 1 + max(names.index(name) for name in key)) > INDEXED_COLUMNS:
             properties["delta.dataSkippingNumIndexedCols"] = str(indexed)
         with self._answering():
-            if DeltaTable.is_deltatable(str(self.path)):
-                raise SparkError("TM-SPK-010", f"{self.path}: another process has created the table")
-            self._table = DeltaTable.create(
-                str(self.path),
-                schema=arrow_schema(columns),
-                description=description,
-                configuration=properties,
-                commit_properties=self._owner.commit_properties(0, 0),
-            )
+            try:
+                self._table = DeltaTable.create(
+                    str(self.path),
+                    schema=arrow_schema(columns),
+                    description=description,
+                    configuration=properties,
+                    commit_properties=self._owner.commit_properties(0, 0),
+                )
+            except DeltaError:
+                if not DeltaTable.is_deltatable(str(self.path)):
+                    raise
+                raise SparkError("TM-SPK-010", f"{self.path}: another process has created the table") from None
 
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, which are null in existing rows."""
