@@ -36,7 +36,8 @@ COMPLETE = "x-complete"
 """In a ``sourcedSchema``, true: it describes the whole table, and replaces all earlier schemas."""
 
 KEY_COLUMNS = "x-key"
-"""In a discovered schema: names of the columns that identify rows, if they cannot be a collection's key."""
+"""Names of the columns that identify rows. In a discovered schema only where they cannot be a collection's key, in a
+complete ``sourcedSchema`` always, in their order; none where no columns identify rows."""
 
 Json = Any
 """Any JSON value, as Python objects."""

@@ -1,4 +1,4 @@
-"""Models of the change log's JSON files. The format version is ``FORMAT_VERSION``; a reader refuses any other."""
+"""Models of the change log's JSON files. The format version is ``FORMAT_VERSION``; readers know ``READ_VERSIONS``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from tidemark.protocol.messages import Json, JsonObject
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+"""What a writer writes. It makes a log of an earlier version that it knows one of this version."""
+
+READ_VERSIONS = (2, FORMAT_VERSION)
+"""What this version reads. Version 2 has no generations: each table has one, which is whole."""
 
 LONGEST_RUN = 16_384
 """The most rows of a run. Keys often ascend from a chunk of one range to a chunk of another. A run over both seems to
@@ -128,6 +132,24 @@ QUARANTINE_SCHEMA = TableSchema(
 """What is known of each."""
 
 
+class Generation(Model):
+    """The events of a table since it was last read from the start: one key, and columns that fit all of its events.
+
+    Attributes:
+        collection: Of the table.
+        number: From 1 for each table.
+        begin: The offset of its first event.
+        whole: From this offset on its events give all rows of the table; None as long as the table is being read.
+        why: Why it began, for people; empty for the first.
+    """
+
+    collection: str
+    number: int
+    begin: int
+    whole: int | None = None
+    why: str = ""
+
+
 class Run(Model):
     """Backfilled rows of a segment whose keys ascend strictly, column by column in the order of the schema's key.
 
@@ -161,6 +183,8 @@ class Segment(Model):
         first_commit_ts: Smallest ``_commit_ts``, None when no row has one.
         last_commit_ts: Largest ``_commit_ts``.
         fingerprint: Of the ``TableSchema``.
+        generation: The number of the ``Generation`` that all its rows belong to. None for events that belong to none:
+            they could not be read together with those before, and the table had not begun to be read again.
         snapshot_rows: How many rows come from backfills.
         truncated_at: Offset of its last event ``t``; None when it has none.
         key_min: For each column of the key by itself, its smallest value in all rows but ``t``. None when that is not
@@ -182,6 +206,7 @@ class Segment(Model):
     first_commit_ts: datetime | None = None
     last_commit_ts: datetime | None = None
     fingerprint: str
+    generation: int | None = 1
     snapshot_rows: int = 0
     truncated_at: int | None = None
     key_min: list[KeyValue] | None = None
@@ -193,7 +218,7 @@ class Replacement(Model):
     """Room for compaction, which a later version writes: a segment that takes the place of others.
 
     Attributes:
-        segment: Exactly the events of those it replaces, under the same offsets.
+        segment: Events of those it replaces, under the same offsets. They may be fewer.
         replaces: Paths of segments of earlier commits. Their files may be gone.
     """
 
@@ -216,8 +241,12 @@ class Commit(Model):
         epoch: Of the writer. A writer's first commit has a new epoch and no segments: it fences all older writers.
         first_offset: Of the first event of this commit, or what it would be.
         next_offset: One past the last event.
+        previous: The SHA-256 of the file of the commit before, in hexadecimal digits. Empty in the first commit, and in
+            those of version 2.
+        writer: A random id of the process that wrote it; two writers can have the same epoch, but never this.
         checkpoints: How many of the connector's checkpoints it covers.
         schemas: Those this commit uses for the first time, by fingerprint.
+        generations: Those that begin with events of this commit, or of which it is now known that they are whole.
         replacements: Segments of earlier commits that others stand for now. Reserved: this version writes none, and
             refuses to read a log that has some.
     """
@@ -227,9 +256,12 @@ class Commit(Model):
     time: datetime
     first_offset: int
     next_offset: int
+    previous: str = ""
+    writer: str = ""
     checkpoints: int = 0
     state: StateChange = StateChange()
     schemas: dict[str, TableSchema] = {}
+    generations: list[Generation] = []
     segments: list[Segment] = []
     replacements: list[Replacement] = []
 
@@ -242,11 +274,28 @@ class CollectionTotals(Model):
     fingerprint: str = ""
 
 
+class KnownGeneration(Generation):
+    """A generation, and what the log has of it so far.
+
+    Attributes:
+        fingerprints: The schemas of its segments, from the oldest to the newest.
+        events: Their rows.
+        bytes: Of their files.
+        ended: Later events of the collection belong to none.
+    """
+
+    fingerprints: list[str] = []
+    events: int = 0
+    bytes: int = 0
+    ended: bool = False
+
+
 class Summary(Model):
     """All that a writer or a reader needs to know of the commits up to ``number``, except their segments.
 
     Attributes:
         claims: The first commit of each epoch, for the newest epochs. They tell which files a dead writer left behind.
+        generations: By collection, in order: the last one that is whole, if any, and all later ones.
         replaced: Whether any of the commits has replacements. Reserved with them.
     """
 
@@ -258,7 +307,23 @@ class Summary(Model):
     state: JsonObject = Field(default_factory=dict)
     schemas: dict[str, TableSchema] = {}
     totals: dict[str, CollectionTotals] = {}
+    generations: dict[str, list[KnownGeneration]] = {}
     replaced: bool = False
+
+    def newest(self, collection: str) -> KnownGeneration | None:
+        """The generation of a collection that began last; None where it has no event."""
+        known = self.generations.get(collection)
+        return known[-1] if known else None
+
+    def shown(self, collection: str) -> KnownGeneration | None:
+        """The generation that readers of a table's rows look at; None where the collection has no event.
+
+        It is the last one that is whole. While none ever was, it is the newest, which grows.
+        """
+        known = self.generations.get(collection)
+        if not known:
+            return None
+        return known[0] if known[0].whole is not None else known[-1]
 
 
 class Consumer(Model):

@@ -18,21 +18,17 @@ from pydantic import BaseModel, ValidationError
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import (
     FORMAT_VERSION,
-    CollectionTotals,
+    READ_VERSIONS,
     Commit,
     LogHeader,
     Segment,
     Summary,
     TableSchema,
 )
+from tidemark.protocol.changelog.summaries import advance, with_generations
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.state import merge_patch
 
 M = TypeVar("M", bound=BaseModel)
-
-CLAIMS_KEPT = 1000
-"""How many writers a summary remembers the first commit of, so that it does not grow with every restart."""
-
 
 _STEPS_AHEAD = 16
 """A gap is looked for up to 65,536 commits ahead: 16 questions after the file system, a microsecond each."""
@@ -129,7 +125,7 @@ class ChangeLog:
         """
         path = self._path(number)
         try:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+            return digest_of(path.read_bytes())
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -198,10 +194,11 @@ class ChangeLog:
         try:
             # First the version alone: another version's header may have fields that this one does not know.
             version = self._load(path, _Version).format_version
-            if version != FORMAT_VERSION:
+            if version not in READ_VERSIONS:
+                known = " and ".join(map(str, READ_VERSIONS))
                 raise ChangeLogError(
                     "TM-LOG-003" if version > FORMAT_VERSION else "TM-LOG-012",
-                    f"{self.root} has format version {version}; this version reads and writes {FORMAT_VERSION}",
+                    f"{self.root} has format version {version}; this version reads {known}",
                 )
             return self._load(path, LogHeader)
         except ChangeLogError as error:
@@ -247,7 +244,7 @@ class ChangeLog:
                     raise ChangeLogError("TM-LOG-002", f"{path} claims to be the summary of commit {summary.number}")
                 if summary.replaced:
                     raise _replaced(path)
-                return summary
+                return with_generations(summary)
         return None
 
     def _load(self, path: Path, model: type[M]) -> M:
@@ -263,42 +260,9 @@ class ChangeLog:
             raise ChangeLogError("TM-LOG-002", f"{path} is damaged: {place}: {first['msg']}") from None
 
 
-def advance(summary: Summary, commit: Commit) -> Summary:
-    """The summary after one more commit.
-
-    Raises:
-        ChangeLogError: ``TM-LOG-002`` when the commit does not follow on.
-    """
-    follows = commit.number == summary.number + 1 and commit.first_offset == summary.next_offset
-    if not follows or commit.epoch < summary.epoch:
-        name = layout.commit_name(commit.number)
-        raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} does not follow commit {summary.number}")
-    totals = dict(summary.totals)
-    for segment in commit.segments:
-        before = totals.get(segment.collection, CollectionTotals())
-        totals[segment.collection] = CollectionTotals(
-            events=before.events + segment.rows,
-            bytes=before.bytes + segment.size,
-            fingerprint=segment.fingerprint,
-        )
-    claims = summary.claims
-    if commit.epoch > summary.epoch:
-        claims = dict([*claims.items(), (commit.epoch, commit.number)][-CLAIMS_KEPT:])
-    change = commit.state
-    state = merge_patch(summary.state, change.updated) if change.merge_patch else change.updated
-    if not isinstance(state, dict):
-        name = layout.commit_name(commit.number)
-        raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} has a state that is not an object")
-    return Summary(
-        number=commit.number,
-        epoch=commit.epoch,
-        time=commit.time,
-        next_offset=commit.next_offset,
-        claims=claims,
-        state=state,
-        schemas={**summary.schemas, **commit.schemas},
-        totals=totals,
-    )
+def digest_of(commit: bytes) -> str:
+    """The SHA-256 of a commit's file, as ``Commit.previous`` has it."""
+    return hashlib.sha256(commit).hexdigest()
 
 
 def _replaced(path: Path) -> ChangeLogError:

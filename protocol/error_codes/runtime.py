@@ -137,4 +137,10 @@ CODES = (
         "It hangs: it is stopped, and opened again from the last commit. If it is only slow, raise connector.silence in "
         "the capture file; 0s turns this off.",
     ),
+    manual(
+        "TM-RUN-020",
+        "A table has changed so that it must be read again, and the connector cannot be asked to",
+        "Count 'backfill' in the table's entry in the capture file up. Its events of the meantime are in the log, in no "
+        "table of its rows.",
+    ),
 )

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Segment, TableSchema
+from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
+from tidemark.protocol.changelog.table_schema import widened
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
 from tidemark.runtime.changelog.quarantine import Misfit, Quarantine
-from tidemark.runtime.changelog.schema import widened
 from tidemark.runtime.changelog.segments import SegmentWriter
 
 BLOCK_ROWS = 65_536
@@ -48,15 +48,25 @@ class BoundCollection:
     Args:
         text: Columns that take any value and keep its text.
         widens: Documents may have members that the schema lacks. Each becomes a column of JSON text.
+        generation: The number of the generation that its events belong to; None for none.
 
     Attributes:
         schema: The columns.
         fingerprint: Of the schema.
+        generation: As the argument.
     """
 
-    def __init__(self, schema: TableSchema, text: Collection[str] = (), *, widens: bool = False) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        text: Collection[str] = (),
+        *,
+        widens: bool = False,
+        generation: int | None = 1,
+    ) -> None:
         self._text = frozenset(text)
         self._widens = widens
+        self.generation = generation
         self._take(schema)
 
     def _take(self, schema: TableSchema) -> None:
@@ -107,6 +117,7 @@ class Batch:
         discarded: It will not be committed.
         quarantine: Its events that are kept apart.
         schemas: The schemas of its segments by fingerprint.
+        generations: Those that begin or become whole with it.
     """
 
     def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
@@ -128,6 +139,7 @@ class Batch:
         self._finished: list[Future[Segment | None]] = []
         self.quarantine = Quarantine()
         self.schemas: dict[str, TableSchema] = {}
+        self.generations: list[Generation] = []
 
     @property
     def next_offset(self) -> int:
@@ -236,7 +248,8 @@ class Batch:
         """The open segment of a collection under this schema; a new one where there is none."""
         name = collection.schema.collection
         segment = self._open.get(name)
-        if segment is not None and segment.fingerprint == collection.fingerprint:
+        kind = collection.fingerprint, collection.generation
+        if segment is not None and (segment.fingerprint, segment.generation) == kind:
             return segment
         if segment is not None:
             self._finish_segment(name)
@@ -247,7 +260,12 @@ class Batch:
             raise ChangeLogError("TM-LOG-013", f"{self._root} has disappeared: it held this capture's change log")
         path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
         segment = SegmentWriter(
-            self._root, path, collection.schema, collection.fingerprint, collection.decoder.arrow_schema
+            self._root,
+            path,
+            collection.schema,
+            collection.fingerprint,
+            collection.decoder.arrow_schema,
+            generation=collection.generation,
         )
         self._begun.append(segment)
         self._open[name] = segment

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, TableSchema
+from tidemark.protocol.changelog.table_schema import is_untyped
 from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
 from tidemark.runtime.changelog.columns import (
     ABSENT,
@@ -34,7 +35,6 @@ from tidemark.runtime.changelog.columns import (
     repeated,
 )
 from tidemark.runtime.changelog.quarantine import Misfit
-from tidemark.runtime.changelog.schema import is_untyped
 
 T = TypeVar("T")
 Op = Literal["c", "u", "d", "t"]

@@ -36,6 +36,7 @@ class SegmentWriter:
         table: The table of the rows, and its key.
         fingerprint: Of ``table``.
         schema: The columns of the rows.
+        generation: Of the rows.
         group_rows: The fewest rows of a row group that ends at a break of the keys.
         longest_run: The most rows of a run.
 
@@ -50,12 +51,15 @@ class SegmentWriter:
         table: TableSchema,
         fingerprint: str,
         schema: pa.Schema,
+        *,
+        generation: int | None = 1,
         group_rows: int = _GROUP_ROWS,
         longest_run: int = LONGEST_RUN,
     ) -> None:
         self.path = path
         self.collection = table.collection
         self.fingerprint = fingerprint
+        self.generation = generation
         self._file = root / path
         self._group_rows = group_rows
         # Dictionaries for all but the offsets, which have one value a row and small steps.
@@ -168,6 +172,7 @@ class SegmentWriter:
             first_commit_ts=first,
             last_commit_ts=last,
             fingerprint=self.fingerprint,
+            generation=self.generation,
             snapshot_rows=self._snapshot_rows,
             truncated_at=self._truncated_at,
             key_min=key_min,

@@ -86,6 +86,25 @@ def publish(path: Path, data: bytes, epoch: int) -> None:
         _sync(path.parent)
 
 
+def replace(path: Path, data: bytes) -> None:
+    """Puts ``data`` in the place of a file, durably: a reader always sees one of both, whole.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-008``.
+    """
+    temporary = path.with_name(temporary_name())
+    with writing(path):
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(path.parent)
+
+
 def temporary_name(epoch: int = 0) -> str:
     """A new name for an unfinished file of a writer; without an epoch, of a process that need not be the writer.
 

@@ -17,14 +17,25 @@ from typing import Self
 from uuid import uuid4
 
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.changelog.models import Commit, LogHeader, Segment, StateChange, Summary, TableSchema
-from tidemark.protocol.changelog.reader import ChangeLog, advance
+from tidemark.protocol.changelog.models import (
+    FORMAT_VERSION,
+    Commit,
+    Generation,
+    LogHeader,
+    Segment,
+    StateChange,
+    Summary,
+    TableSchema,
+)
+from tidemark.protocol.changelog.reader import ChangeLog, digest_of
+from tidemark.protocol.changelog.summaries import advance
+from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_schema, widened
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
 from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
-from tidemark.runtime.changelog.schema import Schema, is_untyped, table_schema, widened
+from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
 from tidemark.runtime.changelog.sweep import sweep
 
 logger = logging.getLogger(__name__)
@@ -41,9 +52,13 @@ class LogWriter:
         summary: The log as of its newest commit.
     """
 
-    def __init__(self, root: Path, lock: storage.WriterLock, summary: Summary, log_id: str) -> None:
+    def __init__(
+        self, root: Path, lock: storage.WriterLock, summary: Summary, previous: str, log_id: str, writer: str
+    ) -> None:
         self.root = root
         self.log_id = log_id
+        self._id = writer
+        self._previous = previous
         self.epoch = summary.epoch
         self.summary = summary
         self._lock = lock
@@ -73,12 +88,14 @@ class LogWriter:
         lock = storage.WriterLock(root / layout.LOCK)
         try:
             log = _existing(root, capture) or _created(root, capture)
-            summary = _claim(log)
+            _upgrade(log)
+            writer = uuid4().hex
+            summary, previous = _claim(log, writer)
             sweep(root, summary)
         except BaseException:
             lock.release()
             raise
-        return cls(root, lock, summary, log.header.log_id)
+        return cls(root, lock, summary, previous, log.header.log_id, writer)
 
     @property
     def state(self) -> JsonObject:
@@ -93,6 +110,7 @@ class LogWriter:
         text: Collection[str] = (),
         *,
         widens: bool = False,
+        generations: CollectionGenerations | None = None,
     ) -> BoundCollection:
         """Prepares a collection for ``Batch.add``.
 
@@ -107,13 +125,15 @@ class LogWriter:
             text: Columns to store as text whatever their type, for values that the type cannot hold.
             widens: Documents may have members that the schema lacks. Each becomes a column of JSON text, from its first
                 document on.
+            generations: Of the collection; by default its events are of its first one.
         """
         schema = table_schema(collection, document_schema, key, text)
         if widens and not is_untyped(schema) and (latest := self._latest(collection)) is not None:
             names = {column.name for column in schema.columns}
             if more := [c.name for c in latest.columns if c.json_text and c.name not in names]:
                 schema = widened(schema, more)
-        return BoundCollection(schema, text, widens=widens)
+        number = 1 if generations is None else generations.number(schema)
+        return BoundCollection(schema, text, widens=widens, generation=number)
 
     def _latest(self, collection: str) -> TableSchema | None:
         """The schema of the newest segment of typed columns; None without one."""
@@ -156,7 +176,7 @@ class LogWriter:
             segments = batch.finish()
             storage.sync([self.root / segment.path for segment in segments])
             commit = self._commit_of(batch, segments, state, checkpoints)
-            summary = _write_commit(self.root, commit, self.summary)
+            summary, self._previous = _write_commit(self.root, commit, self.summary)
         except FileExistsError:
             raise self._fenced(batch.number) from None
         except ChangeLogError as error:
@@ -182,11 +202,25 @@ class LogWriter:
             time=datetime.now(UTC),
             first_offset=batch.first_offset,
             next_offset=batch.next_offset,
+            previous=self._previous,
+            writer=self._id,
             checkpoints=checkpoints,
             state=StateChange(updated=change) if change is not None else StateChange(updated=state, merge_patch=False),
             schemas={name: schema for name, schema in batch.schemas.items() if name not in self.summary.schemas},
+            generations=self._generations_of(batch, segments),
             segments=segments,
         )
+
+    def _generations_of(self, batch: Batch, segments: list[Segment]) -> list[Generation]:
+        """Those that begin with a batch, or are whole after it, each as it is then."""
+        stated = {(one.collection, one.number): one for one in batch.generations}
+        for segment in segments:
+            if segment.truncated_at is None or segment.generation is None:
+                continue
+            newest = stated.get((segment.collection, segment.generation)) or self.summary.newest(segment.collection)
+            if newest is not None and (whole := emptied(newest, segment)) is not None:
+                stated[whole.collection, whole.number] = whole
+        return list(stated.values())
 
     def close(self) -> None:
         """Discards uncommitted batches and releases the log."""
@@ -242,8 +276,17 @@ def _created(root: Path, capture: str) -> ChangeLog:
     return log
 
 
-def _claim(log: ChangeLog) -> Summary:
-    """Takes the next epoch by an empty commit of it."""
+def _upgrade(log: ChangeLog) -> None:
+    """Makes a log of an earlier version one of this version. Its commits and segments stay as they are."""
+    if log.header.format_version == FORMAT_VERSION:
+        return
+    header = log.header.model_copy(update={"format_version": FORMAT_VERSION})
+    storage.replace(log.root / layout.HEADER, header.model_dump_json(indent=2).encode())
+    logger.info("%s has format version %d from now on; earlier versions cannot read it", log.root, FORMAT_VERSION)
+
+
+def _claim(log: ChangeLog, writer: str) -> tuple[Summary, str]:
+    """Takes the next epoch by an empty commit of it. Returns the log after it, and the hash of that commit."""
     storage.make_folder(log.root / layout.COMMITS)
     while True:
         summary = log.summary()
@@ -255,6 +298,8 @@ def _claim(log: ChangeLog) -> Summary:
             time=datetime.now(UTC),
             first_offset=summary.next_offset,
             next_offset=summary.next_offset,
+            previous=log.digest(summary.number) if summary.number >= 0 else "",
+            writer=writer,
         )
         try:
             return _write_commit(log.root, claim, summary)
@@ -262,11 +307,16 @@ def _claim(log: ChangeLog) -> Summary:
             logger.info("another writer made commit %d of %s meanwhile: reading the log again", claim.number, log.root)
 
 
-def _write_commit(root: Path, commit: Commit, summary: Summary) -> Summary:
-    """Writes a commit, and a summary if one is due. Raises ``FileExistsError`` if its number is taken."""
+def _write_commit(root: Path, commit: Commit, summary: Summary) -> tuple[Summary, str]:
+    """Writes a commit, and a summary if one is due. Raises ``FileExistsError`` if its number is taken.
+
+    Returns:
+        The log after it, and the hash of its file.
+    """
     folder = root / layout.COMMITS
-    storage.publish(folder / layout.commit_name(commit.number), commit.model_dump_json().encode(), commit.epoch)
+    data = commit.model_dump_json().encode()
+    storage.publish(folder / layout.commit_name(commit.number), data, commit.epoch)
     summary = advance(summary, commit)
     if commit.number % layout.SUMMARY_EVERY == 0:
         storage.publish(folder / layout.summary_name(commit.number), summary.model_dump_json().encode(), commit.epoch)
-    return summary
+    return summary, digest_of(data)

@@ -10,7 +10,6 @@ import os
 import selectors
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.changelog import Commit
@@ -18,7 +17,6 @@ from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.codec import captured_prefix, decode_response, split_captured
 from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from tidemark.protocol.messages import (
-    COMPLETE,
     BackfillBegin,
     BackfillComplete,
     Checkpoint,
@@ -30,12 +28,12 @@ from tidemark.protocol.messages import (
 )
 from tidemark.protocol.state import merge_patch
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
-from tidemark.runtime.changelog.schema_union import is_closed, union
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.watchdog import Watchdog
 from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.progress.display import Display
+from tidemark.runtime.sessions.bound_table import BoundTable
 from tidemark.runtime.sessions.committer import Committer
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.lines import LineCutter
@@ -51,25 +49,10 @@ LOOK_SECONDS = 0.5
 """The longest time between two checks for commands and for edits of the capture file."""
 
 TRUNCATED = b'{"_meta":{"op":"t"}}'
-"""The document that empties a table before its backfill."""
+"""The first document of a table that is read again."""
 
 ENDS = b"}}}"
 """The end of a usual captured line, after its document. (A line that ends with its binding's number has two braces.)"""
-
-
-@dataclass(slots=True)
-class _Bound:
-    """A binding in this session. When its schema changes, its documents go to another handle.
-
-    Attributes:
-        widens: Documents may have more members than the schema names, because the schema came in parts.
-        handle: For documents; None until the first one, because no document may ever have the discovered schema.
-    """
-
-    table: SelectedTable
-    schema: JsonObject
-    widens: bool = False
-    handle: BoundCollection | None = None
 
 
 class Session:
@@ -112,7 +95,7 @@ class Session:
         self._steering = steering
         self._watch = watch
         self._watchdog = watchdog
-        self._bound = [_Bound(table, table.binding.collection.write_schema) for table in tables]
+        self._bound = [BoundTable(table, writer) for table in tables]
         # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
         self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
         self._lines_read = 0
@@ -121,6 +104,7 @@ class Session:
         self._batch: Batch = writer.begin()
         self._in_flight = self._batch
         self._checkpoints = 0
+        self._departed: list[BoundTable] = []
         self._begun_at: float | None = None
         self._inside_transaction = False
         self._outdated_at: float | None = None
@@ -176,6 +160,10 @@ class Session:
     def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
         for order in self._steering.due():
             self._talk.send(order)
+        if self._departed and self._steering.takes_orders is not None:
+            for bound in self._departed:
+                self._ask_to_read_again(bound)
+            self._departed.clear()
         if self._watch is None:
             return
         if self._outdated_at is not None:
@@ -240,7 +228,7 @@ class Session:
         self._begin()
         self._inside_transaction = True
         try:
-            self._batch.add(self._handle(self._binding(index)), documents)
+            self._batch.add(self._handle(index), documents)
         except ProtocolError as error:  # of these documents or of earlier ones
             raise self._broken(error) from None
 
@@ -258,13 +246,15 @@ class Session:
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
         if isinstance(response, SourcedSchema):
             self._inside_transaction = True
-            self._learn(self._binding(response.binding), response.document_schema)
+            self._binding(response.binding).learn(response.document_schema)
             return
         if isinstance(response, BackfillBegin):
-            self._add(response.binding, [TRUNCATED])
+            self._inside_transaction = True
+            if self._binding(response.binding).begin(self._batch):
+                self._add(response.binding, [TRUNCATED])
             return
         if isinstance(response, BackfillComplete):
-            self._binding(response.binding)
+            self._binding(response.binding).complete(self._batch)
             self._inside_transaction = True
             return
         if response.state is not None:
@@ -274,21 +264,31 @@ class Session:
         self._checkpoints += 1
         self._commit_if_due()
 
-    def _learn(self, bound: _Bound, said: JsonObject) -> None:
-        """Takes a schema of documents: a whole one, or a part."""
-        whole = said.get(COMPLETE) is True
-        widens = not whole and (bound.widens or not is_closed(bound.schema))
-        schema = said if whole else union(bound.schema, said)
-        if (schema, widens) != (bound.schema, bound.widens):
-            bound.schema, bound.widens, bound.handle = schema, widens, None
+    def _ask_to_read_again(self, bound: BoundTable) -> None:
+        """A table's events cannot be read together with those before: it is to be read again from the start."""
+        name, why = bound.table.name, bound.departed
+        if not why:
+            return  # It has begun to be read again meanwhile.
+        if self._steering.takes_orders:
+            self._steering.read_again(name)
+            self._display.notice("info", f"{name} is read again from the start: {why}")
+        else:
+            self._display.notice(
+                "error",
+                f"{name} is set aside: {why}. Its events are in the log, but in no table of its rows",
+                code="TM-RUN-020",
+                remedy=f"Count `backfill` in the entry of {name} in the capture file up, so that it is read again.",
+            )
 
-    def _handle(self, bound: _Bound) -> BoundCollection:
-        if bound.handle is None:
-            name, table = bound.table.binding.collection.name, bound.table
-            bound.handle = self._writer.bind(name, bound.schema, table.key, table.text, widens=bound.widens)
-        return bound.handle
+    def _handle(self, index: int) -> BoundCollection:
+        """Where the next documents of a binding go."""
+        bound = self._binding(index)
+        handle = bound.handle(self._batch)
+        if handle.generation is None and bound not in self._departed:
+            self._departed.append(bound)
+        return handle
 
-    def _binding(self, index: int) -> _Bound:
+    def _binding(self, index: int) -> BoundTable:
         if index >= len(self._bound):
             raise ConnectorError(
                 "TM-RUN-005", f"{self._name} sent binding {index}, but there are {len(self._bound)}, counted from 0"
@@ -321,7 +321,7 @@ class Session:
 
     def _commit(self) -> None:
         """Commits the batch. No commit is in flight."""
-        if not self._batch.events and self._state == self._writer.state:
+        if not self._batch.events and not self._batch.generations and self._state == self._writer.state:
             # An idle connector that was opened again sends only its schemas, and those are durable already.
             self._acknowledge(self._checkpoints)
             self._checkpoints = 0

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tidemark.protocol.logs import CONTROL, LogLine
-from tidemark.protocol.messages import Control, JsonObject
+from tidemark.protocol.messages import Action, Control, JsonObject
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.steering.orders import Orders, handled
 
@@ -41,6 +41,24 @@ class Steering:
         if line.event_type == CONTROL:
             self._takes_orders.set()
 
+    @property
+    def takes_orders(self) -> bool | None:
+        """Whether the connector accepts commands; None as long as that is unknown."""
+        if self._takes_orders.is_set():
+            return True
+        return False if time.monotonic() - self._opened_at >= ANNOUNCE_SECONDS else None
+
+    def read_again(self, table: str) -> None:
+        """Asks the connector to read a table again from the start, unless a command that waits does.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-008`` the command cannot be written.
+        """
+        order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True)
+        asked = (waiting.model_copy(update={"sequence": 1}) for waiting in self._orders.waiting(self._sent))
+        if order not in asked:
+            self._orders.give(order)
+
     def due(self) -> list[Control]:
         """The commands to send now: the new ones since the last check, if it is time to check again."""
         now = time.monotonic()
@@ -49,7 +67,7 @@ class Steering:
         self._looked_at = now
         waiting = self._orders.waiting(self._sent)
         if waiting and not self._takes_orders.is_set():
-            self._tell(len(waiting), now)
+            self._tell(len(waiting))
             return []
         if waiting:
             self._sent = waiting[-1].sequence
@@ -59,8 +77,8 @@ class Steering:
         """The connector's state is durable: the commands that it has handled are removed."""
         self._orders.forget(handled(state))
 
-    def _tell(self, count: int, now: float) -> None:
-        if self._told or now - self._opened_at < ANNOUNCE_SECONDS:
+    def _tell(self, count: int) -> None:
+        if self._told or self.takes_orders is None:
             return
         self._told = True
         self._display.notice(

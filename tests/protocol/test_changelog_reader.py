@@ -25,7 +25,7 @@ from tidemark.protocol.changelog import (
     layout,
 )
 from tidemark.protocol.changelog.models import FORMAT_VERSION
-from tidemark.protocol.changelog.reader import advance
+from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

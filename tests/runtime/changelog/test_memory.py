@@ -13,8 +13,8 @@ import pytest
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
-from tidemark.runtime.changelog.schema import table_schema
 
 SCRIPT = """
 import sys

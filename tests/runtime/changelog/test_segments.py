@@ -96,7 +96,7 @@ def written(root: Path, made: Case, least: int, longest: int = LONGEST_RUN) -> t
     """The segment that the writer makes of it, and the tables it was given."""
     schema = decoder(made.schema, frozenset()).arrow_schema
     path, fingerprint = "data/t/1-1-0.parquet", made.schema.fingerprint
-    writer = SegmentWriter(root, path, made.schema, fingerprint, schema, least, longest)
+    writer = SegmentWriter(root, path, made.schema, fingerprint, schema, group_rows=least, longest_run=longest)
     tables = []
     for group in made.groups:
         # In pieces, as decoded documents come.

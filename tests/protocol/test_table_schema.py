@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from tests.runtime.changelog.shop import closed, document, stored
-from tidemark.runtime.changelog.schema import table_schema
+from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.runtime.changelog.writer import LogWriter
 
 

@@ -1,0 +1,63 @@
+"""When later events of a table can be read together with earlier ones, and when a new generation begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from tidemark.protocol.changelog.models import TableSchema
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_ARRAY = re.compile(r"array<(.+)>")
+
+_BIGINT_DIGITS = 19
+_PLAIN_SCALE = 6
+"""Decimals of a larger scale may print with an exponent, which is not the text the source shows."""
+
+
+def widens(old: str, new: str) -> bool:
+    """Whether every value of a type (as in ``Column.type``) has the same meaning in another one.
+
+    Then a column of the first type may be read as the second.
+    """
+    if old == new:
+        return True
+    old_array, new_array = _ARRAY.fullmatch(old), _ARRAY.fullmatch(new)
+    if old_array and new_array:
+        return widens(old_array[1], new_array[1])
+    old_decimal, new_decimal = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if new_decimal:
+        digits, scale = int(new_decimal[1]) - int(new_decimal[2]), int(new_decimal[2])
+        if old == "bigint":
+            return digits >= _BIGINT_DIGITS
+        if old_decimal:
+            return scale >= int(old_decimal[2]) and digits >= int(old_decimal[1]) - int(old_decimal[2])
+        return False
+    if new == "string":
+        return old in ("bigint", "boolean", "date") or (old_decimal is not None and int(old_decimal[2]) <= _PLAIN_SCALE)
+    return old == "date" and new == "timestamp_ntz"
+
+
+def departure(before: Iterable[TableSchema], after: TableSchema) -> str:
+    """Why events under a schema cannot be of the same generation as events under earlier schemas.
+
+    Args:
+        before: The schemas of the generation.
+        after: The schema of later events.
+
+    Returns:
+        The reason, for people: the key is another one, or a value of a column cannot be read in its new type. Empty if
+        the events can be of the same generation.
+    """
+    now = _types(after)
+    for schema in before:
+        if set(schema.key) != set(after.key):
+            return f"the key was ({', '.join(schema.key)}) and is ({', '.join(after.key)})"
+        for name, type_ in _types(schema).items():
+            if name in now and not (now[name] == type_ if name in after.key else widens(type_, now[name])):
+                return f"column {name} was {type_} and is {now[name]}"
+    return ""
+
+
+def _types(schema: TableSchema) -> Mapping[str, str]:
+    return {column.name: column.type for column in schema.columns}

@@ -1,0 +1,75 @@
+"""The generation that a collection's next events belong to, while a session writes them."""
+
+from __future__ import annotations
+
+from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.evolution import departure
+
+
+class CollectionGenerations:
+    """Follows one collection from the log's newest commit on, over events that may not be committed yet.
+
+    Args:
+        collection: Its name.
+        summary: The log as of its newest commit.
+
+    Attributes:
+        departed: Why events belong to no generation; empty while they belong to one.
+    """
+
+    def __init__(self, collection: str, summary: Summary) -> None:
+        self._collection = collection
+        self._newest: Generation | None = summary.newest(collection)
+        self._schemas: list[TableSchema] = []
+        self.departed = ""
+        if isinstance(self._newest, KnownGeneration):
+            self._schemas = [summary.schemas[fingerprint] for fingerprint in self._newest.fingerprints]
+            if self._newest.ended:
+                self.departed = "its columns could not be read together with those before"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the collection has no event."""
+        return self._newest is None
+
+    def number(self, schema: TableSchema) -> int | None:
+        """The generation of events under a schema, which are the next ones; None if they belong to none."""
+        if not self.departed:
+            self.departed = departure(self._schemas, schema)
+        if self.departed:
+            return None
+        if schema not in self._schemas:
+            self._schemas.append(schema)
+        return 1 if self._newest is None else self._newest.number
+
+    def begin(self, schema: TableSchema, offset: int) -> Generation:
+        """A new generation, whose first event has this schema and this offset. It is not whole."""
+        number = 1 if self._newest is None else self._newest.number + 1
+        why = "" if number == 1 else self.departed or departure(self._schemas, schema) or "the table is read again"
+        self._newest = Generation(collection=self._collection, number=number, begin=offset, why=why)
+        self._schemas = [schema]
+        self.departed = ""
+        return self._newest
+
+    def begin_whole(self, offset: int) -> Generation:
+        """The first generation of a collection of which nobody says when it is being read: it counts as whole."""
+        self._newest = Generation(collection=self._collection, number=1, begin=offset, whole=offset)
+        return self._newest
+
+    def complete(self, offset: int) -> Generation | None:
+        """The newest generation, which is whole from ``offset`` on; None if it already was, or there is none."""
+        if self._newest is None or self._newest.whole is not None:
+            return None
+        self._newest = self._newest.model_copy(update={"whole": offset})
+        return self._newest
+
+
+def emptied(generation: Generation, segment: Segment) -> Generation | None:
+    """The generation, if a TRUNCATE in a segment of it has made it whole: all its later rows come from the log."""
+    of_it = (segment.collection, segment.generation) == (generation.collection, generation.number)
+    if not of_it or generation.whole is not None or segment.truncated_at is None:
+        return None
+    # The first event of a generation after another is a ``t`` itself.
+    if segment.truncated_at < generation.begin + (generation.number > 1):
+        return None
+    return generation.model_copy(update={"whole": segment.truncated_at + 1})

@@ -1,0 +1,79 @@
+"""A binding in one session: the schema, the key and the generation of the documents that come next."""
+
+from __future__ import annotations
+
+from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, JsonObject
+from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.generations import CollectionGenerations
+from tidemark.runtime.changelog.schema_union import is_closed, union
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.preparation.selection import SelectedTable
+
+
+class BoundTable:
+    """When its schema changes, its documents go to another handle.
+
+    Args:
+        table: That is captured.
+        writer: Of the log.
+    """
+
+    def __init__(self, table: SelectedTable, writer: LogWriter) -> None:
+        self.table = table
+        self._writer = writer
+        self._generations = CollectionGenerations(table.binding.collection.name, writer.summary)
+        self._schema = table.binding.collection.write_schema
+        self._key = table.key
+        # Documents may have more members than the schema names, because the schema came in parts.
+        self._widens = False
+        # None until the first document, because none may ever have the discovered schema.
+        self._handle: BoundCollection | None = None
+
+    @property
+    def departed(self) -> str:
+        """Why its documents belong to no generation; empty while they belong to one."""
+        return self._generations.departed
+
+    def learn(self, said: JsonObject) -> None:
+        """Takes a schema of documents: a whole one, or a part."""
+        whole = said.get(COMPLETE) is True
+        widens = not whole and (self._widens or not is_closed(self._schema))
+        schema = said if whole else union(self._schema, said)
+        named = said.get(KEY_COLUMNS) if whole else None
+        key = tuple(map(str, named)) if isinstance(named, list) else self._key
+        if (schema, widens, key) != (self._schema, self._widens, self._key):
+            self._schema, self._widens, self._key, self._handle = schema, widens, key, None
+
+    def handle(self, batch: Batch) -> BoundCollection:
+        """Where documents go that come next, in this batch."""
+        if self._handle is None:
+            if self._generations.is_new:
+                batch.generations.append(self._generations.begin_whole(batch.next_offset))
+            self._handle = self._bind(self._generations)
+        return self._handle
+
+    def begin(self, batch: Batch) -> bool:
+        """The table is read from the start: once that is over, what came before counts no more.
+
+        Returns:
+            Whether anything did.
+        """
+        had_events = not self._generations.is_new
+        batch.generations.append(self._generations.begin(self._bind(None).schema, batch.next_offset))
+        self._handle = None
+        return had_events
+
+    def complete(self, batch: Batch) -> None:
+        """All rows of the table have come since it began to be read."""
+        if (whole := self._generations.complete(batch.next_offset)) is not None:
+            batch.generations.append(whole)
+
+    def _bind(self, generations: CollectionGenerations | None) -> BoundCollection:
+        return self._writer.bind(
+            self.table.binding.collection.name,
+            self._schema,
+            self._key,
+            self.table.text,
+            widens=self._widens,
+            generations=generations,
+        )
