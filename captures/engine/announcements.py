@@ -53,9 +53,11 @@ class Announcements:
 
     def emptied(self, binding: int, position: int) -> None:
         """Empties a table downstream, at ``position`` of the log, and announces the begin of its backfill."""
-        self.begin(self._backfills.tables[binding])
+        if self._source.options.announced:
+            self.begin(self._backfills.tables[binding])
+            return
         line = self._source.truncation(binding, position)
-        if not line and not self._source.options.announced:
+        if not line:
             logger.warning(
                 "%s is read again without being emptied, since `truncate` is ignore: rows that it no longer has "
                 "stay downstream",

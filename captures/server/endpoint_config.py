@@ -49,4 +49,4 @@ class Endpoint(Strict):
     @property
     def announced(self) -> bool:
         """Whether the begin and the end of each backfill are written, so that a table is emptied."""
-        return self.truncation is Truncation.BACKFILL
+        return is_on(RUNTIME) or self.truncation is Truncation.BACKFILL

@@ -61,7 +61,7 @@ def open_schema(closed_schema: JsonObject, key_columns: Sequence[str] = ()) -> J
     Args:
         key_columns: Columns that identify rows, if they are not the collection's key.
     """
-    opened = {name: part for name, part in _opened(closed_schema).items() if name != COMPLETE}
+    opened = {name: part for name, part in _opened(closed_schema).items() if name not in (COMPLETE, KEY_COLUMNS)}
     opened["x-infer-schema"] = True
     if key_columns:
         opened[KEY_COLUMNS] = list(key_columns)

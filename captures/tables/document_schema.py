@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemark.captures.tables.bad_values import BAD_SCHEMA
-from tidemark.protocol.messages import COMPLETE
+from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS
 
 JsonSchema = dict[str, Any]
 
@@ -32,7 +32,7 @@ def closed_schema(
 
     Args:
         members: Schemas of the columns, by name.
-        key: Names of the key columns, all among ``members``.
+        key: Names of the key columns, all among ``members``; none where rows have no key.
         place: Name and schema of the member of ``source`` that orders events.
         txid: Schema of the source's transaction id.
         truncates: Whether a TRUNCATE is a document. It has no columns, so not even the key is required then.
@@ -49,6 +49,7 @@ def closed_schema(
         "required": ["_meta"] if truncates else ["_meta", *key],
         "additionalProperties": False,
         COMPLETE: True,
+        KEY_COLUMNS: list(map(str, key)),
     }
     if description:
         schema["description"] = description

@@ -266,6 +266,7 @@ def lose_the_slot(database: Database, config: Json) -> None:
         connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
 
 
+ANOTHER_RUNTIME = {"TIDEMARK_RUNTIME": ""}
 TWO = bindings("public.users", "public.others")
 
 
@@ -308,11 +309,11 @@ def test_a_lost_position_where_nothing_can_be_emptied_is_warned_of(database: Dat
     prepare(database, USERS, FILL)
     config = endpoint(database, on_lost_position="backfill", truncate="ignore")
     apply(config, BOUND)
-    with session(config, BOUND, stop=True) as capture:
+    with session(config, BOUND, stop=True, env=ANOTHER_RUNTIME) as capture:
         assert capture.finish() == 0
     with database.connect() as connection:
         connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
-    with session(config, BOUND, capture.state, stop=True) as again:
+    with session(config, BOUND, capture.state, stop=True, env=ANOTHER_RUNTIME) as again:
         assert again.finish() == 0
         assert again.rows() == table_rows(database)
         assert any("public.users is read again without being emptied" in line["message"] for line in again.logs)

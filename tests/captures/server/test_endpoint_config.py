@@ -7,6 +7,7 @@ import pytest
 from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
 from tidemark.captures.postgres.config import EndpointConfig as PostgresConfig
 from tidemark.captures.server.endpoint_config import Endpoint
+from tidemark.protocol.environment import RUNTIME
 
 
 @pytest.mark.parametrize("config", [MysqlConfig, PostgresConfig])
@@ -17,10 +18,13 @@ def test_forms_show_first_where_the_server_is(config: type[Endpoint]) -> None:
     assert names[-len(common) :] == common
 
 
-def test_options_for_the_engine_come_from_the_whole_configuration() -> None:
+def test_options_for_the_engine_come_from_the_whole_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = Endpoint.model_validate(
         {"on_lost_position": "backfill", "truncate": "backfill", "backfill": {"readers": 3, "max_rate": "5 rows"}}
     )
     assert (endpoint.backfill.readers, endpoint.backfill.max_rate) == (3, (5.0, True))
     assert (endpoint.on_lost_position, endpoint.announced) == ("backfill", True)
+    monkeypatch.setenv(RUNTIME, "1")
+    assert Endpoint(truncate="ignore").announced
+    monkeypatch.delenv(RUNTIME)
     assert not Endpoint(truncate="ignore").announced

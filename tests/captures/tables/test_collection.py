@@ -22,6 +22,7 @@ def closed(**columns: Any) -> dict[str, Any]:
         "required": ["_meta"],
         "additionalProperties": False,
         "x-complete": True,
+        "x-key": [],
     }
 
 
@@ -79,7 +80,7 @@ def test_all_parts_of_a_schema_are_opened_and_columns_are_left_alone() -> None:
         "tags": tags,
         **evil,
     }
-    assert "additionalProperties" not in opened and "x-complete" not in opened
+    assert "additionalProperties" not in opened and opened.keys().isdisjoint(("x-complete", "x-key"))
     assert opened["required"] == ["_meta"]
     assert schema == closed(pair=pair, pairs={"type": "array", "items": pair}, tags=tags, **evil)
 

@@ -68,7 +68,7 @@ def added_up(documents: Sequence[tuple[int, Json]]) -> Counter[Row]:
 def in_order(documents: Sequence[tuple[int, Json]]) -> Counter[Row]:
     """The same, by whoever applies them one after another in the order of ``cursor``, and takes away what is there."""
     found: Counter[Row] = Counter()
-    for _, document in sorted(documents, key=lambda each: _place(each[1])):
+    for _, document in sorted(_placed(documents), key=lambda each: each[0]):
         meta = document["_meta"]
         if meta["op"] == "t":
             found.clear()
@@ -80,9 +80,14 @@ def in_order(documents: Sequence[tuple[int, Json]]) -> Counter[Row]:
     return +found
 
 
-def _place(document: Json) -> tuple[str, int, int, int]:
-    file, offset, row = document["_meta"]["source"]["cursor"].rsplit(":", 2)
-    return file, int(offset), document["_meta"]["op"] != "t", int(row)
+def _placed(documents: Sequence[tuple[int, Json]]) -> Iterator[tuple[tuple[str, int, int], Json]]:
+    """The documents with their places. The begin of a backfill comes right after the document before it."""
+    place = "", 0, 0
+    for _, document in documents:
+        if "cursor" in document["_meta"]["source"]:
+            file, offset, row = document["_meta"]["source"]["cursor"].rsplit(":", 2)
+            place = file, int(offset), int(row)
+        yield place, document
 
 
 def until_equal(capture: Session, database: Database, seconds: float = 60) -> None:

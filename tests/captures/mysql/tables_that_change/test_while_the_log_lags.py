@@ -146,6 +146,7 @@ def _nulls_that_fit(capture: Session) -> int:
     for kind, _, body in capture.events:
         if kind == "schema":
             nullable = {name: "null" in member["type"] for name, member in body["properties"].items() if name in "vw"}
+        if kind != "doc":
             continue
         for row in (body, body["_meta"].get("before", {})):
             found = [name for name in nullable if body["_meta"]["op"] != "t" and row.get(name, 0) is None]

@@ -24,7 +24,7 @@ _PYTHON_TYPES: dict[str, Any] = {
 }
 _ANNOTATIONS = {
     "$schema", "description", "format", "contentEncoding", "contentMediaType",
-    "x-precision", "x-scale", "x-local", "x-enum", "x-complete",
+    "x-precision", "x-scale", "x-local", "x-enum", "x-complete", "x-key",
 }  # fmt: skip
 _ASSERTIONS = {
     "type", "properties", "required", "additionalProperties", "items", "prefixItems", "enum", "minItems", "maxItems",
