@@ -33,6 +33,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.session import open_session
 from tidemark.spark_sink.tables.column_types import arrow_schema, ddl
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
@@ -96,7 +97,7 @@ def keep_base(log: Path, lake: Path, ids: Sequence[str], position: int) -> Posit
             "_commit_ts": [None] * count,
         }
         writer.write(pa.table(columns, arrow_schema(ROW)))
-    table.commit(writer.finish(), [], position)
+    table.commit(writer.finish(), [], Position(position))
     return table
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.protocol.changelog.reader import advance
+from tidemark.protocol.changelog.summaries import advance
 from tidemark.runtime.changelog.columns import arrow_type
 from tidemark.runtime.changelog.segments import SegmentWriter
 

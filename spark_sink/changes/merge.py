@@ -51,6 +51,8 @@ def merge(
     small: int,
     low: Place = (),
     high: Place | None = None,
+    *,
+    whole: bool = False,
 ) -> list[str]:
     """Merges events with groups of sources.
 
@@ -67,6 +69,7 @@ def merge(
         small: Bytes below which a group of files is rewritten with its neighbour.
         low: Where the range begins.
         high: Where it ends, exclusive; None for the range that has no end.
+        whole: All files are rewritten, those without events, too.
 
     Returns:
         Paths of the table's files whose rows were rewritten.
@@ -74,7 +77,7 @@ def merge(
     Raises:
         ChangeLogError, SparkError: As ``SourceReader``.
     """
-    merger = _Merger(events, list(key), list(columns), reader, writer, low, high)
+    merger = _Merger(events, list(key), list(columns), reader, writer, low, high, whole)
     for group, following in zip_longest(groups, groups[1:]):
         merger.write_events(group.low)
         merger.merge(group, following, small)
@@ -91,6 +94,7 @@ class _Merger:
     writer: RowWriter
     low: Place
     high: Place | None
+    whole: bool
     removed: list[str] = field(default_factory=list)
 
     def write_events(self, bound: Place | None) -> None:
@@ -105,7 +109,7 @@ class _Merger:
         has_events = first is not None and (bound is None or first < bound)
         touched = has_events and first is not None and group.may_hold(first)
         shared = self._is_shared(group)
-        if not (touched or shared or group.is_new or (has_events and group.size < small)):
+        if not (self.whole or touched or shared or group.is_new or (has_events and group.size < small)):
             # Its files stay, so no new file may span them.
             self.writer.cut()
             self.write_events(bound)

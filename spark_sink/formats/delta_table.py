@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake import CommitProperties, DeltaTable, Field, Schema, TableFeatures
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -25,7 +25,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.file_statistics import INDEXED_COLUMNS
-from tidemark.spark_sink.formats.positions import Owner, Positions, TableVersion
+from tidemark.spark_sink.formats.positions import Owner, Position, Positions, TableVersion
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, spark_type
 
 RETENTION = timedelta(days=1)
@@ -69,7 +69,12 @@ class PositionedTable:
     @property
     def position(self) -> int:
         """The offset below which all events are applied; 0 if there is no table."""
-        return 0 if self._table is None else self._positions.of(self._table)
+        return 0 if self._table is None else self.standing.offset
+
+    @property
+    def standing(self) -> Position:
+        """The whole position."""
+        return self._positions.of(self._opened)
 
     @property
     def version(self) -> int:
@@ -139,13 +144,14 @@ class PositionedTable:
         with self._answering():
             self._opened.create_checkpoint()
 
-    def create(self, columns: Columns, description: str, key: Sequence[str] = ()) -> None:
-        """Creates the table, empty, at position 0.
+    def create(self, columns: Columns, description: str, key: Sequence[str] = (), generation: int = 1) -> None:
+        """Creates the table, empty, at offset 0.
 
         Args:
             columns: Names and Spark types.
             description: The table's description.
             key: Names of the key's columns, which always get statistics.
+            generation: Of the rows that it will have: see ``Position``.
         """
         names = list(columns)
         properties = dict(_PROPERTIES)
@@ -158,7 +164,7 @@ class PositionedTable:
                     schema=arrow_schema(columns),
                     description=description,
                     configuration=properties,
-                    commit_properties=self._owner.commit_properties(0, 0),
+                    commit_properties=self._owner.commit_properties(Position(0, 0, generation), 0),
                 )
             except DeltaError:
                 if not DeltaTable.is_deltatable(str(self.path)):
@@ -168,13 +174,13 @@ class PositionedTable:
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, which are null in existing rows."""
         fields = Schema.from_arrow(arrow_schema(columns)).fields
-        with self._committing(self.position) as properties:
+        with self._committing(self.standing) as properties:
             self._opened.alter.add_columns(
                 [Field(field.name, field.type, nullable=True) for field in fields], commit_properties=properties
             )
 
     def commit(
-        self, adds: Sequence[DataFile], removes: Sequence[str], position: int, *, data_change: bool = True
+        self, adds: Sequence[DataFile], removes: Sequence[str], position: Position, *, data_change: bool = True
     ) -> None:
         """Makes one commit on the version that is open. With neither adds nor removes it moves the position.
 
@@ -201,6 +207,38 @@ class PositionedTable:
                 actions, "append", self._opened.schema(), commit_properties=properties
             )
 
+    def replace(self, adds: Sequence[DataFile], columns: Columns, position: Position) -> None:
+        """Makes one commit after which the table has these files and columns alone.
+
+        Args:
+            adds: New files, already in the table's directory.
+            columns: Names and Spark types.
+            position: The table's position after the commit.
+
+        Raises:
+            SparkError: ``TM-SPK-010``: the table has a newer version. Then its rows stay as they are.
+        """
+        now = time.time_ns() // 1_000_000
+        schema = Schema.from_arrow(arrow_schema(columns))
+        self._enable_features(columns)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, {}, now, True, file.stats) for file in adds
+        ]
+        with self._committing(position) as properties:
+            self._opened.create_write_transaction(actions, "overwrite", schema, commit_properties=properties)
+
+    def _enable_features(self, columns: Columns) -> None:
+        """Enables what readers need for these columns. Without it they could not read a table that has some later."""
+        features = self._opened.protocol().reader_features or []
+        if "timestampNtz" in features or not any("timestamp_ntz" in type_ for type_ in columns.values()):
+            return
+        with self._committing(self.standing) as properties:
+            self._opened.alter.add_feature(
+                TableFeatures.TimestampWithoutTimezone,
+                allow_protocol_versions_increase=True,
+                commit_properties=properties,
+            )
+
     @property
     def _opened(self) -> DeltaTable:
         assert self._table is not None, "the table is created before it is used"
@@ -223,7 +261,7 @@ class PositionedTable:
         found = "deletion vectors" if vectors else "column mapping"
         return SparkError("TM-SPK-018", f"{self.path}: another program added {found}")
 
-    def engine_settings(self, position: int) -> dict[str, str]:
+    def engine_settings(self, position: Position) -> dict[str, str]:
         """Spark's settings for the next commit, by the session's engine."""
         return self._owner.engine_settings(position, self.version + 1)
 
@@ -240,7 +278,7 @@ class PositionedTable:
         return self._actions
 
     @contextmanager
-    def _committing(self, position: int) -> Iterator[CommitProperties]:
+    def _committing(self, position: Position) -> Iterator[CommitProperties]:
         """Surrounds a commit that moves the table to ``position``."""
         assert self._fixed_version is None, "an old version is read only"
         self._positions.of(self._opened)  # refuses to go on from what others wrote

@@ -22,7 +22,23 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_log import DeltaLog, LoggedCommit
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
+_BEFORE, _GENERATION = "tidemark.before", "tidemark.generation"
 """A field of the ``commitInfo`` of our commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a table stands in its change log.
+
+    Attributes:
+        offset: All events below it are applied.
+        before: ``FollowedLog.mark`` of that offset; 0 where an earlier version did not state it.
+        generation: The number of the generation that the rows are of; 0 for a table of events, which has them all.
+    """
+
+    offset: int
+    before: int = 0
+    generation: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +61,40 @@ class Owner:
         """
         return f"tidemark:{self.log_id}:{self.target}"
 
-    def commit_properties(self, position: int, version: int) -> CommitProperties:
+    @property
+    def transactions(self) -> tuple[str, str, str]:
+        """The applications whose transaction versions are the members of the position."""
+        offset = self.position_transaction
+        return offset, f"{offset}:before", f"{offset}:generation"
+
+    def commit_properties(self, position: Position, version: int) -> CommitProperties:
         """The properties of a commit of ours, which makes this version, or fails if another process committed first."""
+        members = position.offset, position.before, position.generation
         return CommitProperties(
-            custom_metadata={_LOG: self.log_id, _TARGET: self.target, _POSITION: position},
+            custom_metadata=self._words(position),
             app_transactions=[
-                Transaction(self.position_transaction, position),
+                *(Transaction(name, member) for name, member in zip(self.transactions, members, strict=True)),
                 Transaction(self.version_transaction, version),
             ],
             max_commit_retries=0,
         )
 
-    def engine_settings(self, position: int, version: int) -> dict[str, str]:
+    def _words(self, position: Position) -> dict[str, Any]:
+        return {
+            _LOG: self.log_id,
+            _TARGET: self.target,
+            _POSITION: position.offset,
+            _BEFORE: position.before,
+            _GENERATION: position.generation,
+        }
+
+    def engine_settings(self, position: Position, version: int) -> dict[str, str]:
         """The same for a commit by the session's engine, as settings of Delta Lake for Spark.
 
         Its transaction is one that our commits by delta-rs do not have.
         """
-        words = {_LOG: self.log_id, _TARGET: self.target, _POSITION: position}
         return {
-            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(words),
+            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(self._words(position)),
             "spark.databricks.delta.write.txnAppId": f"{self.version_transaction}:sql",
             "spark.databricks.delta.write.txnVersion": str(version),
         }
@@ -75,12 +106,12 @@ class TableVersion:
 
     Attributes:
         version: The Delta table's version.
-        position: The position of its data in the change log.
+        position: Of its data.
         committed: The time of the commit, by the committer's clock.
     """
 
     version: int
-    position: int
+    position: Position
     committed: datetime
 
 
@@ -91,9 +122,9 @@ class Positions:
         self._path = path
         self._owner = owner
         self._log = DeltaLog(path)
-        self._known: dict[int, int] = {}
+        self._known: dict[int, Position] = {}
 
-    def remember(self, version: int, position: int) -> None:
+    def remember(self, version: int, position: Position) -> None:
         """Notes the position of a version."""
         self._known[version] = position
 
@@ -103,7 +134,7 @@ class Positions:
             raise self._foreign()
         self.of(table)
 
-    def of(self, table: DeltaTable, version: int | None = None) -> int:
+    def of(self, table: DeltaTable, version: int | None = None) -> Position:
         """The position of the data in an opened table, or in an older version of it.
 
         Raises:
@@ -143,7 +174,7 @@ class Positions:
             missing -= added
             missing |= {path for path in removed if not (self._path / unquote(path)).exists()}
 
-    def _known_of(self, table: DeltaTable, version: int) -> int | None:
+    def _known_of(self, table: DeltaTable, version: int) -> Position | None:
         try:
             return self.of(table, version)
         except SparkError as error:
@@ -151,7 +182,7 @@ class Positions:
                 return None
             raise
 
-    def _stated(self, commit: LoggedCommit) -> int | None:
+    def _stated(self, commit: LoggedCommit) -> Position | None:
         """The position that a commit of ours states; None for other commits."""
         info: dict[str, Any] = {**commit.info, **_user_metadata(commit)}
         if _POSITION not in info:
@@ -160,7 +191,7 @@ class Positions:
             raise self._foreign()
         if info.get(_TARGET) != self._owner.target:
             raise self._other_target(str(info.get(_TARGET)))
-        return int(info[_POSITION])
+        return Position(int(info[_POSITION]), int(info.get(_BEFORE, 0)), int(info.get(_GENERATION, 1)))
 
     def _before(self, commit: LoggedCommit) -> int:
         """The earlier version that has the same rows as a foreign commit."""
@@ -195,12 +226,12 @@ class Positions:
             f"{self._path}: version {restore.version} restored a version that the table's log no longer has",
         )
 
-    def _from_transactions(self, table: DeltaTable, version: int) -> int:
+    def _from_transactions(self, table: DeltaTable, version: int) -> Position:
         """The position by the table's transactions, where the log begins behind ``version``.
 
         They survive a RESTORE, so they count only if all commits since our last one were seen.
         """
-        position = table.transaction_version(self._owner.position_transaction)
+        position, before, generation = map(table.transaction_version, self._owner.transactions)
         if position is None:
             raise self._foreign()
         last = table.transaction_version(self._owner.version_transaction)
@@ -212,7 +243,7 @@ class Positions:
                 f"{self._path}: the commits after version {last} were removed from the table's log: it is unknown "
                 "whether they changed rows",
             )
-        return position
+        return Position(position, before or 0, 1 if generation is None else generation)
 
     def _foreign(self) -> SparkError:
         return SparkError("TM-SPK-009", f"{self._path} holds a Delta table that was not kept from this change log")

@@ -14,7 +14,7 @@ from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.native_scan import parquet_files, segments_frame
-from tidemark.spark_sink.tables.column_types import arrow_schema, ddl, quoted
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
@@ -94,7 +94,16 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
     for path in paths:  # Spark's own error would be a trace.
         if not path.exists():
             raise missing(str(path))
-    return parquet_files(spark, paths, view.columns)
+    stored = {name: view.base.columns.get(name, type_) for name, type_ in view.columns.items()}
+    frame = parquet_files(spark, paths, stored)
+    return frame if stored == view.columns else _as(frame, view.columns)
+
+
+def _as(frame: DataFrame, columns: Columns) -> DataFrame:
+    """The columns of a frame in other types."""
+    from pyspark.sql import functions as F
+
+    return frame.select(*(F.col(quoted(name)).cast(type_).alias(name) for name, type_ in columns.items()))
 
 
 def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
@@ -113,7 +122,7 @@ def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
         raise view.base.error from error
     return frame.select(
         *(
-            (F.col(quoted(name)) if name in there else F.lit(None).cast(type_)).alias(name)
+            (F.col(quoted(name)) if name in there else F.lit(None)).cast(type_).alias(name)
             for name, type_ in view.columns.items()
         )
     )

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from tidemark.protocol.changelog.evolution import widens
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import TableView, end_of, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.options import SourceOptions
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, widens
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 
 def state_columns(options: SourceOptions) -> Columns:

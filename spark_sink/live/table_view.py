@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.stated_keys import native
 from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.log_position import check_position
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -33,8 +35,10 @@ from tidemark.spark_sink.tables.table_columns import (
     check_keyed,
     dotted,
     find_collection,
+    generation_of,
     key_of,
     own_columns,
+    schemas_of,
     with_new_columns,
 )
 
@@ -77,11 +81,13 @@ class Base:
         version: Of the table, where another engine has given it a feature that only an engine for the format can read;
             its directory then counts as the one file. Else None.
         error: That says so.
+        columns: Names and types, as the files have them.
     """
 
     files: tuple[BoundedFile, ...] = ()
     version: int | None = None
     error: SparkError | None = None
+    columns: Columns = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,24 +243,28 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
 
     Raises:
         SparkError: ``TM-SPK-004`` for a table that the log does not have, ``TM-SPK-005`` for a column whose type
-            changed beyond casting, ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another
+            changed beyond casting, ``TM-SPK-006`` for a kept table that is ahead of the log, or read another one,
+            ``TM-SPK-007`` for a table without a key, ``TM-SPK-009`` for a kept table of another
             log, ``TM-SPK-011`` for events without its key, ``TM-SPK-012`` where the key changed, ``TM-SPK-015`` for a
             damaged table, ``TM-SPK-017`` for a copy of another table.
         ChangeLogError: For a log that is damaged.
     """
-    summary = log.summary(min(log.commit_with_offset(max(end - 1, 0)), log.latest()))
+    summary = log.summary_at(end)
     collection = find_collection(log, summary, table)
-    key = key_of(summary, collection)
+    generation = generation_of(summary, collection)
+    schemas = schemas_of(summary, generation)
+    key = key_of(schemas)
     if not key:
         raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
-    kept = _kept(log, Target(collection, CURRENT), end, warehouse)
-    start = kept.position if kept else 0
-    segments = [s for s in log.segments(collection, start, end)]
-    newest = summary.schemas[summary.totals[collection].fingerprint]
-    there = {n: t for n, t in kept.columns.items() if n not in ROW_META} if kept else own_columns(newest)
-    schemas = _schemas(log, segments)
+    kept = _kept(log, Target(collection, CURRENT), generation.number, end, warehouse)
+    start = kept.position if kept else generation.begin
+    segments = [s for s in log.segments(collection, start, end) if s.generation == generation.number]
+    schemas += [schema for schema in _schemas(log, segments) if schema not in schemas]
     check_keyed(key, schemas)
-    columns = {**with_new_columns(there, schemas), **ROW_META}
+    own = with_new_columns({}, schemas)
+    # A column that was dropped before the table was kept has its rows' values.
+    there = {name: type_ for name, type_ in (kept.columns if kept else {}).items() if name not in ROW_META}
+    columns = {**{name: own.get(name, type_) for name, type_ in there.items()}, **own, **ROW_META}
     truncated = _last_truncate(log, segments, start, end)
     if truncated is not None:
         kept, start = None, truncated + 1
@@ -270,8 +280,10 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     )
 
 
-def _kept(log: FollowedLog, target: Target, end: int, warehouse: Path | None) -> PositionedTable | None:
-    """The newest version of the kept table whose data is from before an offset, and still there."""
+def _kept(
+    log: FollowedLog, target: Target, generation: int, end: int, warehouse: Path | None
+) -> PositionedTable | None:
+    """The newest version of the kept table with rows of a generation from before an offset, whose files are there."""
     if warehouse is None:
         return None
     try:
@@ -284,9 +296,14 @@ def _kept(log: FollowedLog, target: Target, end: int, warehouse: Path | None) ->
         return None
     if not table.exists:
         return None
-    if table.position <= end:
+    check_position(table, log, target.table)
+
+    def fits(position: Position) -> bool:
+        return position.generation == generation and position.offset <= end
+
+    if fits(table.standing):
         return table
-    older = next((version for version in table.versions() if version.position <= end), None)
+    older = next((version for version in table.versions() if fits(version.position)), None)
     return table.at(older.version) if older else None
 
 
@@ -298,8 +315,9 @@ def _base(kept: PositionedTable, key: Columns) -> Base:
         if error.code != "TM-SPK-018":
             raise
         whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
-        return Base((whole,), kept.version, error)
-    return Base(tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed))
+        return Base((whole,), kept.version, error, kept.columns)
+    files = tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed)
+    return Base(files, columns=kept.columns)
 
 
 def _schemas(log: FollowedLog, segments: Sequence[Segment]) -> list[TableSchema]:

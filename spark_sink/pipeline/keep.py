@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.pipeline.care import Care, Ward
 from tidemark.spark_sink.pipeline.maintenance import Maintenance
 from tidemark.spark_sink.pipeline.parts.apply import Applier, Outcome
@@ -23,6 +24,7 @@ from tidemark.spark_sink.pipeline.progress import LoggedProgress, Progress
 from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
 from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.kept_tables import CURRENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,15 +114,18 @@ class _Keeping:
         """The tables that lack events below a limit."""
         behind = []
         for ward in self._care.active:
-            if pending.between(ward.target.collection, ward.complete_to, limit):
+            lacks = pending.between(ward.target.collection, ward.complete_to, limit)
+            if lacks or (ward.keeper is not None and ward.keeper.is_outdated(self._log.summary_at(limit))):
                 behind.append(ward)
             else:
                 ward.complete_to = max(ward.complete_to, limit)
         return behind
 
     def _is_due(self, ward: Ward, pending: Pending) -> bool:
-        first = pending.between(ward.target.collection, ward.complete_to, pending.end)[0]
-        stale = (datetime.now(UTC) - first.time).total_seconds()
+        lacking = pending.between(ward.target.collection, ward.complete_to, pending.end)
+        if not lacking:
+            return True  # The rows of another generation are to be shown.
+        stale = (datetime.now(UTC) - lacking[0].time).total_seconds()
         now = time.monotonic()
         return self._settings.fold.is_due(now, ward.next_fold, now - stale)
 
@@ -158,11 +163,17 @@ class _Keeping:
     def _planned(self, ward: Ward, pending: Pending, end: int) -> Part | None:
         assert ward.keeper is not None
         found = pending.between(ward.target.collection, ward.complete_to, end)
-        if not found:
-            return None
-        segments = [committed.segment for committed in found]
+        summary = self._log.summary_at(end)
+        if (shown := summary.shown(ward.target.collection)) is None:
+            return None  # Its first event is later.
+        generation = shown.number if ward.target.kind == CURRENT else 0
         try:
-            return plan_part(ward.target, ward.keeper.state_for(segments), segments, end, self._settings)
+            segments = ward.keeper.missing(summary, [committed.segment for committed in found])
+            if not segments and not ward.keeper.is_outdated(summary):
+                ward.complete_to = max(ward.complete_to, end)  # All of it is of a generation that is not shown.
+                return None
+            state = ward.keeper.state_for(summary, segments)
+            return plan_part(ward.target, state, segments, end, self._settings, generation)
         except TidemarkError as error:
             self._failed(ward, error)
             return None
@@ -177,8 +188,12 @@ class _Keeping:
         removed = set(outcome.removes)
         began = time.monotonic()
         try:
+            position = Position(part.end, self._log.mark(part.end), part.generation)
             if part.way != "sql":  # Its engine has committed.
-                ward.keeper.table.commit(outcome.adds, outcome.removes, part.end)
+                if part.state.begins or part.state.recast:
+                    ward.keeper.table.replace(outcome.adds, part.state.columns, position)
+                else:
+                    ward.keeper.table.commit(outcome.adds, outcome.removes, position)
         except TidemarkError as error:
             self._failed(ward, error)
             return

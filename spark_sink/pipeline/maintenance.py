@@ -92,6 +92,6 @@ class Maintenance:
                 raise outcome.error
         adds = [file for outcome in outcomes for file in outcome.adds]
         removes = [path for outcome in outcomes for path in outcome.removes]
-        table.commit(adds, removes, table.position, data_change=False)
+        table.commit(adds, removes, table.standing, data_change=False)
         ward.cost = sum((outcome.cost for outcome in outcomes), ward.cost)
         ward.removed += sum(file.size for files in joined for file in files)

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog import Segment, Summary
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.log_position import check_position
 from tidemark.spark_sink.pipeline.parts.part_tasks import base_files
 from tidemark.spark_sink.pipeline.parts.plan import TableState
 from tidemark.spark_sink.pipeline.parts.ranges import file_groups
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
-from tidemark.spark_sink.tables.table_columns import ROW_META, check_keyed, key_of, own_columns, with_new_columns
+from tidemark.spark_sink.tables.table_columns import (
+    ROW_META,
+    check_keyed,
+    generation_of,
+    key_of,
+    schemas_of,
+    with_new_columns,
+)
 
 
 class TableKeeper:
@@ -34,41 +42,73 @@ class TableKeeper:
         self.table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
         self._log = log
         self._meta = ROW_META if target.kind == CURRENT else META_COLUMNS
-        self._fitting: set[str] = set()
+        self._fitting: tuple[object, ...] = ()
         self.key: tuple[str, ...] = ()
         self._lacking: Columns = {}
-        if self.table.position > log.end():
-            raise SparkError(
-                "TM-SPK-006",
-                f"{self.table.path} is at offset {self.table.position}, but {log.root} ends at {log.end()}",
-                remedy=(
-                    "Bring the newer log back. Or rebuild the table from the log as it is: tidemark materialize FILE "
-                    f"--rebuild {target.table}."
-                ),
-            )
+        self._columns: Columns = {}
+        check_position(self.table, log, target.table)
 
     @property
     def position(self) -> int:
         """The offset below which all events are in the table."""
         return self.table.position
 
-    def state_for(self, segments: Sequence[Segment]) -> TableState:
-        """The table's state. First the table is created, or gets the columns that these segments need.
+    @property
+    def generation(self) -> int | None:
+        """The number of the generation that the rows are of; None where there is no table, or it has all events."""
+        if self.target.kind != CURRENT or not self.table.exists:
+            return None
+        return self.table.standing.generation
+
+    def missing(self, summary: Summary, found: Sequence[Segment]) -> tuple[Segment, ...]:
+        """The segments that the table lacks, as of a moment of the log.
+
+        Args:
+            summary: The log at that moment.
+            found: All of the collection from the table's position on.
+        """
+        if self.target.kind != CURRENT:
+            return tuple(found)
+        shown = generation_of(summary, self.target.collection)
+        if self.table.exists and self.generation == shown.number:
+            return tuple(segment for segment in found if segment.generation == shown.number)
+        listed = self._log.segments(self.target.collection, shown.begin, summary.next_offset)
+        return tuple(segment for segment in listed if segment.generation == shown.number)
+
+    def is_outdated(self, summary: Summary) -> bool:
+        """Whether rows of another generation are to be shown."""
+        return self.table.exists and self._is_other(summary)
+
+    def _is_other(self, summary: Summary) -> bool:
+        """Whether the table lacks all of the generation whose rows are to be shown, or there is no table."""
+        shown = summary.shown(self.target.collection)
+        return self.target.kind == CURRENT and shown is not None and self.generation != shown.number
+
+    def state_for(self, summary: Summary, segments: Sequence[Segment]) -> TableState:
+        """The table's state for a part with events of its own generation, or with all events of another one.
+
+        First the table is created, or gets the columns that these segments need.
+
+        Args:
+            summary: The log, as of the part's end.
+            segments: The part's.
 
         Raises:
             SparkError: ``TM-SPK-005`` for a column whose type changed beyond casting, ``TM-SPK-011`` for names that a
-                table cannot hold, ``TM-SPK-012`` for another key, and those of ``PositionedTable``.
+                table cannot hold, and those of ``PositionedTable``.
         """
-        self._fit(list(dict.fromkeys(segment.fingerprint for segment in segments)))
-        columns = {**self.table.columns, **self._lacking}
+        self._fit(summary, list(dict.fromkeys(segment.fingerprint for segment in segments)))
+        columns = self._columns or {**self.table.columns, **self._lacking}
         size, position = self.table.size, self.table.position
+        begins = self._is_other(summary)
+        recast = bool(self._columns) and not begins
         if error := self.table.engine_only:
-            return TableState(columns, self.key, (), position, size, error)
-        if self.key:
+            return TableState(columns, self.key, (), position, size, error, begins=begins, recast=recast)
+        if self.key and not begins:
             files = self.table.bounds({name: columns[name] for name in self.key})
         else:
             files = [(file, KeyBounds(None, None)) for file in self.table.files()]
-        return TableState(columns, self.key, files, position, size)
+        return TableState(columns, self.key, files, position, size, begins=begins, recast=recast)
 
     def files_in_order(self) -> dict[DataFile, KeyBounds]:
         """The table's files in key order, and the bounds of their keys."""
@@ -77,28 +117,44 @@ class TableKeeper:
         by_path = {file.path: (file, box) for file, box in bounds}
         return dict(by_path[path] for path in base_files(file_groups(bounds)))
 
-    def _fit(self, fingerprints: Sequence[str]) -> None:
-        """Creates the table or adds columns to it, so that it holds events of these schemas."""
-        if self._fitting.issuperset(fingerprints) and self.table.exists:
+    def _fit(self, summary: Summary, fingerprints: Sequence[str]) -> None:
+        """Creates the table or adds columns to it, so that it holds events of these schemas.
+
+        Where it has columns of other types, or rows of another generation, the part gives it its columns.
+        """
+        collection = self.target.collection
+        keyed = self.target.kind == CURRENT
+        number = 0
+        if keyed:
+            generation = generation_of(summary, collection)
+            number = generation.number
+            schemas = schemas_of(summary, generation)
+            self.key = key_of(schemas)
+            check_keyed(self.key, schemas)
+        else:
+            schemas = [summary.schemas[f] for f in [*fingerprints, summary.totals[collection].fingerprint]]
+        fitting = number, *fingerprints
+        if self._fitting == fitting and self.table.exists and not self._columns:
             return
         there = {n: t for n, t in self.table.columns.items() if n not in self._meta} if self.table.exists else {}
-        summary = self._log.summary()
-        newest = summary.schemas[summary.totals[self.target.collection].fingerprint]
-        if self.target.kind == CURRENT:
-            self.key = key_of(summary, self.target.collection)
-            check_keyed(self.key, [newest, *(summary.schemas[f] for f in fingerprints)])
+        begins = self._is_other(summary)
         # A new table gets the newest schema there is: a Delta column cannot be widened later.
-        columns = with_new_columns(there or own_columns(newest), [summary.schemas[f] for f in fingerprints])
+        columns = with_new_columns({} if keyed else there, schemas)
+        if keyed and not begins:
+            columns = {**{name: columns.get(name, type_) for name, type_ in there.items()}, **columns}
         self._check_names(columns)
+        self._columns, self._lacking = {}, {}
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
-            self.table.create({**columns, **self._meta}, description, self.key)
+            self.table.create({**columns, **self._meta}, description, self.key, number)
+        elif begins or any(columns[name] != type_ for name, type_ in there.items()):
+            self._columns = {**columns, **self._meta}
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
             if self.table.engine_only:
                 self._lacking = added  # The engine adds them with the part that has them.
             else:
                 self.table.add_columns(added)
-        self._fitting.update(fingerprints)
+        self._fitting = fitting
 
     def _check_names(self, columns: Columns) -> None:
         seen: dict[str, str] = {}

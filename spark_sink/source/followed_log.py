@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemark.protocol.changelog import ChangeLog, Commit
+from tidemark.protocol.changelog import ChangeLog, Commit, Summary
 
 _COMMITS_KEPT = 4096
+
+_MARK_DIGITS = 15
+"""Hexadecimal digits of a hash that fit a signed number of 64 bits, in which tables can state it."""
 
 QUIET_COMMITS = 1000
 """After this many commits without an event of a table a batch without rows ends, so that a restart skips them."""
@@ -44,6 +48,8 @@ class FollowedLog(ChangeLog):
         super().__init__(root)
         self._commits_kept = commits_kept
         self._kept: dict[int, Commit] = {}
+        self._marks: dict[int, int] = {}
+        self._at = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
 
     def commit(self, number: int) -> Commit:
         kept = self._kept.get(number)
@@ -53,6 +59,35 @@ class FollowedLog(ChangeLog):
                 del self._kept[next(iter(self._kept))]
             self._kept[number] = kept
         return kept
+
+    def summary_at(self, end: int) -> Summary:
+        """The log up to the last commit that ends at an offset; up to the first event where that is 0.
+
+        Where no commit ends there, it is the log up to the commit that has the event before.
+        """
+        following = self.commit_with_offset(end)
+        inside = following <= self.latest() and (not end or self.commit(following).first_offset < end)
+        number = following if inside else following - 1
+        if self._at.number != number:
+            self._at = self.summary(number)
+        return self._at
+
+    def mark(self, offset: int) -> int:
+        """What tells the log up to an offset, the edge of a commit, from another log that has the same offset.
+
+        It is a number made of the hash of the first commit that ends there: a log that was restored from a copy, and
+        has grown since, has other commits under the same numbers.
+
+        Returns:
+            0 for offset 0, and where the log has no commit that ends there.
+        """
+        if offset not in self._marks:
+            number = bisect_left(range(self.latest() + 1), offset, key=lambda number: self.commit(number).next_offset)
+            if not offset or number > self.latest() or self.commit(number).next_offset != offset:
+                return 0
+            # Most tables are at one offset, which the next batch moves.
+            self._marks = {offset: int(self.digest(number)[:_MARK_DIGITS], 16)}
+        return self._marks[offset]
 
     def cut(self, start: int, limits: Limits, ceiling: int, collection: str) -> int:
         """The end of the batch that starts at ``start``: a commit boundary within the limits, at most ``ceiling``.

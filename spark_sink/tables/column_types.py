@@ -33,10 +33,6 @@ _NAMES = {arrow: name for name, arrow in _SCALARS.items()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _ARRAY = re.compile(r"array<(.+)>")
 
-_BIGINT_DIGITS = 19
-_PLAIN_SCALE = 6
-"""Decimals of a larger scale may print with an exponent, which is not the text the source shows."""
-
 
 def arrow_type(spark: str) -> pa.DataType:
     """The Arrow type of a Spark type's values, exactly as Spark's Python data sources expect it.
@@ -92,23 +88,3 @@ def quoted(name: str) -> str:
 def ddl(columns: Columns) -> str:
     """The columns as a Spark schema in DDL form."""
     return ", ".join(f"{quoted(name)} {spark}" for name, spark in columns.items())
-
-
-def widens(old: str, new: str) -> bool:
-    """Whether every value of ``old`` has the same meaning in ``new``, so that a column may be read as ``new``."""
-    if old == new:
-        return True
-    old_array, new_array = _ARRAY.fullmatch(old), _ARRAY.fullmatch(new)
-    if old_array and new_array:
-        return widens(old_array[1], new_array[1])
-    old_decimal, new_decimal = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
-    if new_decimal:
-        digits, scale = int(new_decimal[1]) - int(new_decimal[2]), int(new_decimal[2])
-        if old == "bigint":
-            return digits >= _BIGINT_DIGITS
-        if old_decimal:
-            return scale >= int(old_decimal[2]) and digits >= int(old_decimal[1]) - int(old_decimal[2])
-        return False
-    if new == "string":
-        return old in ("bigint", "boolean", "date") or (old_decimal is not None and int(old_decimal[2]) <= _PLAIN_SCALE)
-    return old == "date" and new == "timestamp_ntz"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
+from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary, TableSchema
+from tidemark.protocol.changelog.evolution import widens
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.tables.column_types import Columns, widens
+from tidemark.spark_sink.tables.column_types import Columns
 
 ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
 """What a row of a ``current`` table has besides the table's own columns: of the key's last change."""
@@ -45,18 +46,33 @@ def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
     )
 
 
-def key_of(summary: Summary, collection: str) -> tuple[str, ...]:
-    """Names of the columns of a collection's key; empty when its newest schema has none.
+def generation_of(summary: Summary, collection: str) -> KnownGeneration:
+    """The generation of a collection whose rows are shown."""
+    shown = summary.shown(collection)
+    assert shown is not None, "a collection with totals has a generation"
+    return shown
+
+
+def schemas_of(summary: Summary, generation: KnownGeneration) -> list[TableSchema]:
+    """The schemas of a generation's events, from the oldest to the newest; that of the collection where it has none."""
+    known = generation.fingerprints or [summary.totals[generation.collection].fingerprint]
+    return [summary.schemas[fingerprint] for fingerprint in known]
+
+
+def key_of(schemas: Sequence[TableSchema]) -> tuple[str, ...]:
+    """Names of the columns of a generation's key; empty when its newest schema has none.
+
+    Args:
+        schemas: Of its events, from the oldest to the newest.
 
     Raises:
-        SparkError: ``TM-SPK-012`` when the log holds events with another key.
+        SparkError: ``TM-SPK-012`` for more than one key: the log is of a version without generations.
     """
-    keys = {
-        frozenset(s.key): ", ".join(s.key) for s in summary.schemas.values() if s.collection == collection and s.key
-    }
+    keys = {frozenset(schema.key): ", ".join(schema.key) for schema in schemas if schema.key}
     if len(keys) > 1:
-        raise SparkError("TM-SPK-012", f"the key of {dotted(collection)} has changed: ({'), ('.join(keys.values())})")
-    return tuple(summary.schemas[summary.totals[collection].fingerprint].key)
+        table = dotted(schemas[-1].collection)
+        raise SparkError("TM-SPK-012", f"the key of {table} has changed: ({'), ('.join(keys.values())})")
+    return tuple(schemas[-1].key)
 
 
 def check_keyed(key: Sequence[str], schemas: Iterable[TableSchema]) -> None:

@@ -132,11 +132,11 @@ class Capture:
         """Between the replayed change log and the source; empty when they are equal."""
         return compare_with_source(self.log, self.database, tables)
 
-    def lake_differences(self) -> list[str]:
+    def lake_differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
         """Between the lake's current tables and the source; empty when they are equal."""
         found: list[str] = []
         source = source_of(self.database)
-        for table, key in source.tables().items():
+        for table, key in (tables or source.tables()).items():
             expected = source.contents(table, key)
             folder = self.lake / table.replace(".", "/") / "current"
             copy = in_order(list(lake_rows(folder, list(expected.columns), key, expected.json_columns)))

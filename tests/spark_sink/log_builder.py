@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,9 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.protocol.segment_facts import segment_facts
-from tidemark.protocol.changelog import Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
+from tidemark.protocol.changelog import (
+    ChangeLog,
+    Column,
+    Commit,
+    Generation,
+    LogHeader,
+    Segment,
+    Summary,
+    TableSchema,
+    layout,
+)
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.protocol.changelog.reader import advance
+from tidemark.protocol.changelog.summaries import advance
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,6 +65,9 @@ class LogBuilder:
         for of in schemas or (schema(),):
             self.change_schema(of)
         self.introduced: set[str] = set()
+        self._generation: dict[str, int | None] = {}
+        self._stated: dict[str, Generation] = {}
+        self._to_state: list[Generation] = []
         self.number = 0
         self.offset = 0
         self.events: list[tuple[int, Event]] = []
@@ -65,11 +79,38 @@ class LogBuilder:
     def change_schema(self, new: TableSchema) -> None:
         self.schemas[new.collection] = new
 
+    def restore(self, copy: Path) -> None:
+        """Puts an older copy of the log in its place, with which it goes on."""
+        shutil.rmtree(self.root)
+        shutil.copytree(copy, self.root)
+        self._summary = ChangeLog(self.root).summary()
+        self.number, self.offset = self._summary.number + 1, self._summary.next_offset
+        self.introduced = set(self._summary.schemas)
+        self.events = [(offset, event) for offset, event in self.events if offset < self.offset]
+
+    def detach(self, table: str = "public/items") -> None:
+        """Later events of a table belong to no generation."""
+        self._generation[table] = None
+
+    def begin(self, table: str = "public/items") -> None:
+        """A table is read again from the next commit on: its events are of a new generation, which is not whole."""
+        number = (self._stated[table].number if table in self._stated else 1) + 1
+        self._generation[table] = number
+        self._state(Generation(collection=table, number=number, begin=self.offset, why="a test"))
+
+    def complete(self, table: str = "public/items") -> None:
+        """The newest generation is whole after the events so far, as the next commit says."""
+        self._state(self._stated[table].model_copy(update={"whole": self.offset}))
+
+    def _state(self, generation: Generation) -> None:
+        self._stated[generation.collection] = generation
+        self._to_state.append(generation)
+
     def commit(self, *events: Event, rows: int | None = None) -> Commit:
         """Writes one commit of these events, in this order.
 
         Args:
-            events: At least one.
+            events: In the order of their offsets.
             rows: Most of a segment.
         """
         first = self.offset
@@ -93,8 +134,10 @@ class LogBuilder:
             first_offset=first,
             next_offset=self.offset,
             schemas={f: s for f, s in used.items() if f not in self.introduced},
+            generations=self._to_state,
             segments=segments,
         )
+        self._to_state = []
         self.introduced |= used.keys()
         for of in used.values():
             known = self.columns.setdefault(of.collection, [])
@@ -139,6 +182,7 @@ class LogBuilder:
             first_offset=pairs[0][0],
             last_offset=pairs[-1][0],
             fingerprint=of.fingerprint,
+            generation=self._generation.get(table, 1),
             snapshot_rows=sum(event.snapshot for _, event in pairs),
             **segment_facts(of, rows),
         )

@@ -186,6 +186,7 @@ class Applier:
             end=part.end,
             low=keys.low if keys else (),
             high=keys.high if keys else None,
+            whole=part.state.recast,
         )
 
 

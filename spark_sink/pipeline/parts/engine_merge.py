@@ -22,6 +22,7 @@ from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
 from tidemark.spark_sink.changes.net_changes import DELETED
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.pipeline.parts.apply import Outcome
 from tidemark.spark_sink.pipeline.parts.plan import Part
 from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
@@ -77,7 +78,7 @@ class EngineMerge:
             SparkError: ``TM-SPK-010`` when another process committed first, ``TM-SPK-013``.
         """
         try:
-            with self._committing(table, table.position):
+            with self._committing(table, table.standing):
                 self._jobs.spark.sql(f"OPTIMIZE {_name(table.path)}").collect()
         except spark_exceptions() as failure:
             raise _meaning(failure, table) from None
@@ -107,12 +108,13 @@ class EngineMerge:
         """Adds the columns that this part is the first to have, where no one else could."""
         there = table.columns
         if added := {name: type_ for name, type_ in part.state.columns.items() if name not in there}:
-            with self._committing(table, table.position):
+            with self._committing(table, table.standing):
                 self._jobs.spark.sql(f"ALTER TABLE {_name(table.path)} ADD COLUMNS ({ddl(added)})").collect()
             table.refresh()
 
     def _merge(self, part: Part, table: PositionedTable) -> None:
         before = table.version
+        position = Position(part.end, self._log.mark(part.end), part.generation)
         spark = self._jobs.spark
         source = f"tidemark_changes_{uuid.uuid4().hex}"
         state = part.state
@@ -123,17 +125,17 @@ class EngineMerge:
             self._events(part, state.columns).createOrReplaceTempView(source)
             statement = merge_of_events(table.path, source, state.columns, part.start)
         try:
-            with self._committing(table, part.end):
+            with self._committing(table, position):
                 spark.sql(statement).collect()
         finally:
             spark.catalog.dropTempView(source)
         table.refresh()
         if table.version == before:
             # Nothing came of the events, of which Delta makes no commit.
-            with self._committing(table, part.end):
+            with self._committing(table, position):
                 spark.sql(f"ALTER TABLE {_name(table.path)} SET TBLPROPERTIES ('tidemark.at' = '{part.end}')").collect()
             table.refresh()
-        if table.position != part.end:
+        if table.standing != position:
             # Delta left the statement out: another process has committed that version of the application.
             raise SparkError("TM-SPK-010", f"{table.path}: another process committed after version {before}")
 
@@ -149,7 +151,7 @@ class EngineMerge:
     def _events(self, part: Part, columns: Columns) -> DataFrame:
         return segments_frame(self._jobs.spark, self._log, part.segments, columns, part.start, part.end)
 
-    def _committing(self, table: PositionedTable, position: int) -> AbstractContextManager[None]:
+    def _committing(self, table: PositionedTable, position: Position) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""
         return _set(self._jobs.spark, table.engine_settings(position))
 

@@ -52,6 +52,7 @@ class Assignment:
         low: The begin of the task's range of keys.
         high: The end of the range, exclusive; None if the range has no end.
         join: Whether the task only joins the groups' files, without events.
+        whole: Whether files without an event are rewritten, too.
     """
 
     part: int
@@ -67,6 +68,7 @@ class Assignment:
     low: Place = ()
     high: Place | None = None
     join: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,16 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
             counted = _read(work, reading) if events is None else _counted(events, reading)
             stream = EventStream(counted, work.key)
             removes = merge(
-                work.groups, stream, work.key, list(work.columns), reader, writer, work.target // 2, work.low, work.high
+                work.groups,
+                stream,
+                work.key,
+                list(work.columns),
+                reader,
+                writer,
+                work.target // 2,
+                work.low,
+                work.high,
+                whole=work.whole,
             )
         adds = writer.finish()
     except TidemarkError as failure:

@@ -28,6 +28,8 @@ class TableState:
         size: The size of all files in bytes.
         engine_only: The reason why only an engine for the format can write the table; None if executors can. If it is
             set, ``files`` is empty.
+        begins: The table has rows of another generation, and the part gives it all rows, and its columns.
+        recast: The table has columns of narrower types, and the part rewrites all files with these columns.
     """
 
     columns: Columns
@@ -36,6 +38,8 @@ class TableState:
     position: int
     size: int
     engine_only: SparkError | None = None
+    begins: bool = False
+    recast: bool = False
 
     @property
     def key_types(self) -> list[str]:
@@ -53,6 +57,7 @@ class Part:
         segments: The segments with the part's events, in offset order, without those before a TRUNCATE.
         start: The smallest offset that counts: the table's position, or the offset after the last TRUNCATE.
         end: The table's position after the part: the end of a commit of the log.
+        generation: The number of the generation that the table has rows of after the part; 0 for a table of events.
         truncated: Whether the table is emptied first.
         sources: The rows with which the events are merged.
         way: The way in which the part is applied.
@@ -65,6 +70,7 @@ class Part:
     segments: tuple[Segment, ...]
     start: int
     end: int
+    generation: int
     truncated: bool
     sources: Sources
     way: Way
@@ -72,7 +78,14 @@ class Part:
     described: PlannedPart
 
 
-def plan_part(target: Target, state: TableState, segments: Sequence[Segment], end: int, settings: KeepSettings) -> Part:
+def plan_part(
+    target: Target,
+    state: TableState,
+    segments: Sequence[Segment],
+    end: int,
+    settings: KeepSettings,
+    generation: int = 0,
+) -> Part:
     """Plans a part with all events that a table lacks.
 
     Args:
@@ -81,10 +94,12 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
         segments: All segments with events of the table from its position to ``end``.
         end: The end of a commit of the log.
         settings: The limits, the files' sizes, and the way if it is forced.
+        generation: The number of the generation that the segments are of; 0 for a table of events.
     """
-    truncates = [segment.truncated_at for segment in segments if segment.truncated_at is not None]
-    truncated = bool(truncates) and bool(state.key)
-    start = max(state.position, truncates[-1] + 1) if truncated else state.position
+    truncates = [segment.truncated_at for segment in segments if segment.truncated_at is not None] if state.key else []
+    truncated = bool(truncates) or state.begins
+    first = 0 if state.begins else state.position
+    start = max(first, truncates[-1] + 1) if truncates else first
     counted = tuple(segment for segment in segments if segment.last_offset >= start)
     files = [] if truncated else state.files
     types = state.key_types
@@ -98,6 +113,7 @@ def plan_part(target: Target, state: TableState, segments: Sequence[Segment], en
         segments=counted,
         start=start,
         end=end,
+        generation=generation,
         truncated=truncated,
         sources=found,
         way=way,
@@ -128,11 +144,18 @@ def _way(
 ) -> tuple[Way, str, int]:
     """The way, the reason for it, and how many files it may rewrite."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
-    hit = possibly_hit(groups, segments, types) if groups else []
+    hit = groups if state.recast else possibly_hit(groups, segments, types) if groups else []
     count = sum(len(group.sources) for group in hit)
     if state.engine_only:
+        if state.begins or state.recast:
+            # What the engine merges keeps the table's columns.
+            raise SparkError(
+                state.engine_only.code,
+                f"{state.engine_only.message}, and now its columns or its key have changed",
+                remedy="Rebuild the table from the log: tidemark materialize FILE --rebuild TABLE.",
+            )
         return "sql", "more data than its Parquet files", count
-    if settings.way:
+    if settings.way and not (settings.way == "sql" and (state.begins or state.recast)):
         return settings.way, "requested", count
     if size > settings.limits.task_events:
         return "rewrite", "more events than one task should hold", count

@@ -135,7 +135,8 @@ def test_of_two_merges_from_one_version_one_is_committed(spark: SparkSession, la
     lake.keep_well(way="sql")
     for kind, keeper in slow.items():
         segments = list(log.segments(ITEMS, keeper.position, end))
-        part = plan_part(keeper.target, keeper.state_for(segments), segments, end, lake.settings(way="sql"))
+        state = keeper.state_for(log.summary_at(end), segments)
+        part = plan_part(keeper.target, state, segments, end, lake.settings(way="sql"), int(kind == "current"))
         error = EngineMerge(SparkJobs(lambda: spark), log).apply(part, keeper.table).error
         # Where the other run took the same part, the table is where this one wanted it.
         assert (error.code if error else None) == ("TM-SPK-010" if faster == "by more" else None), kind

@@ -17,6 +17,7 @@ from tests.examples import examples
 from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 MICROSECONDS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 998999))
@@ -43,7 +44,7 @@ def bounds(
     writer = FileWriter(folder, columns, key, 10**6)
     writer.write(pa.Table.from_pylist(rows, arrow_schema(columns)))
     files = writer.finish()
-    table.commit(files, [], 1)
+    table.commit(files, [], Position(1))
     if checkpoint:
         DeltaTable(str(folder)).create_checkpoint()
         table = PositionedTable(folder, "log-1", "t current")
@@ -120,7 +121,7 @@ def test_times_that_python_cannot_say_are_not_bounds(tmp_path: Path) -> None:
     table.create(columns, "")
     writer = FileWriter(tmp_path, columns, ["d", "t"], 10**6)
     writer.write(far.cast(arrow_schema(columns)))
-    table.commit(writer.finish(), [], 1)
+    table.commit(writer.finish(), [], Position(1))
 
     ((_, box),) = table.bounds(columns)
 

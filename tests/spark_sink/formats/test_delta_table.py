@@ -16,6 +16,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"id": "bigint", "name": "string", "note": "string"}
@@ -49,20 +50,20 @@ def table(tmp_path: Path) -> PositionedTable:
 def test_the_position_is_in_the_commit_that_writes(table: PositionedTable) -> None:
     assert (table.position, table.rows) == (0, 0)
 
-    table.commit(data_files(table.path, (1, "a", None), (2, "b", "x")), [], 7)
+    table.commit(data_files(table.path, (1, "a", None), (2, "b", "x")), [], Position(7))
 
     assert (table.position, table.rows) == (opened(table.path).position, opened(table.path).rows) == (7, 2)
 
 
 def test_a_commit_adds_and_removes_files_and_moves_the_position(table: PositionedTable) -> None:
     first = data_files(table.path, (1, "a", None), (2, "b", "x"))
-    table.commit(first, [], 7)
+    table.commit(first, [], Position(7))
     assert (table.position, table.rows, table.size, table.version) == (7, 2, first[0].size, 1)
     assert [file.path for file in table.files()] == [first[0].path]
 
     second = data_files(table.path, (2, "c", None))
-    table.commit(second, [first[0].path], 9)
-    table.commit([], [], 12)
+    table.commit(second, [first[0].path], Position(9))
+    table.commit([], [], Position(12))
 
     again = opened(table.path)
     assert (again.position, again.rows, again.version) == (table.position, table.rows, table.version) == (12, 1, 3)
@@ -71,38 +72,38 @@ def test_a_commit_adds_and_removes_files_and_moves_the_position(table: Positione
 
 def test_of_two_that_go_on_from_one_version_one_commits(table: PositionedTable) -> None:
     files = data_files(table.path, (1, "a", None))
-    table.commit(files, [], 3)
+    table.commit(files, [], Position(3))
     late = opened(table.path)
-    table.commit(data_files(table.path, (2, "b", None)), [], 5)
+    table.commit(data_files(table.path, (2, "b", None)), [], Position(5))
 
     for adds, removes in ((data_files(table.path, (2, "b", None)), []), ([], [files[0].path]), ([], [])):
         with pytest.raises(SparkError, match="TM-SPK-010"):
-            late.commit(adds, removes, 5)
+            late.commit(adds, removes, Position(5))
     assert (stored(table.path), opened(table.path).position) == ([(1, "a", None), (2, "b", None)], 5)
 
     late.refresh()
-    late.commit([], [files[0].path], 6)
+    late.commit([], [files[0].path], Position(6))
     assert stored(table.path) == [(2, "b", None)]
 
 
 def test_a_file_that_is_not_there_cannot_be_removed(table: PositionedTable) -> None:
     with pytest.raises(SparkError, match=r"TM-SPK-010.*part-1"):
-        table.commit([], ["part-1.zstd.parquet"], 5)
+        table.commit([], ["part-1.zstd.parquet"], Position(5))
     assert opened(table.path).version == 0
 
 
 def test_a_commit_without_rows_moves_the_position(table: PositionedTable) -> None:
-    table.commit(data_files(table.path, (1, "a", None)), [], 1)
-    table.commit([], [], 5)
+    table.commit(data_files(table.path, (1, "a", None)), [], Position(1))
+    table.commit([], [], Position(5))
     assert opened(table.path).position == 5
 
-    table.commit([], [file.path for file in table.files()], 6)
+    table.commit([], [file.path for file in table.files()], Position(6))
 
     assert (opened(table.path).position, stored(table.path), table.rows) == (6, [], 0)
 
 
 def test_columns_are_added_and_null_in_old_rows(table: PositionedTable) -> None:
-    table.commit(data_files(table.path, (1, "a", None)), [], 1)
+    table.commit(data_files(table.path, (1, "a", None)), [], Position(1))
     table.add_columns({"price": "decimal(10,2)", "tags": "array<string>"})
 
     assert table.columns == {**COLUMNS, "price": "decimal(10,2)", "tags": "array<string>"}
@@ -115,29 +116,29 @@ def test_every_type_of_a_log_is_held(tmp_path: Path) -> None:
     table.create(columns, "")
     writer = FileWriter(table.path, columns, [], 10**6)
     writer.write(pa.Table.from_pylist([{}], arrow_schema(columns)))
-    table.commit(writer.finish(), [], 1)
+    table.commit(writer.finish(), [], Position(1))
 
     assert opened(table.path).columns == columns
 
 
 def test_a_writer_that_goes_on_from_an_old_version_is_refused(table: PositionedTable) -> None:
-    table.commit(data_files(table.path, (1, "a", None)), [], 1)
+    table.commit(data_files(table.path, (1, "a", None)), [], Position(1))
     zombie = opened(table.path)
-    table.commit(data_files(table.path, (2, "b", None)), [], 2)
+    table.commit(data_files(table.path, (2, "b", None)), [], Position(2))
 
     with pytest.raises(SparkError, match="TM-SPK-010"):
-        zombie.commit(data_files(table.path, (2, "b", None)), [], 2)
+        zombie.commit(data_files(table.path, (2, "b", None)), [], Position(2))
 
     assert stored(table.path) == [(1, "a", None), (2, "b", None)]
 
 
 def test_refresh_takes_in_a_compaction(table: PositionedTable) -> None:
     for i in range(3):
-        table.commit(data_files(table.path, (i, "a", None)), [], i + 1)
+        table.commit(data_files(table.path, (i, "a", None)), [], Position(i + 1))
     DeltaTable(str(table.path)).optimize.compact()
 
     table.refresh()
-    table.commit(data_files(table.path, (1, "b", None)), [file.path for file in table.files()], 4)
+    table.commit(data_files(table.path, (1, "b", None)), [file.path for file in table.files()], Position(4))
 
     assert stored(table.path) == [(1, "b", None)]
 
@@ -172,7 +173,7 @@ def allow_deletion_vectors(table: PositionedTable) -> None:
 
 def test_deletion_vectors_of_another_engine_are_refused(table: PositionedTable) -> None:
     (file,) = data_files(table.path, (1, "a", None), (2, "b", None), (3, "c", None))
-    table.commit([file], [], 5)
+    table.commit([file], [], Position(5))
     allow_deletion_vectors(table)
     assert [f.path for f in table.files()] == [file.path]  # allowed, not used
     assert table.engine_only is None
@@ -203,27 +204,27 @@ def test_column_mapping_of_another_engine_is_refused(table: PositionedTable) -> 
 
 def test_rows_that_somebody_forbade_to_change(table: PositionedTable) -> None:
     (file,) = data_files(table.path, (1, "a", None))
-    table.commit([file], [], 5)
+    table.commit([file], [], Position(5))
     DeltaTable(str(table.path)).alter.set_table_properties({"delta.appendOnly": "true"})
     table.refresh()
 
     with pytest.raises(SparkError, match=r"TM-SPK-018: .* set delta\.appendOnly"):
-        table.commit([], [file.path], 6)
+        table.commit([], [file.path], Position(6))
     assert table.position == 5
 
 
 def test_a_table_that_was_deleted_is_not_there(table: PositionedTable) -> None:
-    table.commit(data_files(table.path, (1, "a", None)), [], 5)
+    table.commit(data_files(table.path, (1, "a", None)), [], Position(5))
     shutil.rmtree(table.path)
 
     with pytest.raises(SparkError, match="TM-SPK-015"):
-        table.commit([], [], 6)
+        table.commit([], [], Position(6))
     table.refresh()
     assert (table.exists, table.position, list(table.versions())) == (False, 0, [])
 
     another = opened(table.path)
     another.create(COLUMNS, "again")
-    another.commit([], [], 3)
+    another.commit([], [], Position(3))
     table.refresh()
     assert (table.exists, table.position, table.version, table.rows) == (True, 3, 1, 0)
 
@@ -262,8 +263,8 @@ def with_a_broken_checkpoint(path: Path) -> None:
     "damage", [cut_short, without_a_commit, without_the_beginning, a_file_instead, with_a_broken_checkpoint]
 )
 def test_a_damaged_table_is_an_error_in_one_line_that_names_it(table: PositionedTable, damage: Any) -> None:
-    table.commit([], [], 1)
-    table.commit([], [], 2)
+    table.commit([], [], Position(1))
+    table.commit([], [], Position(2))
     damage(table.path)
 
     with pytest.raises(SparkError, match=r"^TM-SPK-015: .*/a table: \w.{10,300}$") as error:

@@ -18,6 +18,7 @@ from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.formats.maintenance import clean, small_files, vacuum
+from tidemark.spark_sink.formats.positions import Position
 
 TARGET = 1_000_000
 HOUR = timedelta(hours=1)
@@ -115,7 +116,7 @@ def test_files_that_left_the_table_stay_for_a_day(table: PositionedTable) -> Non
     replace_all(table, 2, 2)
 
     assert vacuum(table, HOUR, now=later(23)) == []
-    assert [v.position for v in table.versions()] == [2, 1, 0]
+    assert [v.position.offset for v in table.versions()] == [2, 1, 0]
     assert set(vacuum(table, HOUR, now=later(25))) == old
     assert data(table.path) == {file.path for file in table.files()}
     assert stored(table.path) == [2]
@@ -130,7 +131,7 @@ def test_files_that_left_the_table_take_no_more_space_than_it(table: PositionedT
 
     assert sum((table.path / name).stat().st_size for name in data(table.path)) <= 2 * table.size
     # The latest are what is left.
-    assert [v.position for v in table.versions()] == [7, 6, 0]
+    assert [v.position.offset for v in table.versions()] == [7, 6, 0]
     assert stored(table.path, 6) == [6]
 
 
@@ -187,7 +188,7 @@ def test_when_a_file_left_is_known_after_the_log_was_shortened(table: Positioned
     (old,) = data(table.path)
     age(table.path / old, 48 * HOUR)
     replace_all(table, 2, 2)
-    table.commit([], [], 3)
+    table.commit([], [], Position(3))
     table.checkpoint()
     DeltaLog(table.path).forget_before(3)
     again = opened(table.path)
@@ -209,7 +210,7 @@ def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> No
     assert most < 60
     again = opened(table.path)
     assert (again.position, again.version, stored(table.path)) == (300, 301, [300])
-    reached = [v.position for v in again.versions()]
+    reached = [v.position.offset for v in again.versions()]
     assert reached == list(range(300, 300 - len(reached), -1)) and 20 <= len(reached) <= 50
     assert stored(table.path, 301 - len(reached) + 1) == [reached[-1]]
 
@@ -220,7 +221,7 @@ def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> No
 def test_a_long_log_without_checkpoints_gets_some(table: PositionedTable) -> None:
     log = table.path / "_delta_log"
     for position in range(1, 60):
-        table.commit([], [], position)
+        table.commit([], [], Position(position))
         clean(table, 5)
         assert len(list(log.glob("*.json"))) <= 16
         assert len(list(log.glob("*.parquet"))) <= 2

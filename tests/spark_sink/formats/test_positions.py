@@ -23,6 +23,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"id": "bigint"}
@@ -41,7 +42,7 @@ def put(table: PositionedTable, position: int, *ids: int, removes: Sequence[str]
     """Commits a file with these rows."""
     writer = FileWriter(table.path, COLUMNS, ["id"], 10**6)
     writer.write(rows(*ids))
-    table.commit(writer.finish(), removes, position)
+    table.commit(writer.finish(), removes, Position(position))
 
 
 def stored(path: Path, version: int | None = None) -> list[int]:
@@ -104,7 +105,7 @@ def test_a_restore_of_a_restore_is_followed(table: PositionedTable) -> None:
 
 
 def test_commits_without_rows_between_do_not_matter(table: PositionedTable) -> None:
-    table.commit([], [], 35)
+    table.commit([], [], Position(35))
     put(table, 40, 4)
     DeltaTable(str(table.path)).restore(3)
 
@@ -290,28 +291,28 @@ def test_versions_have_the_positions_of_their_rows(table: PositionedTable) -> No
     delta = DeltaTable(str(table.path))
     delta.restore(1)
     table.refresh()
-    table.commit([], [], 12)
+    table.commit([], [], Position(12))
     DeltaTable(str(table.path)).optimize.compact()
     table.refresh()
 
     known = list(table.versions())
 
-    assert [(v.version, v.position) for v in known] == [(5, 12), (4, 10), (3, 30), (2, 20), (1, 10), (0, 0)]
+    assert [(v.version, v.position.offset) for v in known] == [(5, 12), (4, 10), (3, 30), (2, 20), (1, 10), (0, 0)]
     assert known == sorted(known, key=lambda v: v.committed, reverse=True)
     for v in known:
         old = table.at(v.version)
-        assert (old.position, old.version) == (v.position, v.version)
+        assert (old.standing, old.version) == (v.position, v.version)
         assert sum(file.rows for file in old.files()) == len(stored(table.path, v.version))
 
 
 def test_versions_whose_files_are_gone_are_left_out(table: PositionedTable) -> None:
     second, first = sorted(table.files(), key=lambda file: (table.path / file.path).stat().st_mtime_ns)[1::-1]
-    table.commit([], [second.path], 40)
+    table.commit([], [second.path], Position(40))
     put(table, 50, 5)
-    table.commit([], [first.path], 60)
+    table.commit([], [first.path], Position(60))
     (table.path / second.path).unlink()
 
-    assert [v.position for v in table.versions()] == [60, 50, 40, 10, 0]
+    assert [v.position.offset for v in table.versions()] == [60, 50, 40, 10, 0]
 
 
 def test_versions_of_rows_that_others_wrote_are_left_out(table: PositionedTable) -> None:
@@ -384,7 +385,7 @@ def test_the_position_always_describes_the_rows(tmp_path_factory: pytest.TempPat
                 put(table, position, position)
             else:
                 files = [file.path for file in table.files()][:1] if step == "drop" else []
-                table.commit([], files, position)
+                table.commit([], files, Position(position))
             rows_at[position] = stored(path)
         table.refresh()
         assert opened(path).position == table.position

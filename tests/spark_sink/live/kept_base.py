@@ -13,6 +13,7 @@ from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.spark_sink.changes.key_order import in_order
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
+from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
 from tidemark.spark_sink.tables.kept_tables import Target
 
@@ -45,4 +46,4 @@ def fold(
         writer = FileWriter(table.path, columns, key, 1 << 20)
         writer.write(ordered.slice(start, rows_a_file))
         adds += writer.finish()
-    table.commit(adds, [file.path for file in table.files()], position)
+    table.commit(adds, [file.path for file in table.files()], Position(position))

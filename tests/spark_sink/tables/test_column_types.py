@@ -3,8 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tidemark.protocol.changelog.evolution import widens
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.tables.column_types import arrow_type, ddl, spark_type, widens
+from tidemark.spark_sink.tables.column_types import arrow_type, ddl, spark_type
 
 TYPES = [
     "boolean",
