@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 
 from tidemark.protocol.capture_file import CommitEntry
-from tidemark.protocol.changelog import Commit
 from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.codec import captured_prefix, decode_response, split_captured
 from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
@@ -104,7 +103,7 @@ class Session:
         self._batch: Batch = writer.begin()
         self._in_flight = self._batch
         self._checkpoints = 0
-        self._departed: list[BoundTable] = []
+        self._departed = [bound for bound in self._bound if bound.departed]
         self._begun_at: float | None = None
         self._inside_transaction = False
         self._outdated_at: float | None = None
@@ -114,6 +113,11 @@ class Session:
     def outdated(self) -> bool:
         """Whether the connector was asked to end because the capture file was edited."""
         return self._outdated_at is not None
+
+    @property
+    def unfollowed(self) -> bool:
+        """Whether a table is still to be read again, because its events cannot be read with those before."""
+        return self._steering.takes_orders is True and any(bound.departed for bound in self._bound)
 
     def run(self) -> None:
         """Returns after the connector ended cleanly, and all its output was committed.
@@ -244,18 +248,15 @@ class Session:
         ):
             when = "before opened" if self._opened is None else "after opened"
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
-        if isinstance(response, SourcedSchema):
+        if not isinstance(response, Checkpoint):
             self._inside_transaction = True
-            self._binding(response.binding).learn(response.document_schema)
-            return
-        if isinstance(response, BackfillBegin):
-            self._inside_transaction = True
-            if self._binding(response.binding).begin(self._batch):
+            bound = self._binding(response.binding)
+            if isinstance(response, SourcedSchema):
+                bound.learn(response.document_schema)
+            elif isinstance(response, BackfillComplete):
+                bound.complete(self._batch)
+            elif bound.begin(self._batch):
                 self._add(response.binding, [TRUNCATED])
-            return
-        if isinstance(response, BackfillComplete):
-            self._binding(response.binding).complete(self._batch)
-            self._inside_transaction = True
             return
         if response.state is not None:
             self._state = changed_state(self._name, self._state, response.state)
@@ -343,7 +344,7 @@ class Session:
 
     def _take_commit(self) -> None:
         try:
-            commit: Commit = self._committer.result()
+            commit = self._committer.result()
         except ProtocolError as error:
             raise self._broken(error) from None
         self._tell_quarantine(self._in_flight)

@@ -65,6 +65,7 @@ class Supervisor:
         self._until_caught_up = until_caught_up
         self._watch = watch
         self._outdated = False
+        self._unfollowed = False
         self._watchdog = _watchdog(prepared)
         self._first_delay = first_delay_seconds
 
@@ -80,6 +81,7 @@ class Supervisor:
             self._run()
 
     def _run(self) -> None:
+        unfollowed = 0
         while True:
             attempts = Retrying(
                 retry=retry_if_exception(_passes),
@@ -91,6 +93,10 @@ class Supervisor:
             )
             opened = time.monotonic()
             if not attempts(self._open_once) or self._outdated:
+                continue
+            if self._unfollowed and unfollowed < MOST_FAILURES:
+                # The connector had caught up before it was asked to read a table again.
+                unfollowed += 1
                 continue
             if self._until_caught_up:
                 return
@@ -139,6 +145,7 @@ class Supervisor:
                 failure = error
             else:
                 self._outdated = session.outdated
+                self._unfollowed = session.unfollowed
                 return True
         delay = self._first_delay * random.uniform(1, 2)
         self._say(failure, delay)

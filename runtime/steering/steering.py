@@ -33,7 +33,7 @@ class Steering:
         self._display = display
         self._takes_orders = threading.Event()
         self._opened_at = self._looked_at = time.monotonic()
-        self._told = False
+        self._told = self._greeted = False
         self._orders.forget(self._sent)
 
     def heard(self, line: LogLine) -> None:
@@ -62,8 +62,11 @@ class Steering:
     def due(self) -> list[Control]:
         """The commands to send now: the new ones since the last check, if it is time to check again."""
         now = time.monotonic()
-        if now - self._looked_at < LOOK_SECONDS:
+        # What waits is sent as soon as the connector accepts commands: it may have nothing else to do, and end.
+        first = not self._greeted and self._takes_orders.is_set()
+        if not first and now - self._looked_at < LOOK_SECONDS:
             return []
+        self._greeted |= first
         self._looked_at = now
         waiting = self._orders.waiting(self._sent)
         if waiting and not self._takes_orders.is_set():

@@ -8,6 +8,9 @@ import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
 from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
+from tests.runtime.sessions.test_generations import BEGIN, COMPLETE, DAY, TEXT, checkpoint, generations, schema
+from tests.runtime.steering.test_steering import ANNOUNCE
+from tests.runtime.test_foreign_connectors import captured
 from tidemark.protocol.errors import ChangeLogError, ConnectorError
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
@@ -148,3 +151,27 @@ def test_a_log_that_another_writer_took_ends_it(folder: CaptureFolder) -> None:
             supervisor.run()
     assert caught.value.code == "TM-LOG-007"
     assert folder.requests("acknowledge") == []
+
+
+DEPARTS: list[Step] = [
+    *[OPENED, ANNOUNCE, schema(c=TEXT), BEGIN, captured(id=1, c="a"), COMPLETE, checkpoint(1)],
+    *[schema(c=DAY), captured(id=2, c="2026-01-31"), checkpoint(2)],
+]
+"""A session that ends at once after a table's events cannot be read with those before."""
+
+
+def test_a_connector_that_ended_before_it_was_asked_to_read_a_table_again_is_opened_again(
+    folder: CaptureFolder,
+) -> None:
+    again: list[Step] = [OPENED, ANNOUNCE, {"await_orders": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
+    folder.script(DEPARTS, [*again, checkpoint(3)])
+    run(folder)
+    assert [(number, whole is not None) for number, _, whole in generations(folder)] == [(2, True)]
+    assert len(folder.requests("open")) == 2
+
+
+def test_a_connector_that_never_reads_the_table_again_is_not_opened_forever(folder: CaptureFolder) -> None:
+    folder.script(DEPARTS, [OPENED, ANNOUNCE])
+    run(folder)
+    assert len(folder.requests("open")) == 1 + MOST_FAILURES
+    assert [number for number, _, _ in generations(folder)] == [1]
