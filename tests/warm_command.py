@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
@@ -81,11 +82,18 @@ def _keep(stub: socket.socket) -> None:
         if number:
             os.kill(child, number[0])
         else:  # The stub is dead.
-            os.killpg(child, signal.SIGKILL)
+            _kill(child)
             os.waitpid(child, 0)
             os._exit(0)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    os.killpg(child, signal.SIGKILL)  # As a runtime does to what a connector leaves behind.
+    _kill(child)  # As a runtime does to what a connector leaves behind.
     _, status = os.waitpid(child, 0)
     stub.send(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
     os._exit(0)
+
+
+def _kill(child: int) -> None:
+    """Kills a fork that nobody has waited for, and what it started. It may have no process group of its own yet."""
+    os.kill(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
