@@ -53,7 +53,10 @@ def departure(before: Iterable[TableSchema], after: TableSchema) -> str:
     for schema in before:
         if set(schema.key) != set(after.key):
             return f"the key was ({', '.join(schema.key)}) and is ({', '.join(after.key)})"
-        for name, type_ in _types(schema).items():
+        types = _types(schema)
+        if not types.keys() >= set(schema.key):
+            return f"the events before are whole documents, without columns of the key ({', '.join(schema.key)})"
+        for name, type_ in types.items():
             if name in now and not (now[name] == type_ if name in after.key else widens(type_, now[name])):
                 return f"column {name} was {type_} and is {now[name]}"
     return ""

@@ -85,12 +85,15 @@ class Column(Model):
     """One column of a table, as stored.
 
     Attributes:
-        name: As in the source, case kept.
+        name: In the files, case kept. No other column of the collection has it, or one that differs in case only.
         type: A Spark SQL type: boolean, bigint, double, decimal(p,s), string, date, timestamp (an instant, UTC),
             timestamp_ntz, binary, or array<…> of these.
         nullable: Whether the source allows nulls. Deletes and partial updates leave columns null all the same.
         json_text: The string holds JSON text.
         description: The source's comment.
+        source: What the source calls it, where that is not its name.
+        spanning: Its name where events of several generations are read together, where that is not its name: an earlier
+            generation has values of another type under it.
     """
 
     name: str
@@ -98,6 +101,18 @@ class Column(Model):
     nullable: bool = True
     json_text: bool = False
     description: str = ""
+    source: str | None = None
+    spanning: str | None = None
+
+    @property
+    def in_source(self) -> str:
+        """Its name in the source."""
+        return self.name if self.source is None else self.source
+
+    @property
+    def in_span(self) -> str:
+        """Its name where events of several generations are read together."""
+        return self.spanning or self.name
 
 
 class TableSchema(Model):
@@ -110,7 +125,12 @@ class TableSchema(Model):
     @property
     def fingerprint(self) -> str:
         """Sixteen hex digits that identify the schema."""
-        text = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        said = self.model_dump(mode="json")
+        for column in said["columns"]:
+            for name in ("source", "spanning"):  # Version 2 has none, and its fingerprints are the same.
+                if column[name] is None:
+                    del column[name]
+        text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(text).hexdigest()[:16]
 
 

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
+from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, Column, TableSchema
 
 logger = logging.getLogger(__name__)
 
 Schema = dict[str, Any]
 
 _META = "_meta"
-_RESERVED = frozenset({*META_COLUMNS, DOCUMENT_COLUMN, _META})
 UNCLEAR = frozenset({"anyOf", "oneOf", "patternProperties", "dependentSchemas"})
 """Keywords that allow properties of a document that ``properties`` does not list."""
 
@@ -27,6 +26,12 @@ _CONDITIONAL = ("then", "else")
 
 _DEEPEST = 16
 """The most nested references that are followed: beyond it a schema counts as endless."""
+
+
+WHOLE_DOCUMENT = Column(
+    name=DOCUMENT_COLUMN, type="string", nullable=False, json_text=True, description="As the connector sent it."
+)
+"""The column of a collection whose schema does not define the columns."""
 
 
 class UnclearSchema(Exception):
@@ -45,55 +50,34 @@ def table_schema(
         text: Columns to keep as text, whatever their type.
 
     Returns:
-        Typed columns if the schema is closed (``additionalProperties`` or ``unevaluatedProperties`` false), otherwise
-        the single column ``_doc``. Also ``_doc``, with a warning, if the columns' names are not distinct in a file.
+        Typed columns, by their names in the source, if the schema is closed (``additionalProperties`` or
+        ``unevaluatedProperties`` false), otherwise those of the key, and ``_doc``.
     """
     try:
         properties = _properties(document_schema)
     except UnclearSchema as error:
-        return _documents(collection, key, str(error), logging.INFO)
+        logger.info("%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, error)
+        return _documents(collection, document_schema or {}, key, text)
     properties.pop(_META, None)
-    if fault := _fault_of_names(list(properties)):
-        return _documents(collection, key, fault)
     if strange := sorted(set(text) - set(properties)):
         logger.warning("%s has no column %s to keep as text", collection, ", ".join(map(repr, strange)))
     columns = [_column(name, part, document_schema or {}, name in text) for name, part in properties.items()]
     return TableSchema(collection=collection, columns=columns, key=list(key))
 
 
-def widened(schema: TableSchema, names: Sequence[str]) -> TableSchema:
-    """The schema with more columns of JSON text; with whole documents if their names are not distinct in a file."""
-    columns = [*schema.columns, *(Column(name=name, type="string", json_text=True) for name in names)]
-    if fault := _fault_of_names([column.name for column in columns]):
-        return _documents(schema.collection, schema.key, fault)
-    return schema.model_copy(update={"columns": columns})
-
-
 def is_untyped(schema: TableSchema) -> bool:
     """Whether the segments hold whole documents."""
-    return [column.name for column in schema.columns] == [DOCUMENT_COLUMN]
+    return any(column.name == DOCUMENT_COLUMN for column in schema.columns)
 
 
-def _documents(collection: str, key: Sequence[str], why: str, level: int = logging.WARNING) -> TableSchema:
-    """The schema of whole documents; logs why there are no columns."""
-    logger.log(level, "%s: documents are kept whole in the column %s: %s", collection, DOCUMENT_COLUMN, why)
-    column = Column(name=DOCUMENT_COLUMN, type="string", nullable=False, json_text=True)
-    return TableSchema(collection=collection, columns=[column], key=list(key))
-
-
-def _fault_of_names(names: list[str]) -> str | None:
-    """Why these cannot be the columns of a file. Spark and many Parquet readers ignore case."""
-    seen: dict[str, str] = {}
-    for name in names:
-        folded = name.lower()
-        if folded in _RESERVED:
-            return f"the name {name!r} is reserved by the change log"
-        if folded in seen:
-            return f"{seen[folded]!r} and {name!r} differ only in case"
-        if not name or any(character in '"\\' or character < " " for character in name):
-            return f"{name!r} cannot name a column (it is empty, or has a quote, backslash or control character)"
-        seen[folded] = name
-    return None
+def _documents(collection: str, schema: Schema, key: Sequence[str], text: Collection[str]) -> TableSchema:
+    """The schema of whole documents: readers need the key as columns, to tell rows from each other."""
+    try:
+        properties, _ = members(schema)
+    except UnclearSchema:
+        properties = {}
+    columns = [_column(name, properties.get(name), schema, name in text) for name in key]
+    return TableSchema(collection=collection, columns=[*columns, WHOLE_DOCUMENT], key=list(key))
 
 
 def _properties(schema: Schema | None) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
-from tidemark.protocol.changelog.table_schema import widened
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.column_names import ColumnNames
 from tidemark.runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
 from tidemark.runtime.changelog.quarantine import Misfit, Quarantine
 from tidemark.runtime.changelog.segments import SegmentWriter
@@ -46,8 +46,9 @@ class BoundCollection:
     """A collection under one schema, from ``LogWriter.bind``.
 
     Args:
-        text: Columns that take any value and keep its text.
-        widens: Documents may have members that the schema lacks. Each becomes a column of JSON text.
+        text: Columns that take any value and keep its text, as the source calls them.
+        widens: Documents may have members that the schema lacks. Each becomes a column of JSON text with a name of
+            these. None: they may not.
         generation: The number of the generation that its events belong to; None for none.
 
     Attributes:
@@ -61,7 +62,7 @@ class BoundCollection:
         schema: TableSchema,
         text: Collection[str] = (),
         *,
-        widens: bool = False,
+        widens: ColumnNames | None = None,
         generation: int | None = 1,
     ) -> None:
         self._text = frozenset(text)
@@ -77,10 +78,10 @@ class BoundCollection:
     def fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
         """Gathers documents with offsets, and separates those that do not fit. Raises as ``DocumentDecoder.fit``."""
         fitting, misfits = self._fit(parts)
-        if misfits and self._widens:
+        if misfits and self._widens is not None:
             more = unknown_members(self.schema, [misfit.document for misfit in misfits])
             if more:
-                self._take(widened(self.schema, more))
+                self._take(self._widens.widened(self.schema, more))
                 return self._fit(parts)
         return fitting, misfits
 

@@ -6,10 +6,10 @@ member that the schema does not have is an error.
 
 from __future__ import annotations
 
-import json
+import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
@@ -19,12 +19,13 @@ import pyarrow as pa
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, TableSchema
+from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
 from tidemark.protocol.changelog.table_schema import is_untyped
 from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
 from tidemark.runtime.changelog.columns import (
     ABSENT,
     MISFITS,
+    ColumnCodec,
     Gather,
     arrow_type,
     as_type,
@@ -34,12 +35,14 @@ from tidemark.runtime.changelog.columns import (
     number_texts,
     repeated,
 )
-from tidemark.runtime.changelog.quarantine import Misfit
+from tidemark.runtime.changelog.quarantine import Misfit, Unfit, bad_values, misfit, not_json, unknown_member
 
 T = TypeVar("T")
+Document = TypeVar("Document", bytes, Raw)
 Op = Literal["c", "u", "d", "t"]
 
 _META_TYPES = {name: arrow_type(type_) for name, type_ in META_COLUMNS.items()}
+_NO_FIELD = re.compile(r'["\\\x00-\x1f]')
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
@@ -64,24 +67,50 @@ class Meta(Struct, gc=False):
     """A connector marks an event by this member. The event is then a misfit, so the check costs nothing."""
 
 
-class Unfit(ChangeLogError):
-    """A document that does not fit its collection, and can be kept apart."""
-
-
 class _Marked(Struct, gc=False):
     """A ``_meta`` by which a connector marks an event: its bad values, as text, by column."""
 
     bad: dict[str, Any]
 
 
-class Envelope(Struct, gc=False):
-    """A document of which only ``_meta`` is decoded."""
+class _Members:
+    """Decodes documents into structs of ``_meta`` and the members that are columns.
 
-    meta: Raw = msgspec.field(default=ABSENT, name="_meta")
+    Args:
+        columns: The columns.
+        text: Those that take any value and keep its text, as the source calls them.
+        meta: The type of ``_meta``.
+        others: Documents may have other members. Then they need no ``_meta``, either.
+    """
+
+    def __init__(self, columns: Sequence[Column], text: frozenset[str], meta: Any, *, others: bool) -> None:
+        self.codecs: dict[str, ColumnCodec] = {}
+        of_meta = msgspec.field(default=ABSENT, name="_meta") if others else msgspec.field(name="_meta")
+        fields: list[tuple[str, Any, Any]] = [("meta", meta, of_meta)]
+        sources = {column.in_source: f"c{index}" for index, column in enumerate(columns)}
+        # msgspec has no fields of such names: documents get members of other names first.
+        self._places = {**sources, "_meta": "_meta"} if any(map(_NO_FIELD.search, sources)) else {}
+        for (source, place), column in zip(sources.items(), columns, strict=True):
+            found = self.codecs[column.name] = codec(column, source in text)
+            name = place if self._places else source
+            fields.append((place, found.field_type, msgspec.field(default=found.default, name=name)))
+        row = msgspec.defstruct("Row", fields, gc=False, forbid_unknown_fields=not others)
+        self._decoder: Decoder[Any] = Decoder(row)
+        self._getters = [attrgetter(place) for place in sources.values()]
+
+    def rows(self, documents: Sequence[bytes]) -> list[Any] | None:
+        """A struct for each document; None if one does not fit."""
+        if self._places:
+            documents = [_renamed(document, self._places, others="?") for document in documents]
+        return _try_lines(documents, self._decoder)
+
+    def values(self, rows: Sequence[Any]) -> Iterator[tuple[str, ColumnCodec, list[Any]]]:
+        """Name, codec and values of each column."""
+        for (name, column), getter in zip(self.codecs.items(), self._getters, strict=True):
+            yield name, column, list(map(getter, rows))
 
 
 _METAS = Decoder(Meta)
-_ENVELOPES = Decoder(Envelope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +132,9 @@ class DocumentDecoder(ABC):
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
+        self._stored_names = {
+            column.in_source: column.name for column in schema.columns if column.in_source != column.name
+        }
         self._types = {column.name: arrow_type(column.type) for column in schema.columns} | _META_TYPES
         self.arrow_schema = pa.schema(list(self._types.items()))
 
@@ -123,7 +155,10 @@ class DocumentDecoder(ABC):
         if not all(map(len, places)):
             places = [source.loc if len(source.loc) else source.cursor for source in sources]
         commit_times = [source.ts_ms for source in sources]
-        befores = [meta.before for meta in metas]
+        befores, unchanged = [meta.before for meta in metas], [meta.unchanged for meta in metas]
+        if self._stored_names:
+            befores = [_renamed(before, self._stored_names) for before in befores]
+            unchanged = [names and [self._stored_names.get(name, name) for name in names] for names in unchanged]
         arrays += [
             repeated([meta.op for meta in metas], pa.string()),
             pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)]),
@@ -132,7 +167,7 @@ class DocumentDecoder(ABC):
             self._column("_txid", [source.txid for source in sources], number_texts, offsets),
             repeated([bool(source.snapshot) for source in sources], pa.bool_()),
             self._column("_before", befores, json_texts, offsets),
-            repeated([meta.unchanged for meta in metas], _META_TYPES["_unchanged"]),
+            repeated(unchanged, _META_TYPES["_unchanged"]),
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self.arrow_schema.names)
 
@@ -151,7 +186,7 @@ class DocumentDecoder(ABC):
             except MISFITS:
                 # ``take`` and not ``slice``: a slice of lists still holds the items of all.
                 row = _first_misfit(lambda i, column=column, type_=type_: cast(column.take([i]), type_), table)
-                raise self._misfit(name, table.column("_offset")[row].as_py()) from None
+                raise misfit(self.schema, name, table.column("_offset")[row].as_py()) from None
         return pa.Table.from_arrays(columns, schema=self.arrow_schema)
 
     def fit(
@@ -183,68 +218,15 @@ class DocumentDecoder(ABC):
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
         """The table's own columns and each document's ``_meta``."""
 
+    def _arrays(self, members: _Members, rows: Sequence[Any], offsets: array[int]) -> list[pa.Array[Any]]:
+        return [self._column(name, found, column.gather, offsets) for name, column, found in members.values(rows)]
+
     def _column(self, name: str, values: Sequence[Any], gather: Gather, offsets: array[int]) -> pa.Array[Any]:
         try:
             return gather(values)
         except MISFITS:
             row = _first_misfit(lambda index: gather(values[index : index + 1]), values)
-            raise self._misfit(name, offsets[row]) from None
-
-    def _misfit(self, column: str, offset: int) -> ChangeLogError:
-        collection = self.schema.collection
-        if column in META_COLUMNS or column == "_meta":
-            return ChangeLogError(
-                "TM-LOG-010",
-                f"{collection}: the _meta of the event at offset {offset} is malformed (for {column})",
-                remedy=(
-                    "The connector must be fixed: op is one of c, u, d, t; source.ts_ms is in milliseconds; "
-                    "source.txid is a number or a string; unchanged is a list of column names."
-                ),
-            )
-        types = {known.name: known.type for known in self.schema.columns}
-        if column not in types:
-            return Unfit(
-                "TM-LOG-010",
-                f"{collection}: the event at offset {offset} has a member {column!r}, but the schema has no such "
-                "column",
-                remedy="The connector must be fixed: it has to send a sourcedSchema before such a document.",
-            )
-        return Unfit(
-            "TM-LOG-010",
-            f"{collection}: the column {column!r} of type {types[column]} cannot hold the value of the event at "
-            f"offset {offset}",
-            remedy=f"Store the column as text, by  text: [{json.dumps(column, ensure_ascii=False)}]  in the entry of "
-            f"table {collection.replace('/', '.')} in the capture file's tables:, or change its type at the source.",
-        )
-
-    def _bad_values(self, columns: list[str], offset: int) -> Unfit:
-        return Unfit(
-            "TM-LOG-010",
-            f"{self.schema.collection}: the event at offset {offset} has bad values in {', '.join(columns)}",
-            remedy=(
-                "`on_bad_value: quarantine` keeps these events apart. Fix the rows at the source: the next "
-                "event of each row is in its table again."
-            ),
-        )
-
-    def _not_json(self, document: bytes, offset: int) -> TidemarkError:
-        if _json_with_bad_texts(document):
-            return Unfit(
-                "TM-LOG-010",
-                f"{self.schema.collection}: a text in the document at offset {offset} is not UTF-8 or holds half of a "
-                "surrogate pair, or it is nested too deep",
-                remedy="Fix the row at the source, or leave the column out with exclude in the entry of its table.",
-            )
-        return ProtocolError(
-            "TM-PRO-001",
-            f"{self.schema.collection}: the document at offset {offset} is not JSON, is nested too deep, or a text in "
-            "it holds half of a surrogate pair",
-            remedy=(
-                "Have the connector send one JSON object per line. PostgreSQL's json columns may hold such an "
-                "escape (\\ud800 to \\udfff by itself) or such nesting: exclude the column in the capture "
-                "file. Fixing the row is enough only if the source's log does not hold it."
-            ),
-        )
+            raise misfit(self.schema, name, offsets[row]) from None
 
 
 class RowDecoder(DocumentDecoder):
@@ -252,58 +234,59 @@ class RowDecoder(DocumentDecoder):
 
     Args:
         schema: The columns.
-        text: Columns that take any value and keep its text.
+        text: Columns that take any value and keep its text, as the source calls them.
     """
 
     def __init__(self, schema: TableSchema, text: frozenset[str]) -> None:
         super().__init__(schema)
-        self._codecs = {column.name: codec(column, column.name in text) for column in schema.columns}
-        fields: list[tuple[str, Any, Any]] = [("meta", Meta, msgspec.field(name="_meta"))]
-        for index, (name, column) in enumerate(self._codecs.items()):
-            fields.append((f"c{index}", column.field_type, msgspec.field(default=column.default, name=name)))
-        row = msgspec.defstruct("Row", fields, gc=False, forbid_unknown_fields=True)
-        self._rows: Decoder[Any] = Decoder(row)
-        self._getters = [attrgetter(f"c{index}") for index in range(len(self._codecs))]
+        self._members = _Members(schema.columns, text, Meta, others=False)
 
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
-        rows = _try_lines(documents, self._rows)
+        rows = self._members.rows(documents)
         if rows is None:
             raise self._fault(documents, offsets)
-        arrays = [
-            self._column(name, list(map(getter, rows)), column.gather, offsets)
-            for (name, column), getter in zip(self._codecs.items(), self._getters, strict=True)
-        ]
-        return arrays, [row.meta for row in rows]
+        return self._arrays(self._members, rows, offsets), [row.meta for row in rows]
 
     def _fault(self, documents: Sequence[bytes], offsets: array[int]) -> TidemarkError:
         """The first document that cannot be decoded, as an error that names the column."""
-        row = _first_misfit(lambda index: self._rows.decode(documents[index]), documents)
+        row = next(row for row, document in enumerate(documents) if self._members.rows([document]) is None)
         offset = offsets[row]
         members = as_type(documents[row], dict[str, Raw])
         if members is None:
-            return self._not_json(documents[row], offset)
+            return not_json(self.schema, documents[row], offset)
         if marked := as_type(members.get("_meta", ABSENT), _Marked):
-            return self._bad_values(list(marked.bad), offset)
-        for name, raw in members.items():
-            column = self._codecs.get(name)
-            type_ = Meta if name == "_meta" else column.field_type if column else None
-            if type_ is None or not _fits(raw, type_):
-                return self._misfit(name, offset)
-        return self._misfit("_meta", offset)
+            return bad_values(self.schema, list(marked.bad), offset)
+        columns = {column.in_source: column.name for column in self.schema.columns}
+        for member, raw in members.items():
+            if member == "_meta":
+                continue
+            if member not in columns:
+                return unknown_member(self.schema, member, offset)
+            if not _fits(raw, self._members.codecs[columns[member]].field_type):
+                return misfit(self.schema, columns[member], offset)
+        return misfit(self.schema, "_meta", offset)
 
 
 class WholeDocumentDecoder(DocumentDecoder):
-    """For documents without a closed schema: their exact text.
+    """For documents without a closed schema: their exact text, and the columns of their key.
 
     Other projects' connectors may put anything into ``_meta``. Members of our protocol are read, the others are only in
     the document. An event without ``op`` is a creation.
     """
 
+    def __init__(self, schema: TableSchema, text: frozenset[str]) -> None:
+        super().__init__(schema)
+        key = [column for column in schema.columns if column.name != DOCUMENT_COLUMN]
+        self._members = _Members(key, text, Raw, others=True)
+
     def _decode(self, documents: Sequence[bytes], offsets: array[int]) -> tuple[list[pa.Array[Any]], list[Meta]]:
-        raws = [envelope.meta for envelope in self._envelopes(documents, offsets)]
+        rows = self._members.rows(documents)
+        if rows is None:
+            raise self._fault(documents, offsets)
+        raws = [row.meta for row in rows]
         if any(marked := [as_type(raw, _Marked) for raw in raws] if b'"bad"' in b"".join(raws) else ()):
             row = next(row for row, mark in enumerate(marked) if mark)
-            raise self._bad_values(list(marked[row].bad), offsets[row])
+            raise bad_values(self.schema, list(marked[row].bad), offsets[row])
         metas = None
         if all(map(len, raws)):
             metas = _try_lines(raws, _METAS)
@@ -311,21 +294,26 @@ class WholeDocumentDecoder(DocumentDecoder):
             metas = [
                 as_type(raw, Meta) or self._foreign(raw, offset) for raw, offset in zip(raws, offsets, strict=True)
             ]
-        return [self._column(DOCUMENT_COLUMN, documents, json_texts, offsets)], metas
+        key = self._arrays(self._members, rows, offsets)
+        return [*key, self._column(DOCUMENT_COLUMN, documents, json_texts, offsets)], metas
 
-    def _envelopes(self, documents: Sequence[bytes], offsets: array[int]) -> list[Envelope]:
-        envelopes = _try_lines(documents, _ENVELOPES)
-        if envelopes is None:
-            row = _first_misfit(lambda index: _ENVELOPES.decode(documents[index]), documents)
-            raise self._not_json(documents[row], offsets[row])
-        return envelopes
+    def _fault(self, documents: Sequence[bytes], offsets: array[int]) -> TidemarkError:
+        """The first document that cannot be decoded, as an error that names the column of the key, if it is one."""
+        row = next(row for row, document in enumerate(documents) if self._members.rows([document]) is None)
+        members = as_type(documents[row], dict[str, Raw]) or {}
+        sources = {column.name: column.in_source for column in self.schema.columns}
+        for name, column in self._members.codecs.items():
+            raw = members.get(sources[name])
+            if raw is not None and not _fits(raw, column.field_type):
+                return misfit(self.schema, name, offsets[row])
+        return not_json(self.schema, documents[row], offsets[row])
 
     def _foreign(self, raw: Raw, offset: int) -> Meta:
         meta = as_type(raw, dict[str, Raw]) or {}
         op = meta.get("op", ABSENT)
         # An unknown operation might be a deletion: do not guess.
         if as_type(op, str) is not None and not _fits(op, Op):
-            raise self._misfit("_op", offset)
+            raise misfit(self.schema, "_op", offset)
         source = as_type(meta.get("source", ABSENT), dict[str, Raw]) or {}
         return Meta(
             op=as_type(op, Op) or "c",
@@ -342,7 +330,7 @@ class WholeDocumentDecoder(DocumentDecoder):
 
 def decoder(schema: TableSchema, text: frozenset[str]) -> DocumentDecoder:
     """The decoder of a collection under a schema."""
-    return WholeDocumentDecoder(schema) if is_untyped(schema) else RowDecoder(schema, text)
+    return WholeDocumentDecoder(schema, text) if is_untyped(schema) else RowDecoder(schema, text)
 
 
 def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str]:
@@ -350,8 +338,17 @@ def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str
     found: dict[str, None] = {}
     for document in documents:
         found |= dict.fromkeys(as_type(document, dict[str, Raw]) or ())
-    known = {"_meta", *(column.name for column in schema.columns)}
+    known = {"_meta", *(column.in_source for column in schema.columns)}
     return [] if is_untyped(schema) else [name for name in found if name not in known]
+
+
+def _renamed(document: Document, names: Mapping[str, str], others: str = "") -> Document:
+    """A JSON object whose members have other names, those without one behind ``others``; anything else as it is."""
+    members = as_type(document, dict[str, Raw])
+    if members is None:
+        return document
+    named = {names.get(member) or others + member: raw for member, raw in members.items()}
+    return type(document)(msgspec.json.encode(named))
 
 
 def _first_misfit(attempt: Callable[..., object], rows: Sized) -> int:
@@ -370,16 +367,6 @@ def _fits(raw: Raw, type_: Any) -> bool:
     except MISFITS:
         return False
     return True
-
-
-def _json_with_bad_texts(document: bytes) -> bool:
-    """Whether it is a JSON object, apart from invalid texts and its depth."""
-    try:
-        return isinstance(json.loads(document.decode("utf-8", "replace")), dict)
-    except RecursionError:
-        return True
-    except ValueError:
-        return False
 
 
 def _try_lines(lines: Sequence[bytes] | Sequence[Raw], decoder: Decoder[T]) -> list[T] | None:

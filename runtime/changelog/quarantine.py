@@ -19,7 +19,7 @@ import orjson
 from msgspec import Raw
 
 from tidemark.protocol.changelog.models import TableSchema
-from tidemark.protocol.errors import ChangeLogError, TidemarkError
+from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
 from tidemark.runtime.changelog.columns import as_type
 
 QUARANTINE_BYTES = 256 * 1024 * 1024
@@ -82,15 +82,94 @@ class Quarantine:
         return [_document(misfit) for misfit in misfits], array("q", [misfit.offset for misfit in misfits])
 
 
+class Unfit(ChangeLogError):
+    """A document that does not fit its collection, and can be kept apart."""
+
+
+def misfit(schema: TableSchema, column: str, offset: int) -> ChangeLogError:
+    """``TM-LOG-010`` for a value that a stored column cannot hold."""
+    known = next((one for one in schema.columns if one.name == column), None)
+    if known is None:
+        return ChangeLogError(
+            "TM-LOG-010",
+            f"{schema.collection}: the _meta of the event at offset {offset} is malformed (for {column})",
+            remedy=(
+                "The connector must be fixed: op is one of c, u, d, t; source.ts_ms is in milliseconds; "
+                "source.txid is a number or a string; unchanged is a list of column names."
+            ),
+        )
+    source = known.in_source
+    return Unfit(
+        "TM-LOG-010",
+        f"{schema.collection}: the column {source!r} of type {known.type} cannot hold the value of the event at "
+        f"offset {offset}",
+        remedy=f"Store the column as text, by  text: [{json.dumps(source, ensure_ascii=False)}]  in the entry of "
+        f"table {schema.collection.replace('/', '.')} in the capture file's tables:, or change its type at the source.",
+    )
+
+
+def unknown_member(schema: TableSchema, member: str, offset: int) -> Unfit:
+    """``TM-LOG-010`` for a document with a member that the schema lacks."""
+    return Unfit(
+        "TM-LOG-010",
+        f"{schema.collection}: the event at offset {offset} has a member {member!r}, but the schema has no such column",
+        remedy="The connector must be fixed: it has to send a sourcedSchema before such a document.",
+    )
+
+
+def bad_values(schema: TableSchema, columns: Sequence[str], offset: int) -> Unfit:
+    """``TM-LOG-010`` for an event that its connector marked."""
+    return Unfit(
+        "TM-LOG-010",
+        f"{schema.collection}: the event at offset {offset} has bad values in {', '.join(columns)}",
+        remedy=(
+            "`on_bad_value: quarantine` keeps these events apart. Fix the rows at the source: the next "
+            "event of each row is in its table again."
+        ),
+    )
+
+
+def not_json(schema: TableSchema, document: bytes, offset: int) -> TidemarkError:
+    """``TM-LOG-010`` for a document with a text that no column can hold, ``TM-PRO-001`` for one that is no JSON."""
+    if _json_with_bad_texts(document):
+        return Unfit(
+            "TM-LOG-010",
+            f"{schema.collection}: a text in the document at offset {offset} is not UTF-8 or holds half of a "
+            "surrogate pair, or it is nested too deep",
+            remedy="Fix the row at the source, or leave the column out with exclude in the entry of its table.",
+        )
+    return ProtocolError(
+        "TM-PRO-001",
+        f"{schema.collection}: the document at offset {offset} is not JSON, is nested too deep, or a text in "
+        "it holds half of a surrogate pair",
+        remedy=(
+            "Have the connector send one JSON object per line. PostgreSQL's json columns may hold such an "
+            "escape (\\ud800 to \\udfff by itself) or such nesting: exclude the column in the capture "
+            "file. Fixing the row is enough only if the source's log does not hold it."
+        ),
+    )
+
+
+def _json_with_bad_texts(document: bytes) -> bool:
+    """Whether it is a JSON object, apart from invalid texts and its depth."""
+    try:
+        return isinstance(json.loads(document.decode("utf-8", "replace")), dict)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+
+
 def _document(misfit: Misfit) -> bytes:
     members = _members(misfit.document)
     meta = as_type(members.get("_meta", b"null"), dict[str, Raw]) or {}
     # A document that no parser accepts as a whole counts as no JSON.
     is_json = isinstance(as_type(misfit.document, Any), dict)
+    sources = {column.name: column.in_source for column in misfit.schema.columns}
     key = {
-        name: orjson.Fragment(bytes(members[name]))
+        name: orjson.Fragment(bytes(members[source]))
         for name in misfit.schema.key
-        if as_type(members.get(name, b""), Any) is not None
+        if as_type(members.get(source := sources.get(name, name), b""), Any) is not None
     }
     whole: dict[str, Any] = {
         # Here each event is a new row, whatever its operation on its own row.

@@ -29,12 +29,13 @@ from tidemark.protocol.changelog.models import (
 )
 from tidemark.protocol.changelog.reader import ChangeLog, digest_of
 from tidemark.protocol.changelog.summaries import advance
-from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_schema, widened
+from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_schema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
 from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.column_names import ColumnNames
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
 from tidemark.runtime.changelog.sweep import sweep
 
@@ -62,6 +63,7 @@ class LogWriter:
         self.epoch = summary.epoch
         self.summary = summary
         self._lock = lock
+        self._names: dict[str, ColumnNames] = {}
         self._batches: list[Batch] = []
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
@@ -127,13 +129,21 @@ class LogWriter:
                 document on.
             generations: Of the collection; by default its events are of its first one.
         """
-        schema = table_schema(collection, document_schema, key, text)
+        names = self._names_of(collection)
+        schema = names.stored(table_schema(collection, document_schema, key, text))
         if widens and not is_untyped(schema) and (latest := self._latest(collection)) is not None:
-            names = {column.name for column in schema.columns}
-            if more := [c.name for c in latest.columns if c.json_text and c.name not in names]:
-                schema = widened(schema, more)
+            known = {column.name for column in schema.columns}
+            if more := [c.in_source for c in latest.columns if c.json_text and c.name not in known]:
+                schema = names.widened(schema, more)
         number = 1 if generations is None else generations.number(schema)
-        return BoundCollection(schema, text, widens=widens, generation=number)
+        return BoundCollection(schema, text, widens=names if widens else None, generation=number)
+
+    def _names_of(self, collection: str) -> ColumnNames:
+        """The names of a collection's columns, those of documents that are not committed yet among them."""
+        if collection not in self._names:
+            schemas = self.summary.schemas.values()
+            self._names[collection] = ColumnNames(schema for schema in schemas if schema.collection == collection)
+        return self._names[collection]
 
     def _latest(self, collection: str) -> TableSchema | None:
         """The schema of the newest segment of typed columns; None without one."""

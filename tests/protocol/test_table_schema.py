@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.runtime.changelog.shop import closed, document, stored
@@ -116,48 +115,6 @@ def test_conditions_that_only_say_how_documents_are_reduced_hide_no_columns() ->
 )
 def test_a_schema_that_does_not_name_all_columns_gives_whole_documents(schema: dict[str, Any] | None) -> None:
     assert types(schema) == [("_doc", "string")]
-
-
-@pytest.mark.parametrize(
-    ("names", "why"),
-    [
-        (["id", "Name", "NAME"], "'Name' and 'NAME' differ only in case"),
-        (["_op"], "'_op' is reserved"),
-        (["_Offset"], "'_Offset' is reserved"),
-        (["_doc"], "'_doc' is reserved"),
-        (["_META"], "'_META' is reserved"),
-        ([""], "'' cannot name a column"),
-        (['a"b'], "cannot name a column"),
-        (["a\\b"], "cannot name a column"),
-        (["a\nb"], "cannot name a column"),
-    ],
-)
-def test_names_that_cannot_be_columns_give_whole_documents_and_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, names: list[str], why: str
-) -> None:
-    schema = closed(**{name: {"type": "integer"} for name in names})
-    row = orjson.dumps({"_meta": {"op": "c"}} | dict.fromkeys(names, 1))
-    with LogWriter.open(tmp_path, "shop") as log:
-        batch = log.begin()
-        batch.add(log.bind("public/t", schema, names[:1]), [row])
-        log.commit(batch, {}, 1)
-    assert why in caplog.text
-    assert "public/t" in caplog.text
-    assert [event["_doc"].encode() for event in stored(tmp_path, "public/t")] == [row]
-
-
-def test_strange_names_are_kept(tmp_path: Path) -> None:
-    names = ["a b", "a.b", "naïve", "数", "it's", "$x", "%", "-", "select", " ", "x" * 300, "meta", "c0"]
-    with LogWriter.open(tmp_path, "shop") as log:
-        batch = log.begin()
-        schema = closed(**{name: {"type": "array", "items": {"type": "integer"}} for name in names})
-        batch.add(
-            log.bind("public/t", schema),
-            [orjson.dumps({"_meta": {"op": "c"}} | {name: [n] for n, name in enumerate(names)})],
-        )
-        log.commit(batch, {}, 1)
-    (event,) = stored(tmp_path, "public/t")
-    assert [event[name] for name in names] == [[n] for n in range(len(names))]
 
 
 @pytest.mark.parametrize(
