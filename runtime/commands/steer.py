@@ -63,15 +63,22 @@ def backfill(
     where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
     first: FromOption = None,
     until: UntilOption = None,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Rows that are not read again are gone. Needs all rows of the table.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Backfill a table again: all rows, the keys from --from to --until, or the rows that meet --where.
 
-    Nothing else stops, and captured events stay. The rows are captured once more, with their current values.
+    Nothing else stops, and captured events stay. The rows are captured once more, with their current values. With
+    --truncate they are a new generation of the table, which replaces the rows of the one before once it is whole.
     """
     if len(table) > 1 and (where or first or until):
         raise UsageError("TM-CFG-007", "--where, --from and --until are for one table")
-    order = {"action": "backfill", "tables": table, "where": where, "from": _key(first), "until": _key(until)}
+    if truncate and (where or first or until):
+        raise UsageError("TM-CFG-007", "--truncate is for all rows of a table, without --where, --from and --until")
+    order: dict[str, Any] = {"action": "backfill", "tables": table, "where": where}
+    order |= {"from": _key(first), "until": _key(until), "truncate": truncate or None}
     _order(file, order, json=json)
 
 

@@ -79,22 +79,31 @@ def test_rows_of_several_tables_cannot_be_chosen_at_once(folder: CaptureFolder, 
     assert "TM-CFG-007" in refused.stderr
 
 
+@pytest.mark.parametrize("rows", [("--where", "id > 5"), ("--from", "5"), ("--until", "5")])
+def test_a_table_is_not_emptied_for_some_of_its_rows(folder: CaptureFolder, rows: tuple[str, str]) -> None:
+    refused = folder.run("backfill", str(folder.file), "-t", "public.t", "--truncate", *rows)
+    assert refused.returncode == 2
+    assert "TM-CFG-007: --truncate is for all rows of a table" in refused.stderr
+
+
 def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_starts(folder: CaptureFolder) -> None:
     folder.script(
         [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await": 1}],
-        [OPENED, ANNOUNCE, {"await_orders": 2}, {"await": 1}],
+        [OPENED, ANNOUNCE, {"await_orders": 3}, {"await": 1}],
     )
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
-    for arguments in (["pause"], ["backfill", "--table", "public.t", "--from", "3", "--until", "5,x"]):
+    some, whole = ["--from", "3", "--until", "5,x"], ["--truncate"]
+    for arguments in (["pause"], ["backfill", "-t", "public.t", *some], ["backfill", "-t", "public.t", *whole]):
         noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
         assert "stored" in noted.stdout, noted.stderr
     status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
-    assert [order["sequence"] for order in status["orders"]] == [1, 2]
+    assert [order["sequence"] for order in status["orders"]] == [1, 2, 3]
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
-    pause, backfill = folder.requests("control")
+    pause, backfill, again = folder.requests("control")
     assert (pause["action"], pause.get("tables", [])) == ("pause", [])
     assert (backfill["from"], backfill["until"], backfill["tables"]) == (["3"], ["5", "x"], ["public.t"])
-    assert folder.log.summary().state["control"] == 2
+    assert (again["truncate"], again["tables"]) == (True, ["public.t"])
+    assert folder.log.summary().state["control"] == 3
 
 
 def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) -> None:
