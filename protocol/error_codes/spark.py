@@ -58,12 +58,14 @@ CODES = (
     manual(
         "TM-SPK-011",
         "A table format cannot hold these column names",
-        "Rename one of the columns in the source, or exclude it from the capture.",
+        "Only logs of version 2 have such columns. Have the table read again from the start: tidemark backfill FILE "
+        "--table TABLE --truncate. The log then stores them under other names.",
     ),
     manual(
         "TM-SPK-012",
         "The key of a table changed",
-        "The old key identifies the old events. Start a new change log for the table, and backfill it with the new key.",
+        "Only logs of version 2 have two keys for a table's rows. Have the table read again from the start: tidemark "
+        "backfill FILE --table TABLE --truncate. Its events then have the new key.",
     ),
     retry(
         "TM-SPK-013",

@@ -31,6 +31,9 @@ from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, spark
 RETENTION = timedelta(days=1)
 """How long removed files are kept at most, for reads of old versions."""
 
+SOURCE_NAME = "tidemark.source"
+"""In the metadata of a column: its name in the source, where that is another one."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
@@ -48,6 +51,9 @@ class PositionedTable:
         target: The name of the ``Target``, which is stored with the position.
         version: The version to read; by default the newest. An older version cannot be written.
 
+    Attributes:
+        sources: By name, what the source calls columns that get another name, for the columns that are written next.
+
     Raises:
         SparkError: ``TM-SPK-009``: the table was not kept from this log. ``TM-SPK-016``: others changed its rows.
             ``TM-SPK-017``: it is a copy of another target. Every method may raise ``TM-SPK-010``: another process
@@ -60,6 +66,7 @@ class PositionedTable:
         self._positions = Positions(path, self._owner)
         self._table: DeltaTable | None = None
         self._fixed_version = version
+        self.sources: Mapping[str, str] = {}
         self.refresh()
 
     @property
@@ -161,7 +168,7 @@ class PositionedTable:
             try:
                 self._table = DeltaTable.create(
                     str(self.path),
-                    schema=arrow_schema(columns),
+                    schema=self._schema(columns),
                     description=description,
                     configuration=properties,
                     commit_properties=self._owner.commit_properties(Position(0, 0, generation), 0),
@@ -173,11 +180,8 @@ class PositionedTable:
 
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, which are null in existing rows."""
-        fields = Schema.from_arrow(arrow_schema(columns)).fields
         with self._committing(self.standing) as properties:
-            self._opened.alter.add_columns(
-                [Field(field.name, field.type, nullable=True) for field in fields], commit_properties=properties
-            )
+            self._opened.alter.add_columns(self._schema(columns).fields, commit_properties=properties)
 
     def commit(
         self, adds: Sequence[DataFile], removes: Sequence[str], position: Position, *, data_change: bool = True
@@ -219,13 +223,23 @@ class PositionedTable:
             SparkError: ``TM-SPK-010``: the table has a newer version. Then its rows stay as they are.
         """
         now = time.time_ns() // 1_000_000
-        schema = Schema.from_arrow(arrow_schema(columns))
+        schema = self._schema(columns)
         self._enable_features(columns)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now, True, file.stats) for file in adds
         ]
         with self._committing(position) as properties:
             self._opened.create_write_transaction(actions, "overwrite", schema, commit_properties=properties)
+
+    def _schema(self, columns: Columns) -> Schema:
+        """Columns as Delta has them, all of them nullable, with the names that the source has for some of them."""
+        return Schema(
+            [
+                Field(field.name, field.type, nullable=True, metadata={SOURCE_NAME: source} if source else {})
+                for field in Schema.from_arrow(arrow_schema(columns)).fields
+                for source in [self.sources.get(field.name)]
+            ]
+        )
 
     def _enable_features(self, columns: Columns) -> None:
         """Enables what readers need for these columns. Without it they could not read a table that has some later."""

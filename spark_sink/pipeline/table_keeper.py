@@ -23,6 +23,8 @@ from tidemark.spark_sink.tables.table_columns import (
     generation_of,
     key_of,
     schemas_of,
+    spanned,
+    widened,
     with_new_columns,
 )
 
@@ -132,17 +134,21 @@ class TableKeeper:
             self.key = key_of(schemas)
             check_keyed(self.key, schemas)
         else:
-            schemas = [summary.schemas[f] for f in [*fingerprints, summary.totals[collection].fingerprint]]
+            newest = summary.totals[collection].fingerprint
+            schemas = [spanned(summary.schemas[fingerprint]) for fingerprint in [*fingerprints, newest]]
         fitting = number, *fingerprints
         if self._fitting == fitting and self.table.exists and not self._columns:
             return
         there = {n: t for n, t in self.table.columns.items() if n not in self._meta} if self.table.exists else {}
         begins = self._is_other(summary)
         # A new table gets the newest schema there is: a Delta column cannot be widened later.
-        columns = with_new_columns({} if keyed else there, schemas)
+        columns = with_new_columns({} if keyed else widened(there, schemas), schemas)
         if keyed and not begins:
             columns = {**{name: columns.get(name, type_) for name, type_ in there.items()}, **columns}
         self._check_names(columns)
+        self.table.sources = {
+            column.name: column.in_source for schema in schemas for column in schema.columns if column.source
+        }
         self._columns, self._lacking = {}, {}
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"

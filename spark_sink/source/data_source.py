@@ -57,7 +57,7 @@ class TidemarkSource(DataSource):
     def schema(self) -> str:
         from tidemark.spark_sink.source.followed_log import FollowedLog
         from tidemark.spark_sink.source.inferred_schema import InferredSchema
-        from tidemark.spark_sink.source.options import resolve_offset
+        from tidemark.spark_sink.source.options import resolve_range
         from tidemark.spark_sink.tables.column_types import ddl
 
         options = self._options()
@@ -66,7 +66,8 @@ class TidemarkSource(DataSource):
 
             return ddl(state_columns(options))
         table, log = options.required_table(), FollowedLog(options.path)
-        self.inferred = InferredSchema.of(log, table, resolve_offset("endingOffset", options.ending, log))
+        start, end = resolve_range(log, startingOffset=options.starting, endingOffset=options.ending)
+        self.inferred = InferredSchema.of(log, table, start, end)
         return ddl(self.inferred.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -22,14 +22,21 @@ from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.options import resolve_range
-from tidemark.spark_sink.source.partitions import PARTITION_BYTES
+from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
 from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
-from tidemark.spark_sink.tables.table_columns import check_readable, event_columns, find_collection, own_columns
+from tidemark.spark_sink.tables.table_columns import (
+    check_readable,
+    event_columns,
+    find_collection,
+    own_columns,
+    renamed,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _READER = {
     # A segment that is not as the log says is an error, whatever the session is set to forgive.
@@ -73,11 +80,14 @@ def read_changes(
     table: str,
     start: int | str | datetime | None = None,
     end: int | str | datetime | None = None,
+    *,
+    schema: StructType | str | None = None,
 ) -> DataFrame:
     """The events of a table as a DataFrame that Spark reads natively: it costs what reading Parquet files costs.
 
     The DataFrame always reads what the log has now. Its columns are those of the table's newest schema, then those of
-    every event, which docs/changelog.md lists, such as ``_op`` and ``_offset``.
+    every event, which docs/changelog.md lists, such as ``_op`` and ``_offset``. Where the table was read again with a
+    type that older values do not have, older and newer events have a column each, such as ``c`` and ``c__2``.
 
     Args:
         spark: The session, classic or Connect.
@@ -86,16 +96,22 @@ def read_changes(
         start: The first event: an offset, a time (UTC when it has no zone), ``earliest`` or ``latest``. Default:
             earliest.
         end: As ``start``, exclusive. Default: latest.
+        schema: The columns to read instead, or their DDL. Values are cast where the type holds them exactly.
 
     Raises:
         SparkError: ``TM-SPK-003`` for a start or an end that cannot be, ``TM-SPK-004`` for an unknown table,
-            ``TM-SPK-005`` when a column changed to a type that older events cannot be read as, ``TM-SPK-006`` for an
-            offset beyond the end of the log.
+            ``TM-SPK-005`` for a column that cannot be read as the schema's type, ``TM-SPK-006`` for an offset beyond
+            the end of the log.
         ChangeLogError: When there is no log, or it is damaged.
     """
     log = FollowedLog(log_and_warehouse(path_or_file)[0])
     first, last = resolve_range(log, start=_text(start, "earliest"), end=_text(end, "latest"))
-    columns = InferredSchema.of(log, table, last).columns
+    if schema is None:
+        columns = InferredSchema.of(log, table, first, last).columns
+    else:
+        fields = (spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema).fields
+        columns = {field.name: field.dataType.simpleString() for field in fields}
+        check_pinned(columns)
     segments = list(log.segments(find_collection(log, log.summary(), table), first, last))
     return segments_frame(spark, log, segments, columns, first, last)
 
@@ -131,17 +147,21 @@ def segments_frame(
     arrow_schema(columns)
     root = log.root.absolute()
     stored: dict[str, Columns] = {}
+    names: dict[str, tuple[tuple[str, str], ...]] = {}
     for segment in segments:
         if segment.fingerprint not in stored:
             schema = log.schema(segment.fingerprint)
             check_readable(schema, columns)
             stored[segment.fingerprint] = event_columns(own_columns(schema))
+            names[segment.fingerprint] = renamed(schema, columns)
         _check_file(root, segment)
-    small = _for_python(segments, [columns, *stored.values()], limits)
-    frames = [_python(spark, root, small, columns, start, end)] if small else []
+    native = [segment for segment in segments if not names[segment.fingerprint]]
+    small = _for_python(native, [columns, *stored.values()], limits)
+    python = {segment.path for segment in small} | {s.path for s in segments if names[s.fingerprint]}
+    files = [SegmentFile.of(segment, names[segment.fingerprint]) for segment in segments if segment.path in python]
+    frames = [_python(spark, root, files, columns, start, end)] if files else []
     groups: dict[tuple[str, bool], list[Path]] = {}
-    python = {segment.path for segment in small}
-    for segment in segments:
+    for segment in native:
         if segment.path not in python:
             whole = start <= segment.first_offset and segment.last_offset < end
             groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
@@ -190,9 +210,9 @@ def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns], limits:
 
 
 def _python(
-    spark: SparkSession, root: Path, segments: Sequence[Segment], columns: Columns, start: int, end: int
+    spark: SparkSession, root: Path, segments: Sequence[SegmentFile], columns: Columns, start: int, end: int
 ) -> DataFrame:
-    files = [tuple(map(SegmentFile.of, run)) for run in runs(segments, PARTITION_BYTES)]
+    files = [tuple(run) for run in runs(segments, PARTITION_BYTES)]
     wanted = dict(columns) or {"_offset": META_COLUMNS["_offset"]}  # a batch without columns would have no rows
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
-from tidemark.spark_sink.tables.table_columns import check_readable
+from tidemark.spark_sink.tables.table_columns import check_readable, renamed
 
 PARTITION_BYTES = 8 * 1024 * 1024
 """The bytes of a partition's segments: some hundred thousand events, at most a second's work."""
@@ -55,15 +55,17 @@ def plan(
         ChangeLogError: When a commit is missing or damaged.
     """
     partitions = []
-    checked: set[str] = set()
+    names: dict[str, tuple[tuple[str, str], ...]] = {}
     segments = list(log.segments(collection, start, end))
     most = min(most_bytes, sum(segment.size for segment in segments) // at_least)
     for run in runs(segments, most):
         for segment in run:
-            if segment.fingerprint not in checked:
-                check_readable(log.schema(segment.fingerprint), columns)
-                checked.add(segment.fingerprint)
-        partitions.append(EventsPartition(start, end, tuple(map(SegmentFile.of, run))))
+            if segment.fingerprint not in names:
+                schema = log.schema(segment.fingerprint)
+                check_readable(schema, columns)
+                names[segment.fingerprint] = renamed(schema, columns)
+        files = tuple(SegmentFile.of(segment, names[segment.fingerprint]) for segment in run)
+        partitions.append(EventsPartition(start, end, files))
     return partitions
 
 

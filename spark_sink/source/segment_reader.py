@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,6 +32,7 @@ class SegmentFile:
         first: The offset of the first row.
         last: The offset of the last row.
         size: The size of the file in bytes.
+        renamed: Columns that are read under other names, and these.
     """
 
     path: str
@@ -38,10 +40,11 @@ class SegmentFile:
     first: int
     last: int
     size: int
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, segment: Segment) -> SegmentFile:
-        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size)
+    def of(cls, segment: Segment, renamed: tuple[tuple[str, str], ...] = ()) -> SegmentFile:
+        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size, renamed)
 
 
 def read_segments(
@@ -79,7 +82,9 @@ def _read(path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, i
         if lost := META_COLUMNS.keys() - stored:
             raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
         _check(path, file, os.fstat(source.fileno()).st_size, parquet.metadata)
-        wanted = [name for name in schema.names if name in stored]
+        renamed = dict(file.renamed)
+        places = {renamed.get(name, name): name for name in stored}
+        wanted = [places[name] for name in schema.names if name in places]
         if bounds and "_offset" not in wanted:
             wanted.append("_offset")
         groups = _row_groups(parquet.metadata, bounds) if bounds else None
@@ -92,7 +97,30 @@ def _read(path: Path, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, i
                     pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
                 )
             if kept.num_rows:
-                yield conformed(kept, schema)
+                yield conformed(_with_names(kept, renamed) if renamed else kept, schema)
+
+
+def _with_names(events: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    """Events whose columns have other names, also where events name columns."""
+    events = events.rename_columns([names.get(name, name) for name in events.schema.names])
+    if "_before" in events.schema.names:
+        befores = [before and _with_members(before, names) for before in events.column("_before").to_pylist()]
+        place = events.schema.get_field_index("_before")
+        events = events.set_column(place, "_before", pa.array(befores, pa.string()))
+    if "_unchanged" in events.schema.names:
+        lists = events.column("_unchanged").to_pylist()
+        place = events.schema.get_field_index("_unchanged")
+        unchanged = pa.array(
+            [left and [names.get(name, name) for name in left] for left in lists], events.schema.field(place).type
+        )
+        events = events.set_column(place, "_unchanged", unchanged)
+    return events
+
+
+def _with_members(row: str, names: Mapping[str, str]) -> str:
+    """A row as JSON text, its members with other names and the same values, digit by digit."""
+    members = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({names.get(name, name): value for name, value in members.items()}).decode()
 
 
 def _check(path: Path, file: SegmentFile, size: int, metadata: pq.FileMetaData) -> None:

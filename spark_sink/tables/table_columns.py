@@ -78,7 +78,7 @@ def key_of(schemas: Sequence[TableSchema]) -> tuple[str, ...]:
 def check_keyed(key: Sequence[str], schemas: Iterable[TableSchema]) -> None:
     """Makes sure that events stored under these schemas say whose row they are of.
 
-    Those of a table with names that no file can have, or that differ only in case, are whole documents.
+    Those of a table with names that no file can have are whole documents in logs of version 2.
 
     Raises:
         SparkError: ``TM-SPK-011``.
@@ -88,14 +88,38 @@ def check_keyed(key: Sequence[str], schemas: Iterable[TableSchema]) -> None:
             raise SparkError(
                 "TM-SPK-011",
                 f"{dotted(schema.collection)} has events without the columns of its key ({', '.join(key)}), as whole "
-                "documents: names of its columns differ only in case, are those of the change log, or cannot be a name "
-                "in a file",
+                "documents",
             )
 
 
 def own_columns(schema: TableSchema) -> dict[str, str]:
     """The table's own columns."""
     return {column.name: column.type for column in schema.columns}
+
+
+def spanned(schema: TableSchema) -> TableSchema:
+    """A schema with the names that its columns have where events of several generations are read together."""
+    return schema.model_copy(
+        update={"columns": [column.model_copy(update={"name": column.in_span}) for column in schema.columns]}
+    )
+
+
+def read_as(schema: TableSchema, columns: Columns) -> dict[str, str]:
+    """The columns that a reader of ``columns`` takes from a segment, and the names under which it has them.
+
+    A column has its name over generations where the reader knows that, and its own name otherwise.
+    """
+    found = {}
+    for column in schema.columns:
+        name = column.spanning if column.spanning in columns else column.name
+        if name is not None and name in columns:
+            found[column.name] = name
+    return found
+
+
+def renamed(schema: TableSchema, columns: Columns) -> tuple[tuple[str, str], ...]:
+    """The columns of ``read_as`` that a reader has under other names."""
+    return tuple((name, other) for name, other in read_as(schema, columns).items() if name != other)
 
 
 def event_columns(own: Columns) -> dict[str, str]:
@@ -109,14 +133,25 @@ def check_readable(schema: TableSchema, columns: Columns) -> None:
     Raises:
         SparkError: ``TM-SPK-005`` naming the column and both types.
     """
-    for name, stored in own_columns(schema).items():
-        wanted = columns.get(name, stored)
+    own = own_columns(schema)
+    for name, other in read_as(schema, columns).items():
+        stored, wanted = own[name], columns[other]
         if not widens(stored, wanted):
             raise SparkError(
                 "TM-SPK-005",
                 f"column {name} of {dotted(schema.collection)} is stored as {stored} in a part of the log "
                 f"and cannot be read as {wanted}",
             )
+
+
+def widened(columns: Columns, schemas: Iterable[TableSchema]) -> dict[str, str]:
+    """``columns`` with the types that schemas give them, from the oldest to the newest, where those hold all values."""
+    found = dict(columns)
+    for schema in schemas:
+        for name, stored in own_columns(schema).items():
+            if name in found and widens(found[name], stored):
+                found[name] = stored
+    return found
 
 
 def with_new_columns(columns: Columns, schemas: Iterable[TableSchema]) -> dict[str, str]:

@@ -41,6 +41,7 @@ class Event:
     unchanged: tuple[str, ...] = ()
     snapshot: bool = False
     table: str = "public/items"
+    before: str | None = None
 
 
 def schema(collection: str = "public/items", key: Sequence[str] = ("id",), **columns: str) -> TableSchema:
@@ -166,7 +167,7 @@ class LogBuilder:
                 "_loc": f"[{offset}]",
                 "_txid": str(self.number),
                 "_snapshot": event.snapshot,
-                "_before": None,
+                "_before": event.before,
                 "_unchanged": list(event.unchanged) or None,
             }
             for offset, event in pairs

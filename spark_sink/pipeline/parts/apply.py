@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
-from tidemark.spark_sink.formats.data_files import DataFile
+from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
 from tidemark.spark_sink.pipeline.parts.plan import Part
-from tidemark.spark_sink.pipeline.parts.ranges import KeyRange, joined_runs, key_ranges
+from tidemark.spark_sink.pipeline.parts.ranges import KeyRange, file_groups, joined_runs, key_ranges
 from tidemark.spark_sink.pipeline.parts.routing import route
 from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.report import Cost
@@ -24,7 +24,7 @@ from tidemark.spark_sink.source.native_scan import segments_frame
 from tidemark.spark_sink.source.segment_reader import SegmentFile
 from tidemark.spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import quoted
-from tidemark.spark_sink.tables.table_columns import EVENT_META
+from tidemark.spark_sink.tables.table_columns import EVENT_META, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,9 +104,12 @@ class Applier:
         return _emptied(part, _outcome(reports))
 
     def _append(self, part: Part, described: str) -> list[TaskReport]:
-        """Appends to a table of kind ``history``: tasks copy segments in parallel."""
-        bytes_a_range = self._range_bytes(sum(segment.size for segment in part.segments))
-        work = [[self._assignment(part, segments=run)] for run in runs(part.segments, bytes_a_range)]
+        """Appends to a table of kind ``history``: tasks copy segments in parallel, and files whose columns widen."""
+        files = [file for file, _ in part.state.files] if part.state.recast else []
+        bytes_a_range = self._range_bytes(sum(file.size for file in files) + sum(one.size for one in part.segments))
+        copied = [file_groups([(file, KeyBounds(None, None)) for file in run]) for run in runs(files, bytes_a_range)]
+        work = [[replace(self._assignment(part), groups=tuple(groups), join=True)] for groups in copied]
+        work += [[self._assignment(part, segments=run)] for run in runs(part.segments, bytes_a_range)]
         return self._jobs.run(work, described)
 
     def _merge(self, part: Part, described: str) -> list[TaskReport]:
@@ -181,7 +184,9 @@ class Applier:
             key=part.state.key,
             target=part.file_bytes,
             groups=joined_runs(keys.groups) if keys else part.sources.groups,
-            segments=tuple(map(SegmentFile.of, segments)),
+            segments=tuple(
+                SegmentFile.of(one, renamed(self._log.schema(one.fingerprint), part.state.columns)) for one in segments
+            ),
             start=part.start,
             end=part.end,
             low=keys.low if keys else (),

@@ -155,6 +155,8 @@ def _way(
                 remedy="Rebuild the table from the log: tidemark materialize FILE --rebuild TABLE.",
             )
         return "sql", "more data than its Parquet files", count
+    if state.recast and not state.key:
+        return "rewrite", "a column has a wider type", len(files)
     if settings.way and not (settings.way == "sql" and (state.begins or state.recast)):
         return settings.way, "requested", count
     if size > settings.limits.task_events:

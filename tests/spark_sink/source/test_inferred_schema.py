@@ -27,7 +27,7 @@ def then(log: LogBuilder, new: TableSchema, events: int = 1) -> None:
 
 
 def inferred(log: LogBuilder, end: int | None = None) -> InferredSchema:
-    return InferredSchema.of(FollowedLog(log.root), "public.items", log.offset if end is None else end)
+    return InferredSchema.of(FollowedLog(log.root), "public.items", 0, log.offset if end is None else end)
 
 
 def departure(log: LogBuilder, of: InferredSchema, start: int = 0, *, resumed: bool = False) -> tuple[int, str] | None:
