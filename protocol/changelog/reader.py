@@ -30,8 +30,9 @@ from tidemark.protocol.errors import ChangeLogError
 
 M = TypeVar("M", bound=BaseModel)
 
-_STEPS_AHEAD = 16
-"""A gap is looked for up to 65,536 commits ahead: 16 questions after the file system, a microsecond each."""
+_AHEAD = (*range(2, 17), *(1 << step for step in range(5, 17)))
+"""A gap is looked for so many commits ahead, and as many summaries: questions after the file system, about a hundred
+microseconds together. A listing costs more the longer the log is."""
 
 
 class _Version(BaseModel):
@@ -78,7 +79,8 @@ class ChangeLog:
     def _has_gap(self, number: int) -> bool:
         """Makes sure that the newest commit is not one behind which others are missing.
 
-        It looks a few numbers ahead, ever further, and so finds any gap that as many commits follow as are in it.
+        It looks a few numbers ahead, and then ever further. So it finds any gap of up to 15 commits, any that as many
+        commits follow as are in it, and nearly any behind which a summary is left.
 
         Returns:
             False; True if the commit after this one has come meanwhile.
@@ -86,7 +88,18 @@ class ChangeLog:
         Raises:
             ChangeLogError: ``TM-LOG-004``, which names the first commit that is missing.
         """
-        if not any(_exists(self._path(number + (2 << step))) for step in range(_STEPS_AHEAD)):
+        folder = f"{self.root / layout.COMMITS}{os.sep}"
+        summary = number - number % layout.SUMMARY_EVERY
+        names = (
+            name
+            for step in _AHEAD
+            for name in (
+                layout.commit_name(number + step),
+                layout.summary_name(summary + (step - 1) * layout.SUMMARY_EVERY),
+            )
+        )
+        # As text: these questions are asked at each look, and a Path costs several times as much.
+        if not any(os.path.exists(folder + name) for name in names):  # noqa: PTH110
             return False
         if not _exists(self._path(number + 1)):
             raise ChangeLogError("TM-LOG-004", f"{self._path(number + 1)} is missing")

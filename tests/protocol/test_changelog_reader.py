@@ -260,16 +260,32 @@ def test_a_missing_commit_is_named(tmp_path: Path, number: int) -> None:
         assert str(path) in error.message
 
 
-@pytest.mark.parametrize("missing", [1, 2, 4, 7, 100])
-def test_a_gap_behind_the_newest_commit_that_is_known_is_no_end(tmp_path: Path, missing: int) -> None:
-    root = make_log(tmp_path / "log", commit(0, 0, 1))
-    following, later = ChangeLog(root), ChangeLog(root)
+def log_with_a_gap(root: Path, missing: int, following: int) -> tuple[ChangeLog, ChangeLog]:
+    """Readers that know commit 0, and of which one has resumed, of a log that lacks so many commits after it."""
+    make_log(root, commit(0, 0, 1))
+    reader, later = ChangeLog(root), ChangeLog(root)
     later.resume(0)
-    assert following.latest() == 0
-    for number in range(missing + 1, 2 * missing + 1):
+    assert reader.latest() == 0
+    for number in range(missing + 1, missing + following + 1):
         add(root, commit(number, number, number + 1))
+    return reader, later
 
-    for log in (following, later):
+
+@pytest.mark.parametrize(
+    ("missing", "following"), [(1, 1), (2, 1), (4, 3), (7, 7), (11, 2), (15, 1), (100, 100), (500, 500)]
+)
+def test_a_gap_behind_the_newest_commit_that_is_known_is_no_end(tmp_path: Path, missing: int, following: int) -> None:
+    for log in log_with_a_gap(tmp_path / "log", missing, following):
+        error = error_of(log.latest)
+        assert (error.code, layout.commit_name(1) in error.message) == ("TM-LOG-004", True)
+
+
+@pytest.mark.parametrize(("missing", "summary"), [(120, 100), (350, 300), (2000, 1500)])
+def test_a_summary_tells_of_a_long_gap(tmp_path: Path, missing: int, summary: int) -> None:
+    logs = log_with_a_gap(tmp_path / "log", missing, following=1)
+    (tmp_path / "log" / "commits" / layout.summary_name(summary)).write_text("{}")
+
+    for log in logs:
         error = error_of(log.latest)
         assert (error.code, layout.commit_name(1) in error.message) == ("TM-LOG-004", True)
 

@@ -290,6 +290,24 @@ def test_a_damaged_commit_stops_the_run_and_costs_nothing(lake: KeptLake) -> Non
     lake.assert_true()
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_commits_that_are_missing_before_later_ones_stop_the_run_and_cost_nothing(lake: KeptLake, lost: int) -> None:
+    lake.log.commit(create(1))
+    lake.keep_well()
+    commits = [lake.log.root / layout.COMMITS / layout.commit_name(lake.log.commit(create(2)).number) for _ in range(3)]
+    whole = {path: path.read_bytes() for path in commits[:lost]}
+    for path in whole:
+        path.unlink()
+
+    with pytest.raises(ChangeLogError, match=rf"TM-LOG-004: .*{commits[0].name} is missing"):
+        lake.keep()
+
+    for path, content in whole.items():
+        path.write_bytes(content)
+    lake.keep_well()
+    lake.assert_true()
+
+
 def test_only_some_tables_are_kept_and_the_others_catch_up_later(lake: KeptLake) -> None:
     names = ("public/items", "public/iron", "other/items")
     for name in names:
