@@ -182,7 +182,7 @@ class ChangeLog:
     def segments(self, collection: str, start: int, end: int) -> Iterator[Segment]:
         """Segments of a collection with events in ``[start, end)``, in offset order.
 
-        A segment at an edge may hold events outside: filter rows by ``_offset``.
+        A segment at an edge may hold events outside: filter rows by ``_offset``. ``file`` gives the path of its file.
         """
         return (segment for _, segment in self.segments_of_all(start, end) if segment.collection == collection)
 
@@ -194,6 +194,18 @@ class ChangeLog:
             for segment in commit.segments:
                 if segment.last_offset >= start and segment.first_offset < end:
                     yield commit.number, segment
+
+    def file(self, segment: Segment) -> Path:
+        """The path of a segment's file, which has the size, the rows and the offsets that the log says.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` when it is missing, damaged, or the file of another segment, ``TM-LOG-011``
+                when it cannot be read.
+        """
+        from tidemark.protocol.changelog.segment_files import SegmentFile  # Arrow takes long to load.
+
+        SegmentFile.of(segment).check(self.root)
+        return self.root / segment.path
 
     def schema(self, fingerprint: str) -> TableSchema:
         """A schema of this log by fingerprint. Raises ``TM-LOG-002`` when no commit introduced it."""

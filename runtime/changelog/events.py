@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import Segment, TableSchema
 from tidemark.protocol.changelog.reader import ChangeLog
-from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.changelog.segment_files import SegmentFile
 
 Event = dict[str, Any]
 
@@ -31,23 +30,13 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
         instants), binary values ``bytes``, and JSON its text.
 
     Raises:
-        ChangeLogError: ``TM-LOG-009`` the segment is missing or corrupt.
+        ChangeLogError: ``TM-LOG-009`` the segment is missing, corrupt, or another one.
     """
-    path = log.root / segment.path
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if file.metadata.num_rows != segment.rows:
-                raise _corrupt(
-                    segment, log, f"it has {file.metadata.num_rows} rows, but its commit says {segment.rows}"
-                )
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                columns = map(_python, batch.columns)
-                for values in zip(*columns, strict=True):
-                    yield dict(zip(batch.schema.names, values, strict=True))
-    except FileNotFoundError:
-        raise _corrupt(segment, log, "it is missing") from None
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
-        raise _corrupt(segment, log, str(error).splitlines()[0]) from error
+    with SegmentFile.of(segment).opened(log.root) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE):
+            columns = map(_python, batch.columns)
+            for values in zip(*columns, strict=True):
+                yield dict(zip(batch.schema.names, values, strict=True))
 
 
 def _python(column: pa.Array[Any]) -> list[Any]:
@@ -93,7 +82,3 @@ def _json(value: Any, raw: bool) -> Any:
         case list():
             return [_json(item, False) for item in value]
     return value
-
-
-def _corrupt(segment: Segment, log: ChangeLog, reason: str) -> ChangeLogError:
-    return ChangeLogError("TM-LOG-009", f"{log.root / segment.path} (of {segment.collection}): {reason}")

@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.changes.key_order import Place, in_order, is_ascending, reaches
-from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 

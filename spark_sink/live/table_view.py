@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tidemark.protocol.changelog import Segment, TableSchema
 from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.stated_keys import native
 from tidemark.spark_sink.formats.data_files import KeyBounds
@@ -26,7 +27,7 @@ from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.options import resolve_offset
-from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 from tidemark.spark_sink.tables.table_columns import (

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
-from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from tidemark.spark_sink.tables.table_columns import (
     check_readable,
@@ -127,8 +127,9 @@ def segments_frame(
 ) -> DataFrame:
     """The events of segments with offsets in ``[start, end)``, in no particular order.
 
-    The call itself reads only the segments' sizes. A column that a segment does not have is null. A column of a
-    narrower type is cast. It works on classic Spark and on Connect, whose client must reach the log too.
+    The call itself reads only the segments' sizes, and the footers of those that Spark's own reader reads. A column
+    that a segment does not have is null. A column of a narrower type is cast. It works on classic Spark and on Connect,
+    whose client must reach the log too.
 
     Args:
         spark: The session, of any time zone.
@@ -142,7 +143,7 @@ def segments_frame(
     Raises:
         SparkError: ``TM-SPK-003`` for a type that no log has, ``TM-SPK-005`` when a segment's schema cannot be read as
             ``columns``.
-        ChangeLogError: ``TM-LOG-009`` for a segment that is missing, or of another size than the log says.
+        ChangeLogError: ``TM-LOG-009`` for a segment that is missing, or not the one that the log says.
     """
     arrow_schema(columns)
     root = log.root.absolute()
@@ -154,7 +155,7 @@ def segments_frame(
             check_readable(schema, columns)
             stored[segment.fingerprint] = event_columns(own_columns(schema))
             names[segment.fingerprint] = renamed(schema, columns)
-        _check_file(root, segment)
+        SegmentFile.of(segment).check_size(root)
     native = [segment for segment in segments if not names[segment.fingerprint]]
     small = _for_python(native, [columns, *stored.values()], limits)
     python = {segment.path for segment in small} | {s.path for s in segments if names[s.fingerprint]}
@@ -163,6 +164,7 @@ def segments_frame(
     groups: dict[tuple[str, bool], list[Path]] = {}
     for segment in native:
         if segment.path not in python:
+            SegmentFile.of(segment).check(root)
             whole = start <= segment.first_offset and segment.last_offset < end
             groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
     for (fingerprint, whole), paths in groups.items():
@@ -186,19 +188,6 @@ def parquet_files(
     reader = spark.read.schema(ddl(columns)).options(**_READER)
     scans = [reader.parquet(*map(_location, paths[i : i + step])) for i in range(0, len(paths), step)]
     return reduce(lambda a, b: a.union(b), scans)
-
-
-def _check_file(root: Path, segment: Segment) -> None:
-    """Makes sure that a segment is there and complete, by its size. Its pages have checksums."""
-    path = root / segment.path
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
-    except OSError as error:
-        raise ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror or error}") from None
-    if size != segment.size:
-        raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {size} bytes, but the log says {segment.size}")
 
 
 def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns], limits: ScanLimits) -> Sequence[Segment]:

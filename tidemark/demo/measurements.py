@@ -74,7 +74,7 @@ def captured_twice(path: Path, key: list[str], collection: str) -> int:
 
 
 def _snapshot_keys(log: ChangeLog, segment: Segment, key: list[str]) -> Iterator[tuple[Any, ...]]:
-    table = pq.read_table(log.root / segment.path, columns=[*key, "_snapshot"])
+    table = pq.read_table(log.file(segment), columns=[*key, "_snapshot"])
     columns = table.filter(table["_snapshot"]).select(key).to_pydict()
     yield from zip(*columns.values(), strict=True)
 

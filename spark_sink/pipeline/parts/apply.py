@@ -8,6 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
@@ -21,7 +22,6 @@ from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame
-from tidemark.spark_sink.source.segment_reader import SegmentFile
 from tidemark.spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META, renamed

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.changes.event_stream import EventStream
 from tidemark.spark_sink.changes.key_order import Place, count_before, in_order
@@ -26,7 +27,7 @@ from tidemark.spark_sink.changes.sources import BaseFile, Reading, SourceGroup, 
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.source.arrow_handover import unpacked
-from tidemark.spark_sink.source.segment_reader import SegmentFile, read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 

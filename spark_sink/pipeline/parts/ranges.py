@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.changes.key_order import Place, place, reaches
 from tidemark.spark_sink.changes.sources import BackfilledRun, BaseFile, Source, SourceGroup
 from tidemark.spark_sink.changes.stated_keys import native, stated_place
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
-from tidemark.spark_sink.source.segment_reader import SegmentFile
 
 
 def box(low: Sequence[Any] | None, high: Sequence[Any] | None) -> tuple[Place, Place]:

@@ -67,8 +67,15 @@ def first_segment(log: ChangeLog) -> Segment:
     return next(log.segments(ORDERS, 0, 100))
 
 
+def error_of_file(log: ChangeLog, segment: Segment) -> str:
+    """The code of what is wrong with a segment's file, without its pages."""
+    with pytest.raises(ChangeLogError) as caught:
+        log.file(segment)
+    return caught.value.code
+
+
 @pytest.mark.parametrize(
-    "damage", ["missing", "empty", "cut", "no footer", "other rows", "scrambled", "not text", "a directory"]
+    "damage", ["missing", "empty", "cut", "no footer", "other rows", "scrambled", "not text", "another", "a directory"]
 )
 def test_a_segment_that_is_not_whole_is_named(log: ChangeLog, damage: str) -> None:
     segment = first_segment(log)
@@ -91,6 +98,10 @@ def test_a_segment_that_is_not_whole_is_named(log: ChangeLog, damage: str) -> No
             table = pq.read_table(path)
             note: Any = pa.array([b"\xff"] * len(table)).view(pa.string())
             pq.write_table(table.set_column(table.schema.get_field_index("note"), "note", note), path)
+        case "another":
+            other = next(log.segments(OTHER, 0, 100))
+            assert other.rows == segment.rows
+            path.write_bytes((log.root / other.path).read_bytes())
         case "a directory":
             path.unlink()
             path.mkdir()
@@ -98,8 +109,14 @@ def test_a_segment_that_is_not_whole_is_named(log: ChangeLog, damage: str) -> No
         stored(log.root)
     assert caught.value.code == "TM-LOG-009"
     assert str(path) in caught.value.message
+    assert damage in ("scrambled", "not text") or error_of_file(log, segment) == "TM-LOG-009"
     # Events that do not need it can still be read.
     assert len(list(events(log, ORDERS, 10))) == 45
+
+
+def test_a_segment_that_is_as_its_commit_says_has_a_file(log: ChangeLog) -> None:
+    segment = first_segment(log)
+    assert pq.read_table(log.file(segment)).num_rows == segment.rows
 
 
 def test_json_lines() -> None:

@@ -1,7 +1,7 @@
 """``python -m tests.spark_sink.pipeline.cluster_process MASTER EVENTS``: a driver of a cluster's executors.
 
 It says the port where executors find it. Then it reads the directories of a log and a warehouse from its input, a line
-of JSON for each run, and answers with a line. It fails if it reads a Parquet file itself.
+of JSON for each run, and answers with a line. It fails if it reads rows of a Parquet file itself; footers are metadata.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def main() -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     # Executors import their own.
-    for name in ("ParquetFile", "ParquetDataset", "read_table"):
+    for name in ("ParquetDataset", "read_table"):
         setattr(pq, name, refuse)
+    for name in ("iter_batches", "read", "read_row_group", "read_row_groups"):
+        setattr(pq.ParquetFile, name, refuse)
     sys.stdout.write(json.dumps(spark.sparkContext.getConf().get("spark.driver.port")) + "\n")
     sys.stdout.flush()
     for line in sys.stdin:

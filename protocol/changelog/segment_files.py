@@ -1,0 +1,105 @@
+"""Segments' files: each is opened here, and compared with what its commit states.
+
+A file in which another segment was copied is whole, and wrong: its rows would be applied as those of this one. Its size
+and its footer tell, which is read anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemark.protocol.changelog.models import META_COLUMNS, Segment
+from tidemark.protocol.errors import ChangeLogError
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment's file, as far as its reader needs to know it.
+
+    Attributes:
+        path: The path relative to the log.
+        rows: The number of rows by the log.
+        first: The offset of the first row.
+        last: The offset of the last row.
+        size: The size of the file in bytes.
+        renamed: Columns that are read under other names, and these.
+    """
+
+    path: str
+    rows: int
+    first: int
+    last: int
+    size: int
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, segment: Segment, renamed: tuple[tuple[str, str], ...] = ()) -> SegmentFile:
+        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size, renamed)
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[pq.ParquetFile]:
+        """Opens the file, which is that of this segment. No data page is read for it.
+
+        Args:
+            root: The change log's directory.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-009`` for a file that is missing, damaged, or another one, also where it shows only
+                when its pages are read; ``TM-LOG-011`` for a file that may not be read.
+        """
+        path = root / self.path
+        self.check_size(root)
+        with _named(path), pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+            self._check(path, parquet)
+            yield parquet
+
+    def check(self, root: Path) -> None:
+        """Makes sure that the file is that of this segment, by its size and its footer. Raises as ``opened``."""
+        with self.opened(root):
+            pass
+
+    def check_size(self, root: Path) -> None:
+        """Makes sure that the file is there, and has the segment's size. Raises as ``opened``."""
+        path = root / self.path
+        with _named(path):
+            _compare(path, "bytes", path.stat().st_size, self.size)
+
+    def _check(self, path: Path, parquet: pq.ParquetFile) -> None:
+        metadata = parquet.metadata
+        if lost := META_COLUMNS.keys() - set(parquet.schema_arrow.names):
+            raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
+        _compare(path, "rows", metadata.num_rows, self.rows)
+        place = metadata.schema.names.index("_offset")
+        ends: list[Any] = [
+            metadata.row_group(group).column(place).statistics for group in (0, metadata.num_row_groups - 1)
+        ]
+        if all(end is not None and end.has_min_max for end in ends):
+            _compare(path, "as its first offset", ends[0].min, self.first)
+            _compare(path, "as its last offset", ends[1].max, self.last)
+
+
+def _compare(path: Path, what: str, has: int, stated: int) -> None:
+    if has != stated:
+        raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {has} {what}, but the log says {stated}")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Makes what goes wrong with a file an error that names it."""
+    try:
+        yield
+    except PermissionError as error:
+        raise ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror}") from None
+    except FileNotFoundError:
+        raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
+    except (pa.ArrowCancelled, pa.ArrowMemoryError):
+        raise
+    except (pa.ArrowException, UnicodeError, OSError) as error:
+        raise ChangeLogError("TM-LOG-009", f"{path} is damaged: {str(error).splitlines()[0]}") from None
