@@ -171,7 +171,7 @@ class PositionedTable:
                     schema=self._schema(columns),
                     description=description,
                     configuration=properties,
-                    commit_properties=self._owner.commit_properties(Position(0, 0, generation), 0),
+                    commit_properties=self._owner.commit_properties(Position(0, 0, generation, 0), 0),
                 )
             except DeltaError:
                 if not DeltaTable.is_deltatable(str(self.path)):

@@ -22,7 +22,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_log import DeltaLog, LoggedCommit
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
-_BEFORE, _GENERATION = "tidemark.before", "tidemark.generation"
+_BEFORE, _GENERATION, _EVENTS = "tidemark.before", "tidemark.generation", "tidemark.events"
 """A field of the ``commitInfo`` of our commits."""
 
 
@@ -34,11 +34,14 @@ class Position:
         offset: All events below it are applied.
         before: ``FollowedLog.mark`` of that offset; 0 where an earlier version did not state it.
         generation: The number of the generation that the rows are of; 0 for a table of events, which has them all.
+        events: How many events below the offset the log has of that generation, or of the table if it is 0; -1 where an
+            earlier version did not state it. While the log has no more of them, the table lacks none.
     """
 
     offset: int
     before: int = 0
     generation: int = 1
+    events: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,14 @@ class Owner:
         return f"tidemark:{self.log_id}:{self.target}"
 
     @property
-    def transactions(self) -> tuple[str, str, str]:
+    def transactions(self) -> tuple[str, ...]:
         """The applications whose transaction versions are the members of the position."""
         offset = self.position_transaction
-        return offset, f"{offset}:before", f"{offset}:generation"
+        return offset, f"{offset}:before", f"{offset}:generation", f"{offset}:events"
 
     def commit_properties(self, position: Position, version: int) -> CommitProperties:
         """The properties of a commit of ours, which makes this version, or fails if another process committed first."""
-        members = position.offset, position.before, position.generation
+        members = position.offset, position.before, position.generation, position.events
         return CommitProperties(
             custom_metadata=self._words(position),
             app_transactions=[
@@ -86,6 +89,7 @@ class Owner:
             _POSITION: position.offset,
             _BEFORE: position.before,
             _GENERATION: position.generation,
+            _EVENTS: position.events,
         }
 
     def engine_settings(self, position: Position, version: int) -> dict[str, str]:
@@ -191,7 +195,12 @@ class Positions:
             raise self._foreign()
         if info.get(_TARGET) != self._owner.target:
             raise self._other_target(str(info.get(_TARGET)))
-        return Position(int(info[_POSITION]), int(info.get(_BEFORE, 0)), int(info.get(_GENERATION, 1)))
+        return Position(
+            offset=int(info[_POSITION]),
+            before=int(info.get(_BEFORE, 0)),
+            generation=int(info.get(_GENERATION, 1)),
+            events=int(info.get(_EVENTS, -1)),
+        )
 
     def _before(self, commit: LoggedCommit) -> int:
         """The earlier version that has the same rows as a foreign commit."""
@@ -231,7 +240,7 @@ class Positions:
 
         They survive a RESTORE, so they count only if all commits since our last one were seen.
         """
-        position, before, generation = map(table.transaction_version, self._owner.transactions)
+        position, before, generation, events = map(table.transaction_version, self._owner.transactions)
         if position is None:
             raise self._foreign()
         last = table.transaction_version(self._owner.version_transaction)
@@ -243,7 +252,9 @@ class Positions:
                 f"{self._path}: the commits after version {last} were removed from the table's log: it is unknown "
                 "whether they changed rows",
             )
-        return Position(position, before or 0, 1 if generation is None else generation)
+        return Position(
+            position, before or 0, 1 if generation is None else generation, -1 if events is None else events
+        )
 
     def _foreign(self) -> SparkError:
         return SparkError("TM-SPK-009", f"{self._path} holds a Delta table that was not kept from this change log")

@@ -13,6 +13,7 @@ from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.protocol.nearest_names import near
+from tidemark.spark_sink.formats.log_position import complete_to
 from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_path
 from tidemark.spark_sink.pipeline.progress import Progress
 from tidemark.spark_sink.pipeline.report import Cost
@@ -104,7 +105,7 @@ class Care:
             schema = summary.schemas[totals.fingerprint]
             for target in self._settings.rules.targets(schema):
                 if self._settings.asks_for(target.table) and (target not in self.wards or self._was_refused(target)):
-                    self._admit(target, schema)
+                    self._admit(target, schema, summary)
 
     def revive(self) -> None:
         """Opens tables again whose error may have passed by itself. Each failure doubles the pause before a try."""
@@ -138,9 +139,7 @@ class Care:
             before = tables.get(ward.target.name)
             if kept and before and before.set_aside and before.set_aside.message == kept.message:
                 kept = before.set_aside
-            position = ward.keeper.position if ward.keeper else 0
             tables[ward.target.name] = TableMemory(
-                position=position,
                 complete_to=ward.complete_to,
                 set_aside=kept or None,
                 removed=ward.removed,
@@ -169,7 +168,7 @@ class Care:
         error = self.wards[target].error
         return error is not None and error.code == "TM-SPK-007"
 
-    def _admit(self, target: Target, schema: TableSchema) -> None:
+    def _admit(self, target: Target, schema: TableSchema, summary: Summary) -> None:
         ward = self.wards[target] = Ward(target, None)
         known = self._memory.tables.get(target.name)
         rebuilt = target.table in self._settings.rebuild
@@ -178,12 +177,12 @@ class Care:
             if rebuilt:
                 _move_away(target.path(self._settings.warehouse))
             ward.keeper = TableKeeper(self._log, target, self._settings.warehouse)
+            ward.complete_to = complete_to(ward.keeper.table, self._log, target.collection, summary)
         except TidemarkError as error:
             self.set_aside(ward, error)
             return
         if known and not rebuilt:
             ward.removed, ward.vacuumed = known.removed, known.vacuumed or ward.vacuumed
-        ward.complete_to = self._memory.complete_to(target.name, ward.keeper.position)
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None
         # An error of the table itself would have shown when it was opened.

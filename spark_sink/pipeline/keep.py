@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.formats.positions import Position
+from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.pipeline.care import Care, Ward
 from tidemark.spark_sink.pipeline.maintenance import Maintenance
 from tidemark.spark_sink.pipeline.parts.apply import Applier, Outcome
@@ -188,7 +188,7 @@ class _Keeping:
         removed = set(outcome.removes)
         began = time.monotonic()
         try:
-            position = Position(part.end, self._log.mark(part.end), part.generation)
+            position = position_at(self._log, part.target.collection, part.generation, part.end)
             if part.way != "sql":  # Its engine has committed.
                 if part.state.begins or part.state.recast:
                     ward.keeper.table.replace(outcome.adds, part.state.columns, position)

@@ -1,7 +1,7 @@
 """The memory of a warehouse: which tables are set aside, and what a run would otherwise look for again.
 
-The memory is a hint: no row depends on it. Without it a run lists the log, reads it from the oldest position of a table
-on, and tries tables again that were set aside. Files that left a table stay for longer.
+The memory is a hint: no row depends on it. Without it a run lists the log, and tries tables again that were set aside.
+Files that left a table stay for longer.
 """
 
 from __future__ import annotations
@@ -62,14 +62,13 @@ class TableMemory(BaseModel):
     """The memory of one table.
 
     Attributes:
-        position: The table's position at the end of the run.
-        complete_to: A table with this position lacks no event below this offset.
+        complete_to: The table lacked no event below this offset. Whether a run expects work is told by it, and which
+            events the run applies is not.
         set_aside: The error, if the table is set aside.
         removed: Bytes of files that left the table since its last vacuum. Runs may be short: none alone removes much.
         vacuumed: The time of the last vacuum, or the time when this was first kept.
     """
 
-    position: int = 0
     complete_to: int = 0
     set_aside: SetAside | None = None
     removed: int = 0
@@ -117,19 +116,7 @@ class Memory(BaseModel):
             logger.warning("%s cannot be written: %s", path, error.strerror or error)
 
     def checked(self, log: ChangeLog) -> Memory:
-        """What of it holds of the log as it is now.
-
-        A log that was restored from a copy, and has grown since, has other events where this knows of none.
-        """
-        known = self.commit >= 0 and self.digest == log.digest(self.commit)
-        end = log.commit(self.commit).next_offset if known else 0
-        tables = {
-            name: table.model_copy(update={"complete_to": min(table.complete_to, end)})
-            for name, table in self.tables.items()
-        }
-        return Memory(tables=tables, commit=self.commit if known else -1, digest=self.digest if known else "")
-
-    def complete_to(self, name: str, position: int) -> int:
-        """The offset below which a table with a position lacks no event."""
-        known = self.tables.get(name)
-        return max(position, known.complete_to) if known and known.position == position else position
+        """What of it holds of the log as it is now, which may have been restored from a copy, and have grown since."""
+        if self.commit >= 0 and self.digest == log.digest(self.commit):
+            return self
+        return self.model_copy(update={"commit": -1, "digest": ""})

@@ -22,6 +22,7 @@ from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
 from tidemark.spark_sink.changes.net_changes import DELETED
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.pipeline.parts.apply import Outcome
 from tidemark.spark_sink.pipeline.parts.plan import Part
@@ -114,7 +115,7 @@ class EngineMerge:
 
     def _merge(self, part: Part, table: PositionedTable) -> None:
         before = table.version
-        position = Position(part.end, self._log.mark(part.end), part.generation)
+        position = position_at(self._log, part.target.collection, part.generation, part.end)
         spark = self._jobs.spark
         source = f"tidemark_changes_{uuid.uuid4().hex}"
         state = part.state

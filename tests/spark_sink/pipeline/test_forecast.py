@@ -43,9 +43,9 @@ def test_the_first_run_expects_work_if_the_log_has_events(log: LogBuilder, tmp_p
 
 
 def test_later_runs_expect_work_if_a_table_lacks_events(log: LogBuilder) -> None:
-    remember(log, items=TableMemory(position=2, complete_to=2), other=TableMemory(position=2, complete_to=2))
+    remember(log, items=TableMemory(complete_to=2), other=TableMemory(complete_to=2))
     assert expects_work(settings(log))
-    remember(log, items=TableMemory(position=2, complete_to=2), other=TableMemory(position=3, complete_to=3))
+    remember(log, items=TableMemory(complete_to=2), other=TableMemory(complete_to=3))
     assert not expects_work(settings(log))
     log.commit(create(3))
     assert expects_work(settings(log))

@@ -7,6 +7,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,9 +20,13 @@ from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.live.read_table import read_table
+from tidemark.spark_sink.pipeline.care import Care
 from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+from tidemark.spark_sink.pipeline.progress import LoggedProgress
 from tidemark.spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
 from tidemark.spark_sink.pipeline.settings import FoldRule
+from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
 
 if TYPE_CHECKING:
@@ -126,13 +131,48 @@ def test_a_table_that_gets_no_events_holds_nothing_back(lake: KeptLake) -> None:
     assert named(report, "public.others").position == 2
     memory = json.loads((lake.warehouse / "_tidemark" / "log-1" / "tables.json").read_text())
     others = memory["tables"]["public/others current"]
-    assert (others["position"], others["complete_to"], others["set_aside"]) == (2, 3, None)
+    assert (others["complete_to"], others["set_aside"]) == (3, None)
     (lake.log.root / old.segments[0].path).unlink()
     lake.log.commit(create(3, table="public/others"))
 
     lake.keep_well()
 
     lake.assert_true("public/others")
+
+
+@pytest.mark.parametrize("kind", ["current", "history"])
+@pytest.mark.parametrize("version", ["this", "an earlier one"])
+def test_what_a_run_lacks_is_told_by_the_table_and_the_log(lake: KeptLake, kind: str, version: str) -> None:
+    """Whatever the memory of the warehouse says. Tables of earlier versions do not state how many events they have."""
+    names = ("public/quiet", "public/busy")
+    for name in names:
+        lake.log.change_schema(schema(name))
+    lake.log.commit(*(create(id, table=name) for name in names for id in range(2)))
+    lake.keep_well(kind)
+    lake.log.commit(create(2, table="public/busy"))
+    lake.keep_well(kind)
+    for name in names if version != "this" else ():
+        target = Target(name, kind)
+        table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+        table.commit([], [], replace(table.standing, events=-1))
+    lake.log.commit(create(3, table="public/busy"))
+    lake.keep_well(kind, only=("public.quiet",))
+    path = memory_path(lake.warehouse, "log-1")
+    memory = Memory.load(path)
+    for known in memory.tables.values():
+        known.complete_to = lake.log.offset
+    memory.save(path)
+
+    log = FollowedLog(lake.log.root)
+    care = Care(lake.settings(kind), log, LoggedProgress())
+    care.admit(log.summary())
+    assert {target.collection: ward.complete_to for target, ward in care.wards.items()} == {
+        "public/quiet": lake.log.offset,
+        "public/busy": lake.log.offset - 1,
+    }
+    lake.keep_well(kind)
+    for name in names:
+        assert [row["id"] for row in lake.rows(kind, name)] == list(range(2 if name == "public/quiet" else 4))
 
 
 def test_what_a_truncate_undid_is_not_read(lake: KeptLake) -> None:

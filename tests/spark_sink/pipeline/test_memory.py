@@ -21,7 +21,6 @@ memories = st.builds(
         texts,
         st.builds(
             TableMemory,
-            position=st.integers(0, 2**62),
             complete_to=st.integers(0, 2**62),
             set_aside=st.none()
             | st.builds(
@@ -48,9 +47,9 @@ def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, memor
     assert [found.name for found in path.parent.iterdir()] == ["tables.json"]
 
 
-@given(memory=memories, keep=st.floats(0, 0.99), position=st.integers(0, 2**62))
+@given(memory=memories, keep=st.floats(0, 0.99))
 def test_of_a_file_that_was_cut_nothing_is_believed(
-    tmp_path_factory: pytest.TempPathFactory, memory: Memory, keep: float, position: int
+    tmp_path_factory: pytest.TempPathFactory, memory: Memory, keep: float
 ) -> None:
     path = tmp_path_factory.mktemp("memory") / "tables.json"
     memory.save(path)
@@ -58,16 +57,6 @@ def test_of_a_file_that_was_cut_nothing_is_believed(
     path.write_bytes(whole[: int(len(whole) * keep)])
 
     assert Memory.load(path) == Memory()
-    assert Memory.load(path).complete_to("public/items current", position) == position
-
-
-@given(position=st.integers(0, 100), known=st.integers(0, 100), complete_to=st.integers(0, 100))
-def test_how_far_the_log_lacks_nothing_for_a_table_counts_for_the_position_that_it_had(
-    position: int, known: int, complete_to: int
-) -> None:
-    memory = Memory(tables={"t": TableMemory(position=known, complete_to=complete_to)})
-
-    assert memory.complete_to("t", position) == (max(position, complete_to) if position == known else position)
 
 
 def test_an_error_is_remembered_as_it_was() -> None:
