@@ -49,7 +49,7 @@ def _worth_joining(files: Sequence[DataFile], largest: float, target: int) -> It
 def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None = None) -> list[str]:
     """Deletes files that no reader needs: removed files, and files of tasks that were never committed.
 
-    Removed files are kept for a day, the latest first, while they take no more space than the table itself.
+    Removed files are kept for a day, the latest first, while all that are kept take no more space than the table.
     ``PositionedTable.versions`` leaves out versions that lack a file.
 
     Args:
@@ -81,6 +81,7 @@ def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None =
         for entry, stat in sorted(dead, key=lambda e: removed.get(e[0].name, never), reverse=True):
             left = removed.get(entry.name, never)
             if max(left, datetime.fromtimestamp(stat.st_mtime, UTC)) > now - min_age:
+                spare -= stat.st_size
                 continue
             if left > now - RETENTION and stat.st_size <= spare:
                 spare -= stat.st_size

@@ -47,6 +47,7 @@ class Ward:
         events: Events that this run applied.
         way: The way of the last part.
         cost: The cost of this run's work.
+        replaced: Bytes of files that the last fold replaced, and that were joined after it.
         removed: Bytes of files that its commits removed since the last vacuum.
         vacuumed: When that was, in this run or an earlier one; when it began to be kept where there was none.
     """
@@ -62,6 +63,7 @@ class Ward:
     events: int = 0
     way: str = ""
     cost: Cost = field(default_factory=Cost)
+    replaced: int = 0
     removed: int = 0
     vacuumed: datetime = field(default_factory=lambda: datetime.now(UTC))
 

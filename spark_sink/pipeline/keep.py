@@ -156,12 +156,19 @@ class _Keeping:
                     self._maintenance.after_commit(ward)
                 except TidemarkError as error:
                     self._failed(ward, error)
+            self._leave_time_for_old_files(ward)
             collection = ward.target.collection
             of_collection = [one.complete_to for one in self._care.active if one.target.collection == collection]
             pending.drop(collection, min(of_collection, default=end))
 
+    def _leave_time_for_old_files(self, ward: Ward) -> None:
+        if ward.replaced and ward.keeper is not None:
+            earliest = self._settings.vacuum.earliest_after(time.monotonic(), ward.replaced, ward.keeper.table.size)
+            ward.next_fold = max(ward.next_fold, earliest)
+
     def _planned(self, ward: Ward, pending: Pending, end: int) -> Part | None:
         assert ward.keeper is not None
+        ward.replaced = 0
         found = pending.between(ward.target.collection, ward.complete_to, end)
         summary = self._log.summary_at(end)
         if (shown := summary.shown(ward.target.collection)) is None:
@@ -198,17 +205,13 @@ class _Keeping:
             self._failed(ward, error)
             return
         now = time.monotonic()
-        replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
+        ward.replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
         ward.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
-        if replaced:
-            earliest = self._settings.vacuum.earliest_after(now, replaced, ward.keeper.table.size)
-            ward.next_fold = max(ward.next_fold, earliest)
         ward.conflicts = ward.failures = 0
         ward.complete_to = part.end
         ward.events += part.described.events
         ward.way = part.way
         ward.cost += outcome.cost
-        ward.removed += replaced
         self._progress.applied(Applied(part.described, outcome.cost))
 
     def _failed(self, ward: Ward, error: TidemarkError) -> None:

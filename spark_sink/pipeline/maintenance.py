@@ -47,8 +47,9 @@ class Maintenance:
             return
         self._join(ward)
         clean(table)
+        ward.removed += ward.replaced
         now = datetime.now(UTC)
-        if ward.removed > table.size and now - ward.vacuumed >= self._vacuum.pause:
+        if self._vacuum.is_due(ward.removed, table.size, now - ward.vacuumed):
             vacuum(table, self._vacuum.min_age)
             ward.removed, ward.vacuumed = 0, now
 
@@ -94,4 +95,4 @@ class Maintenance:
         removes = [path for outcome in outcomes for path in outcome.removes]
         table.commit(adds, removes, table.standing, data_change=False)
         ward.cost = sum((outcome.cost for outcome in outcomes), ward.cost)
-        ward.removed += sum(file.size for files in joined for file in files)
+        ward.replaced += sum(file.size for files in joined for file in files)

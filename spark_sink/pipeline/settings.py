@@ -80,18 +80,32 @@ class VacuumRule:
     pause: timedelta = timedelta(minutes=10)
     spare: int = 64 * 1024 * 1024
 
+    def is_due(self, removed: int, size: int, since: timedelta) -> bool:
+        """Whether to delete files now: as many left the table as may within a pause, or as many as it has.
+
+        Args:
+            removed: Bytes of the files that left the table since the last vacuum.
+            size: Bytes of the table.
+            since: How long ago that was.
+        """
+        period = self.min_age + self.pause
+        in_a_pause = (size + self.spare) * (self.pause / period if period else 0.0)
+        return since >= self.pause and removed > min(size, in_a_pause)
+
     def earliest_after(self, ended: float, removed: int, size: int) -> float:
         """The time of the next fold at the earliest, so that files that left the table do not pile up.
 
-        Folds that each replace as much are so far apart that all of them, until a vacuum deletes their files, replace
-        no more than the table's size and ``spare``.
+        Folds that each replace as much are so far apart that all of them but the last, until a vacuum deletes their
+        files, replace less than the table's size and ``spare``: a pause less is what is left for the last one. After
+        that time there is nothing to wait for, also where the table has become small.
 
         Args:
             ended: When the last fold ended, in seconds.
             removed: Bytes of the files that it replaced.
             size: Bytes of the table.
         """
-        return ended + removed / (size + self.spare) * (self.min_age + self.pause).total_seconds()
+        share = removed / max(size + self.spare, removed, 1)
+        return ended + share * (self.min_age + 2 * self.pause).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,21 @@ def test_files_that_left_the_table_take_no_more_space_than_it(table: PositionedT
     assert stored(table.path, 6) == [6]
 
 
+def test_files_that_left_the_table_just_now_count(table: PositionedTable) -> None:
+    """Older ones go where these take as much space as the table."""
+    put(table, 1, 1)
+    replace_all(table, 2, *range(100))
+    replace_all(table, 3, *range(100))
+    (older, left), (newer, left_later) = sorted(
+        DeltaLog(table.path).removals(3).items(), key=lambda removal: removal[1]
+    )
+    now = datetime.now(UTC)
+
+    assert vacuum(table, now - left + timedelta(milliseconds=1), now=now) == []
+    assert vacuum(table, now - left_later + timedelta(milliseconds=1), now=now) == [older]
+    assert data(table.path) == {newer, *(file.path for file in table.files())}
+
+
 def test_files_that_left_the_table_just_now_stay_however_old_and_large(table: PositionedTable) -> None:
     for position in range(1, 8):
         replace_all(table, position, position)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,9 +74,12 @@ def test_the_cost_of_a_backfill_is_linear(rate: float, cost_of_row: float, share
     assert total <= share * now + cost_of_row * rate * now
 
 
+MB = 1024 * 1024
+
+
 @given(size=st.integers(0, 2**40), shares=st.lists(st.floats(0, 1), min_size=2, max_size=50))
 def test_replaced_files_take_no_more_than_the_table_and_a_little(size: int, shares: list[float]) -> None:
-    """Also of a small table that each fold rewrites as a whole, within the time until they are deleted."""
+    """Besides those of the last fold, also of a table that each fold rewrites as a whole, until they are deleted."""
     rule = VacuumRule()
     until_deleted = (rule.min_age + rule.pause).total_seconds()
     now, done = 0.0, []
@@ -85,4 +90,33 @@ def test_replaced_files_take_no_more_than_the_table_and_a_little(size: int, shar
 
     for place, (first, _) in enumerate(done):
         together = [replaced for at, replaced in done[place:] if at < first + until_deleted]
-        assert sum(together[:-1]) <= (size + 64 * 1024 * 1024) * (1 + 1e-9)
+        assert sum(together[:-1]) <= (size + 64 * MB) * (7 / 8 + 1e-9)
+
+
+@given(size=st.integers(1, 8 * MB), share=st.floats(0.001, 1.0))
+def test_small_tables_leave_room_for_the_last_fold(size: int, share: float) -> None:
+    rule = VacuumRule()
+    replaced = int(share * size)
+    between = rule.earliest_after(0.0, replaced, size)
+    folds = math.ceil((rule.min_age + rule.pause).total_seconds() / max(between, TRIGGER))
+    assert folds * replaced <= size + 64 * MB
+
+
+def test_a_table_is_folded_once_its_replaced_files_are_gone_however_small_it_became() -> None:
+    rule = VacuumRule()
+    assert rule.earliest_after(0.0, 1000 * MB, 0) == 80 * 60
+
+
+@given(size=st.integers(0, 2**40), removed=st.integers(0, 2**40), minutes=st.integers(0, 100))
+def test_files_are_deleted_before_much_is_to_be_deleted(size: int, removed: int, minutes: int) -> None:
+    rule = VacuumRule()
+    due = rule.is_due(removed, size, timedelta(minutes=minutes))
+    if minutes < 10:
+        assert not due
+    elif removed > min(size, (size + 64 * MB) / 7):
+        assert due
+
+
+def test_a_pause_of_no_length() -> None:
+    assert VacuumRule(timedelta(), timedelta()).is_due(1, 1, timedelta())
+    assert VacuumRule(timedelta(), timedelta()).earliest_after(7.0, 1, 1) == 7.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +14,11 @@ import pytest
 
 from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
+from tests.spark_sink.pipeline.test_keep import Heard
 from tidemark.protocol.changelog import layout
-from tidemark.spark_sink.pipeline.settings import VacuumRule
+from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.report import Applied
+from tidemark.spark_sink.pipeline.settings import FoldRule, VacuumRule
 
 pytestmark = pytest.mark.spark
 
@@ -70,6 +74,29 @@ def test_short_runs_together_remove_enough_to_be_vacuumed(lake: KeptLake) -> Non
     assert live == 8
     # What is live, as much again that left it lately, and what came since.
     assert len(files) <= 4
+
+
+def test_a_table_that_is_followed_leaves_few_old_files(lake: KeptLake) -> None:
+    """Each fold replaces all of it, and an hour lasts a second. What the last fold replaced has just come to them."""
+    rule = VacuumRule(min_age=timedelta(seconds=1), pause=timedelta(seconds=0.25), spare=15_000)
+    text = random.Random(1)
+    lake.log.commit(*(create(id, text.randbytes(100).hex()) for id in range(400)))
+    path = lake.warehouse / "public/items/current"
+    stop, found = threading.Event(), list[tuple[int, int]]()
+
+    def seen(applied: Applied) -> None:
+        sizes = {file.name: file.stat().st_size for file in path.glob("*.parquet")}
+        live = sum(sizes.pop(name) for name in lake.delta("current").get_add_actions().column("path").to_pylist())
+        found.append((live, sum(sizes.values())))
+        if len(found) == 7:
+            stop.set()
+        lake.log.commit(Event("u", {"id": 3, "name": "new"}))
+
+    fold = FoldRule(share=1.0, trigger=0.01)
+    keep(lake.settings("current", available_now=False, fold=fold, vacuum=rule), lake.session, Heard(seen), stop)
+
+    assert len(found) == 7
+    assert [(live, old) for live, old in found if old > live + rule.spare + live] == []
 
 
 def test_small_files_of_a_history_are_joined(lake: KeptLake) -> None:
