@@ -81,7 +81,7 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
         for place, one in enumerate(known):
             if one.number == segment.generation:
                 known[place] = _with_segment(one, segment)
-        if segment.generation is None:
+        if segment.generation is None and segment.first_offset >= known[-1].begin:
             known[-1] = known[-1].model_copy(update={"ended": True})
     for stated in commit.generations:
         found[stated.collection] = _needed(found[stated.collection])

@@ -57,8 +57,11 @@ class CollectionGenerations:
         return self._newest
 
     def complete(self, offset: int) -> Generation | None:
-        """The newest generation, which is whole from ``offset`` on; None if it already was, or there is none."""
-        if self._newest is None or self._newest.whole is not None:
+        """The newest generation, which is whole from ``offset`` on.
+
+        None if it already was, if there is none, or if it lacks rows because they belong to none.
+        """
+        if self._newest is None or self._newest.whole is not None or self.departed:
             return None
         self._newest = self._newest.model_copy(update={"whole": offset})
         return self._newest

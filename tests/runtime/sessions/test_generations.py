@@ -92,6 +92,30 @@ def test_events_that_cannot_follow_are_of_none_until_the_next_begins(folder: Cap
     assert of_segments(folder) == [1, None, None, 2]
 
 
+def test_one_that_begins_in_the_commit_of_events_of_none_goes_on_in_the_next_session(folder: CaptureFolder) -> None:
+    folder.script(
+        [OPENED, schema(c=TEXT), BEGIN, captured(id=1, c="a"), COMPLETE, checkpoint(1)],
+        [OPENED, schema(c=DAY), captured(id=2, c="2026-01-31"), BEGIN, checkpoint(2)],
+        [OPENED, schema(c=DAY), captured(id=1, c="2026-01-30"), COMPLETE, checkpoint(3)],
+    )
+    for expected in ([(1, 0, 1)], [(1, 0, 1), (2, 2, None)], [(2, 2, 4)]):
+        run_session(folder, due=RARELY)
+        assert generations(folder) == expected
+    assert of_segments(folder) == [1, None, 2, 2]
+
+
+def test_one_whose_backfill_ends_with_events_of_none_is_not_whole(folder: CaptureFolder) -> None:
+    folder.script(
+        [OPENED, schema(c=TEXT), BEGIN, captured(id=1, c="a"), COMPLETE, checkpoint(1)],
+        [OPENED, schema(c=TEXT), BEGIN, schema(c=DAY), captured(id=1, c="2026-01-31"), COMPLETE, checkpoint(2)],
+        [OPENED, schema(c=DAY), COMPLETE, checkpoint(3)],
+    )
+    for expected in ([(1, 0, 1)], [(1, 0, 1), (2, 1, None)], [(1, 0, 1), (2, 1, None)]):
+        run_session(folder, due=RARELY)
+        assert generations(folder) == expected
+    assert of_segments(folder) == [1, 2, None]
+
+
 def test_a_type_that_holds_all_old_values_begins_none(folder: CaptureFolder) -> None:
     folder.script(
         [OPENED, schema(c=INTEGER), BEGIN, captured(id=1, c=1), COMPLETE, checkpoint(1)],
