@@ -131,7 +131,7 @@ class LoggedTables:
         self._unlogged.replaced(bound.binding)
         self.forget()
         if (fresh := self.read_again(bound, batch)) is not None:
-            fresh.definitions.begin(fresh.defined, fresh.as_of)
+            fresh.definitions.begin(fresh.defined, fresh.until)
             self.empty(bound.binding, batch)
 
     def empty(self, binding: int, batch: LogBatch) -> None:

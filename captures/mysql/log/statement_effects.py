@@ -221,7 +221,7 @@ class StatementEffects:
             alteration,
             where.position,
             now.defined,
-            now.as_of,
+            now.until,
             emitted=now.emitted,
             strict=where.strict,
             tinyint1_as_bool=now.tinyint1_as_bool,

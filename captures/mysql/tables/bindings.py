@@ -63,6 +63,7 @@ class BoundTable(TableBinding):
         table: Its columns are those of the log's rows, in their order.
         as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
             the table was already part of what the catalog said.
+        until: The log ended here after that: a statement between the two may be part of what the catalog said.
         defined: The columns as the catalog had them then.
         nullable: Names of those that may be NULL, as chunks read them.
         past: Columns that the table had before, by name.
@@ -85,6 +86,7 @@ class BoundTable(TableBinding):
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
     as_of: int = 0
+    until: int = 0
     defined: tuple[Column, ...] = ()
     nullable: frozenset[str] = frozenset()
     past: Mapping[str, Column] = field(default_factory=dict)
@@ -92,10 +94,12 @@ class BoundTable(TableBinding):
     announced: JsonObject | None = None
     unfit: SourceError | None = None
 
-    def read(self, table: Table, as_of: int) -> BoundTable:
-        """The table by the catalog, which was read when the log ended at ``as_of``."""
+    def read(self, table: Table, as_of: int, until: int) -> BoundTable:
+        """The table by the catalog, which was read while the log's end went from ``as_of`` to ``until``."""
         nullable = frozenset(column.name for column in table.columns if column.nullable)
-        return replace(self._with(table), unfit=None, as_of=as_of, defined=table.columns, nullable=nullable)
+        return replace(
+            self._with(table), unfit=None, as_of=as_of, until=until, defined=table.columns, nullable=nullable
+        )
 
     def resumed(self, layout: Layout) -> BoundTable:
         """The table where reading the log begins, by what the last session noted of its rows there."""
@@ -106,8 +110,9 @@ class BoundTable(TableBinding):
                 self,
                 table=_with_columns(now, layout.columns, frozenset()),
                 as_of=layout.as_of,
+                until=layout.until,
                 defined=layout.columns,
-                definitions=Definitions(layout.columns, layout.as_of, captured=True),
+                definitions=Definitions(layout.columns, layout.until, captured=True),
             )
         present = {column.name for column in now.columns}
         bound.definitions.own |= {column.name: column for column in layout.past}
@@ -128,7 +133,8 @@ class BoundTable(TableBinding):
 
     def layout(self, position: int) -> LayoutParts:
         """The state's description of its rows, for a log that was read to ``position``."""
-        return self.defined, {**self.past, **self.definitions.own}, self.as_of if self.as_of > position else 0
+        as_of, until = (each if each > position else 0 for each in (self.as_of, self.until))
+        return self.defined, {**self.past, **self.definitions.own}, as_of, until
 
     @property
     def captured(self) -> tuple[Column, ...]:

@@ -92,6 +92,7 @@ class CapturedTables:
         """The tables by the catalog. Raises SourceError where none of them can be captured."""
         bound = []
         tables = bound_tables(self._session, resources)
+        self._until = end_of_log(self._session)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
             unfit = next(definition_failures(self._session, self._config, resource, table), None)
             there = table if table is not None and unfit is None else absent(resource)
@@ -105,9 +106,9 @@ class CapturedTables:
                 tinyint1_as_bool=self._config.tinyint1_as_bool,
                 salt=self._config.hash_salt.get_secret_value().encode(),
                 on_bad_value=self._config.on_bad_value,
-                definitions=Definitions(there.columns, self._as_of, captured=captured),
+                definitions=Definitions(there.columns, self._until, captured=captured),
             )
-            bound.append(replace(one.read(there, self._as_of), unfit=unfit))
+            bound.append(replace(one.read(there, self._as_of, self._until), unfit=unfit))
         check_any_fit(bound)
         return bound
 
@@ -134,8 +135,9 @@ class CapturedTables:
     def on_another_server(self) -> None:
         """Positions in another server's log mean nothing here."""
         for bound in list(self._bindings):
-            self._bindings[bound.binding] = replace(bound, as_of=bound.as_of and self._as_of)
-            bound.definitions.on_another_server(self._as_of)
+            as_of, until = bound.as_of and self._as_of, bound.until and self._until
+            self._bindings[bound.binding] = replace(bound, as_of=as_of, until=until)
+            bound.definitions.on_another_server(self._until)
 
     def read_all(self) -> None:
         """Reads the catalog: the last session knew the tables at a position that the log no longer has."""
@@ -143,15 +145,15 @@ class CapturedTables:
             if bound.unfit is None and bound.binding not in self._left_out:
                 fresh = self.refresh(bound.binding)
                 if not isinstance(fresh, SourceError):
-                    fresh.definitions.begin(fresh.defined, fresh.as_of)
+                    fresh.definitions.begin(fresh.defined, fresh.until)
 
     def layout(self, binding: int, position: int) -> str:
         """See ``tidemark.captures.contract.capabilities.RemembersLayouts``."""
         parts = self._bindings[binding].layout(position)
         known = self._layouts.get(binding)
         if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
-            columns, past, as_of = parts
-            known = self._layouts[binding] = parts, layout(columns, past.values(), as_of=as_of)
+            columns, past, as_of, until = parts
+            known = self._layouts[binding] = parts, layout(columns, past.values(), as_of=as_of, until=until)
         return known[1]
 
     def _announce(self, binding: int) -> None:
@@ -241,7 +243,7 @@ class CapturedTables:
 
     def _bind(self, binding: int, table: Table, as_of: int) -> BoundTable:
         """Binds it to the table. The schema is announced later, when the log shows rows with these columns."""
-        bound = self._bindings[binding] = self._bindings[binding].read(table, as_of)
+        bound = self._bindings[binding] = self._bindings[binding].read(table, as_of, self.end_of_log())
         self._differing.discard(binding)
         self.opened.put(bound.opened())
         return bound
@@ -262,7 +264,7 @@ class CapturedTables:
     def doubted(self) -> list[BoundTable]:
         """Those in which chunks found other columns since this was asked last."""
         found = []
-        if self._log is not None and self._log.position >= self._as_of:
+        if self._log is not None and self._log.position >= self._until:
             self._doubted |= self._differing  # No statement of the log explains the difference.
             self._differing = set()
         while self._doubted:

@@ -32,7 +32,8 @@ class Definitions:
 
     Args:
         columns: The definitions at a position of the log.
-        as_of: That position; 0 if reading the log begins there.
+        as_of: That position, or a later one: the definitions may be those after any statement up to here. 0 if reading
+            the log begins there.
         captured: There may be rows downstream from before that position.
 
     Attributes:
@@ -91,7 +92,8 @@ class Definitions:
 
         Args:
             position: Where it ends in the log.
-            now: The columns as the catalog had them when the log ended at ``as_of``.
+            now: The columns as the catalog had them.
+            as_of: Where the log ended after that: ``now`` may have all statements up to here, and has no later one.
             emitted: Names of the columns that documents have.
             strict: By its ``sql_mode`` the statement would have failed instead of changing a value that does not fit.
         """

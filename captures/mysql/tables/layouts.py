@@ -31,32 +31,37 @@ class Layout:
         complete: It is all of them.
         as_of: The catalog was read when the log ended here, and the log was not read to here; 0 when it was: the
             columns are those of the rows that come next.
+        until: The same of where the log ended after that: the columns may be those after a statement between the two.
         past: Columns that the table had before, of which the log says less than we know.
     """
 
     columns: tuple[Column, ...]
     complete: bool
     as_of: int = 0
+    until: int = 0
     past: tuple[Column, ...] = ()
 
 
-LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int]
-"""What the text of a layout is made of: columns, those of before by name, and ``as_of``."""
+LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int, int]
+"""What the text of a layout is made of: columns, those of before by name, ``as_of`` and ``until``."""
 
 
-def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int) -> str:
+def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, until: int) -> str:
     """The text of a layout.
 
     Args:
         columns: Of the table.
         past: Those that it had before.
         as_of: As of ``Layout``.
+        until: The same.
     """
     members: dict[str, object] = {"columns": list(map(_members, columns)), "complete": True}
     if gone := [_members(column) for column in past if column.log_says_less]:
         members["past"] = gone
     if as_of:
         members["as_of"] = as_of
+    if until:
+        members["until"] = until
     return msgspec.json.encode(members).decode()
 
 
@@ -64,10 +69,12 @@ def read_layout(text: str) -> Layout:
     """The inverse of ``layout``. Raises ProtocolError ``TM-PRO-003``."""
     try:
         found = msgspec.json.decode(text, type=dict[str, object])
+        as_of = msgspec.convert(found.get("as_of", 0), int)
         return Layout(
             msgspec.convert(found["columns"], tuple[Column, ...]),
             found.get("complete") is True,
-            msgspec.convert(found.get("as_of", 0), int),
+            as_of,
+            msgspec.convert(found.get("until", as_of), int),  # Earlier versions had only the one.
             msgspec.convert(found.get("past", ()), tuple[Column, ...]),
         )
     except (msgspec.MsgspecError, KeyError):

@@ -197,9 +197,9 @@ def test_the_text_of_a_layout() -> None:
         Column("u", "uuid"),
         Column("j", "longtext", charset="utf8mb4", json=True),
     )
-    assert read_layout(layout(columns, (), as_of=7)) == Layout(columns, True, 7)
+    assert read_layout(layout(columns, (), as_of=7, until=9)) == Layout(columns, True, 7, 9)
     past = Column("gone", "inet6"), Column("number", "int")
-    assert read_layout(layout(columns, past, as_of=0)) == Layout(columns, True, past=past[:1])
+    assert read_layout(layout(columns, past, as_of=0, until=0)) == Layout(columns, True, past=past[:1])
     assert read_layout('{"columns":[{"name":"u","data_type":"uuid"}]}') == Layout((Column("u", "uuid"),), False)
     for text in ("", "[]", '{"columns":[{"nam":1}]}', '{"columns":3}'):
         with pytest.raises(ProtocolError, match="TM-PRO-003"):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pymysql
 import pytest
 
+from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.tables import captured_tables
+from tidemark.captures.mysql.tables.bindings import bound_tables
+from tidemark.captures.mysql.tables.columns import Table
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
@@ -106,6 +111,28 @@ def test_what_an_alter_made_while_the_capture_was_away(binlog_database: Database
         with session(binlog_database.config(), bound, second.state, stop=True, command=COMMAND) as third:
             assert third.finish() == 0, third.last_words()
         assert third.documents == []
+
+
+@pytest.mark.parametrize("todo", [["ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7"], VALUES["cut"][0]])
+def test_an_alter_while_the_catalog_is_asked_after_an_earlier_one(
+    binlog_database: Database, monkeypatch: pytest.MonkeyPatch, todo: list[str]
+) -> None:
+    """The catalog has it, and the end of the log that was asked before does not."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 1, -1)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "CREATE INDEX i ON t (a)")
+        asked: list[Any] = []
+
+        def ask_meanwhile(*arguments: Any) -> list[Table | None]:
+            if not asked:
+                run(binlog_database, *todo)
+            asked.append(arguments)
+            return bound_tables(*arguments)
+
+        monkeypatch.setattr(captured_tables, "bound_tables", ask_meanwhile)
+        log.read()
+        log.read()
+        assert asked and log.to_read_again == {0}
 
 
 @pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
