@@ -382,8 +382,11 @@ class Capture:
         if self._position < self._stop_at or not backfills.finished:
             return False
         self._checkpoint()
-        self._status.finish(self._position, self._log)
         self._await_acknowledgements()
+        if self._commands.take(self._requests.commands()):
+            self._checkpoints.changed = True  # Commands that came before the acknowledgements.
+            return False
+        self._status.finish(self._position, self._log)
         return True
 
     def _await_acknowledgements(self) -> None:

@@ -161,13 +161,18 @@ class Session:
             self._look_around(selector, ready)
         self._end(inside_line=cutter.inside_line)
 
-    def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
-        for order in self._steering.due():
-            self._talk.send(order)
+    def _steer(self) -> None:
+        """Sends the commands that are due."""
         if self._departed and self._steering.takes_orders is not None:
             for bound in self._departed:
-                self._ask_to_read_again(bound)
+                if bound.departed:  # Otherwise it has begun to be read again meanwhile.
+                    self._steering.read_again(bound.table.name, bound.departed)
             self._departed.clear()
+        for order in self._steering.due():
+            self._talk.send(order)
+
+    def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
+        self._steer()
         if self._watch is None:
             return
         if self._outdated_at is not None:
@@ -265,22 +270,6 @@ class Session:
         self._checkpoints += 1
         self._commit_if_due()
 
-    def _ask_to_read_again(self, bound: BoundTable) -> None:
-        """A table's events cannot be read together with those before: it is to be read again from the start."""
-        name, why = bound.table.name, bound.departed
-        if not why:
-            return  # It has begun to be read again meanwhile.
-        if self._steering.takes_orders:
-            self._steering.read_again(name)
-            self._display.notice("info", f"{name} is read again from the start: {why}")
-        else:
-            self._display.notice(
-                "error",
-                f"{name} is set aside: {why}. Its events are in the log, but in no table of its rows",
-                code="TM-RUN-020",
-                remedy=f"Count `backfill` in the entry of {name} in the capture file up, so that it is read again.",
-            )
-
     def _handle(self, index: int) -> BoundCollection:
         """Where the next documents of a binding go."""
         bound = self._binding(index)
@@ -356,6 +345,8 @@ class Session:
 
     def _acknowledge(self, checkpoints: int) -> None:
         if self._opened is not None and self._opened.explicit_acknowledgements and checkpoints:
+            # Before it: a connector that has nothing else to do may end after it.
+            self._steer()
             self._talk.acknowledge(checkpoints)
 
     def _tell_quarantine(self, batch: Batch) -> None:

@@ -48,16 +48,30 @@ class Steering:
             return True
         return False if time.monotonic() - self._opened_at >= ANNOUNCE_SECONDS else None
 
-    def read_again(self, table: str) -> None:
+    def read_again(self, table: str, why: str) -> None:
         """Asks the connector to read a table again from the start, unless a command that waits does.
+
+        Args:
+            table: Its events cannot be read together with those before.
+            why: The reason, for people.
 
         Raises:
             ChangeLogError: ``TM-LOG-008`` the command cannot be written.
         """
+        if not self.takes_orders:
+            self._display.notice(
+                "error",
+                f"{table} is set aside: {why}. Its events are in the log, but in no table of its rows",
+                code="TM-RUN-020",
+                remedy=f"Count `backfill` in the entry of {table} in the capture file up, so that it is read again.",
+            )
+            return
         order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True)
         asked = (waiting.model_copy(update={"sequence": 1}) for waiting in self._orders.waiting(self._sent))
         if order not in asked:
             self._orders.give(order)
+        self._looked_at = -LOOK_SECONDS
+        self._display.notice("info", f"{table} is read again from the start: {why}")
 
     def due(self) -> list[Control]:
         """The commands to send now: the new ones since the last check, if it is time to check again."""

@@ -245,3 +245,15 @@ def test_a_table_without_a_key_is_emptied_before_it_is_read_again(database: Data
         assert operations.count("t") == 1
         again = [doc["id"] for _, doc in capture.documents[operations.index("t") + 1 :]]
         assert sorted(again) == list(range(1, 502)), "what came through the log is in the pages now"
+
+
+def test_a_command_that_comes_before_the_last_acknowledgement_is_carried_out(database: Database) -> None:
+    """Also by a connector that is to end when everything is captured."""
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND, stop=True) as capture:
+        capture.until(Session.done, acknowledge=False)
+        capture.send(control(1, "backfill", "public.users", truncate=True))
+        assert capture.finish() == 0
+        assert handled(1)(capture) and len(snapshots(capture)) == 2000

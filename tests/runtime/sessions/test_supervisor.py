@@ -170,6 +170,14 @@ def test_a_connector_that_ended_before_it_was_asked_to_read_a_table_again_is_ope
     assert len(folder.requests("open")) == 2
 
 
+def test_a_connector_is_asked_to_read_a_table_again_before_its_events_are_acknowledged(folder: CaptureFolder) -> None:
+    """It may end once they are."""
+    again: list[Step] = [OPENED, ANNOUNCE, {"await_orders": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
+    folder.script([*DEPARTS[:7], {"await": 1}, *DEPARTS[7:], {"await": 2}], [*again, checkpoint(3)])
+    run(folder)
+    assert folder.requests("control")[0]["pid"] == folder.requests("open")[0]["pid"]
+
+
 def test_a_connector_that_never_reads_the_table_again_is_not_opened_forever(folder: CaptureFolder) -> None:
     folder.script(DEPARTS, [OPENED, ANNOUNCE])
     run(folder)
