@@ -130,7 +130,8 @@ def _state(kept: KeptTable) -> str:
     work = f"; {count(kept.events, 'event')} in {_cost(kept.cost)}" if kept.events else "; up to date"
     if kept.behind and not kept.events:
         work = ""
-    return f"{rows} at offset {kept.position:,}{behind}{work}, in {visible(str(kept.path))}"
+    waits = f"; {visible(kept.waits)}" if kept.waits else ""
+    return f"{rows} at offset {kept.position:,}{behind}{work}, in {visible(str(kept.path))}{waits}"
 
 
 def _cost(cost: Cost, seconds: float | None = None) -> str:

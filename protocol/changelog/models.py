@@ -301,13 +301,14 @@ class KnownGeneration(Generation):
         fingerprints: The schemas of its segments, from the oldest to the newest.
         events: Their rows.
         bytes: Of their files.
-        ended: Later events of the collection belong to none.
+        ended: The offset of the collection's first later event, which belongs to none or to a later one. None without
+            such an event.
     """
 
     fingerprints: list[str] = []
     events: int = 0
     bytes: int = 0
-    ended: bool = False
+    ended: int | None = None
 
 
 class Summary(Model):

@@ -66,6 +66,7 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
             whole = stated.whole if known[place].whole is None else known[place].whole
             known[place] = known[place].model_copy(update={"whole": whole})
         elif stated.number == (known[-1].number + 1 if known else 1):
+            known[-1:] = [_ended(one, stated.begin) for one in known[-1:]]
             known.append(KnownGeneration(**stated.model_dump()))
         else:
             name = layout.commit_name(commit.number)
@@ -81,11 +82,17 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
         for place, one in enumerate(known):
             if one.number == segment.generation:
                 known[place] = _with_segment(one, segment)
-        if segment.generation is None and segment.first_offset >= known[-1].begin:
-            known[-1] = known[-1].model_copy(update={"ended": True})
+        if segment.generation is None:
+            place = max((place for place, one in enumerate(known) if one.begin <= segment.first_offset), default=0)
+            known[place] = _ended(known[place], segment.first_offset)
     for stated in commit.generations:
         found[stated.collection] = _needed(found[stated.collection])
     return found
+
+
+def _ended(generation: KnownGeneration, offset: int) -> KnownGeneration:
+    """The generation, whose collection has an event of none or of a later one at this offset."""
+    return generation.model_copy(update={"ended": min(offset, generation.ended or offset)})
 
 
 def _needed(generations: list[KnownGeneration]) -> list[KnownGeneration]:

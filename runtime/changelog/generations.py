@@ -24,7 +24,7 @@ class CollectionGenerations:
         self.departed = ""
         if isinstance(self._newest, KnownGeneration):
             self._schemas = [summary.schemas[fingerprint] for fingerprint in self._newest.fingerprints]
-            if self._newest.ended:
+            if self._newest.ended is not None:
                 self.departed = "its columns could not be read together with those before"
 
     @property

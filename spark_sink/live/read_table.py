@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.spark_sink.live.base_reader import missing
 from tidemark.spark_sink.live.net_rows import stream_net_rows
-from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, end_of, table_view
+from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, common_end, end_of, table_view
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import log_and_warehouse
@@ -63,13 +63,20 @@ def read_tables(
     as_of: AsOf = None,
     warehouse: Path | str | None = None,
 ) -> dict[str, DataFrame]:
-    """Several tables as of one common offset, by the names that were asked for. All else as ``read_table``."""
+    """Several tables as of one common offset, by the names that were asked for. All else as ``read_table``.
+
+    While one of them is being read again from the start, its rows are those of before. All tables are then as of the
+    last commit before its later events.
+    """
     root, place = log_and_warehouse(path_or_file)
     if warehouse is not None:
         place = Path(warehouse)
     log = FollowedLog(root)
+    asked = list(dict.fromkeys(tables))
     end = end_of(log, as_of)
-    return {table: live_frame(spark, table_view(log, table, end, place)) for table in dict.fromkeys(tables)}
+    if len(asked) > 1:
+        end = common_end(log, asked, end)
+    return {table: live_frame(spark, table_view(log, table, end, place)) for table in asked}
 
 
 def live_frame(spark: SparkSession, view: TableView) -> DataFrame:

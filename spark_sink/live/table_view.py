@@ -233,6 +233,24 @@ def end_of(log: FollowedLog, as_of: AsOf) -> int:
     return resolve_offset("asOf", as_of.isoformat() if isinstance(as_of, datetime) else str(as_of), log)
 
 
+def common_end(log: FollowedLog, tables: Sequence[str], end: int) -> int:
+    """The last offset up to ``end`` as of which all tables can be shown together.
+
+    The rows of a table that is being read again are those of its last generation that is whole: as of the begin of the
+    first commit with a later event.
+
+    Raises:
+        SparkError: ``TM-SPK-004`` for a table that the log does not have, or not yet as of then.
+    """
+    while True:
+        summary = log.summary_at(end)
+        shown = [generation_of(summary, find_collection(log, summary, table)) for table in tables]
+        ended = min((one.ended for one in shown if one.ended is not None), default=end)
+        if ended >= end:
+            return end
+        end = log.commit(log.commit_with_offset(ended)).first_offset
+
+
 def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -> TableView:
     """A table as of an offset.
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import TidemarkError
+from tidemark.spark_sink.figures import count
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.pipeline.care import Care, Ward
 from tidemark.spark_sink.pipeline.maintenance import Maintenance
@@ -24,7 +25,7 @@ from tidemark.spark_sink.pipeline.progress import LoggedProgress, Progress
 from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
 from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.tables.kept_tables import CURRENT
+from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,6 +237,17 @@ class _Keeping:
             executors=self._executors,
         )
 
+    def _waits(self, target: Target) -> str:
+        """Why the newest events of a table are not in its rows yet; empty where they are."""
+        summary = self._log.summary()
+        shown, newest = summary.shown(target.collection), summary.newest(target.collection)
+        if target.kind != CURRENT or shown is None or newest is None or shown.ended is None:
+            return ""
+        if newest.number == shown.number:
+            return f"later events wait from offset {shown.ended:,} on: the table is about to be read again"
+        events = count(newest.events, "event")
+        return f"generation {newest.number} is not whole yet, with {events} since offset {newest.begin:,}: {newest.why}"
+
     def _kept(self, ward: Ward, pending: Pending) -> KeptTable:
         lacking = pending.between(ward.target.collection, ward.complete_to, pending.end) if ward.keeper else ()
         table = ward.keeper.table if ward.keeper else None
@@ -256,6 +268,8 @@ class _Keeping:
             behind=sum(found.segment.rows for found in lacking),
             stale_seconds=(datetime.now(UTC) - lacking[0].time).total_seconds() if lacking else 0.0,
             error=str(error) if error else None,
+            generation=(ward.keeper.generation or 0) if ward.keeper else 0,
+            waits=self._waits(ward.target),
             cost=ward.cost,
         )
 

@@ -81,6 +81,8 @@ class KeptTable:
         behind: How many events of the log the table lacks.
         stale_seconds: The age of the first of these events in the log; 0 if there are none.
         error: ``TM-…: …`` if the table is set aside, else None.
+        generation: The number of the generation whose rows it has; 0 for a history.
+        waits: Why later events are not in its rows yet: the table is being read again. Empty where they are.
         cost: The cost of this run's work on the table.
     """
 
@@ -94,6 +96,8 @@ class KeptTable:
     behind: int = 0
     stale_seconds: float = 0.0
     error: str | None = None
+    generation: int = 0
+    waits: str = ""
     cost: Cost = field(default_factory=Cost)
 
 

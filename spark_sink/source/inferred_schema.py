@@ -66,7 +66,7 @@ class InferredSchema:
         newest = summary.schemas[summary.totals[collection].fingerprint]
         last = summary.newest(collection)
         # Where events are of none, the table is about to be read again, and these columns are those that it has then.
-        generation = last.number + last.ended if last is not None else 1
+        generation = last.number + (last.ended is not None) if last is not None else 1
         read = _of_several_generations(log, summary, collection, start, end)
         if not read:
             return cls(own_columns(newest), end, generation)
@@ -142,7 +142,7 @@ def _of_several_generations(
     known = [schema for schema in summary.schemas.values() if schema.collection == collection]
     newest = summary.newest(collection)
     if not any(column.spanning for schema in known for column in schema.columns) or (
-        newest is not None and newest.begin <= start and not newest.ended
+        newest is not None and newest.begin <= start and newest.ended is None
     ):
         return []
     segments = list(log.segments(collection, start, end))

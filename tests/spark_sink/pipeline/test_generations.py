@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of, named
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.live.read_table import read_table
+from tidemark.spark_sink.live.read_table import read_table, read_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,3 +121,48 @@ def test_a_log_that_was_restored_from_a_copy_and_has_grown(lake: KeptLake, tmp_p
         read_table(lake.session(), log.root, "public.items", warehouse=lake.warehouse)
     lake.keep_well(rebuild=("public.items",))
     assert rows(lake, "id", "name") == [(1, "a"), (3, "c"), (4, "d"), (5, "e")]
+
+
+def test_the_report_says_which_rows_are_shown_and_what_the_next_ones_wait_for(lake: KeptLake) -> None:
+    log = lake.log
+    log.commit(create(1, "7"), create(2, "x"))
+    log.change_schema(OTHER_TYPE)
+    log.detach()
+    log.commit(Event("c", {"id": 3, "name": 8, "note": None}))
+    kept = named(lake.keep_well("current"))
+    assert (kept.generation, kept.waits) == (
+        1,
+        "later events wait from offset 2 on: the table is about to be read again",
+    )
+    log.begin()
+    log.commit(Event("t"), Event("c", {"id": 1, "name": 7, "note": None}, snapshot=True))
+    kept = named(lake.keep_well("current"))
+    assert (kept.generation, kept.waits) == (
+        1,
+        "generation 2 is not whole yet, with 2 events since offset 3: a test",
+    )
+    log.complete()
+    log.commit()
+    kept = named(lake.keep_well("current"))
+    assert (kept.generation, kept.waits) == (2, "")
+
+
+def test_tables_are_read_as_of_the_oldest_one_shown(tmp_path: Path, spark: SparkSession) -> None:
+    others = "public/others"
+    log = LogBuilder(tmp_path / "log", schema(), schema(others))
+    log.commit(create(1, "7"), create(1, "a", table=others))
+    log.change_schema(OTHER_TYPE)
+    log.detach()
+    log.commit(create(2, "b", table=others), Event("c", {"id": 3, "name": 8, "note": None}))
+    log.commit(create(3, "c", table=others))
+    found = read_tables(spark, log.root, ["public.items", "public.others"])
+    assert [[row["id"] for row in found[name].collect()] for name in found] == [[1], [1]]
+    assert read_table(spark, log.root, "public.others").count() == 3
+    log.begin()
+    log.commit(Event("t"), Event("c", {"id": 4, "name": 8, "note": None}), create(4, "d", table=others))
+    found = read_tables(spark, log.root, ["public.others", "public.items"])
+    assert [found[name].count() for name in found] == [1, 1]
+    log.complete()
+    log.commit()
+    found = read_tables(spark, log.root, ["public.others", "public.items"])
+    assert [[row["id"] for row in found[name].orderBy("id").collect()] for name in found] == [[1, 2, 3, 4], [4]]
