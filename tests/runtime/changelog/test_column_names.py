@@ -32,11 +32,6 @@ def write(root: Path, schema: dict[str, Any], documents: Sequence[bytes], key: S
     return bound.schema
 
 
-def names(names: ColumnNames, *sources: str) -> list[str]:
-    schema = names.stored(table_schema("public/t", closed(**dict.fromkeys(sources, INTEGER))))
-    return [column.name for column in schema.columns]
-
-
 @pytest.mark.parametrize(
     ("sources", "expected"),
     [
