@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql.datasource import InputPartition
 
 from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
 from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
-from tests.workload.source import in_order
+from tests.workload.source import Contents, in_order
 from tests.workload.tables import Database, source_of
-from tidemark.demo.comparison import compare
+from tidemark.demo.comparison import Row, canonical, canonical_json, compare
 from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress
 from tidemark.demo.processes import TIDEMARK, Command, descendants
+from tidemark.spark_sink.live.state_partitions import plan_state, read_state
+from tidemark.spark_sink.live.table_view import table_view
+from tidemark.spark_sink.source.followed_log import FollowedLog
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""
@@ -134,11 +140,45 @@ class Capture:
 
     def lake_differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
         """Between the lake's current tables and the source; empty when they are equal."""
+
+        def kept(table: str, key: list[str], expected: Contents) -> list[Row]:
+            folder = self.lake / table.replace(".", "/") / "current"
+            return list(lake_rows(folder, list(expected.columns), key, expected.json_columns))
+
+        return self._differences(kept, tables)
+
+    def live_differences(self, tables: dict[str, list[str]] | None = None) -> list[str]:
+        """Between the live view and the source; empty when they are equal."""
+        log = FollowedLog(self.log)
+
+        def seen(table: str, key: list[str], expected: Contents) -> list[Row]:
+            view = table_view(log, table, log.end(), self.lake)
+            found = (row for partition in plan_state(view, expected.columns) for row in _rows_of(partition))
+            return [
+                (
+                    tuple(row[name] for name in key),
+                    tuple(
+                        canonical_json(row[name]) if name in expected.json_columns else canonical(row[name])
+                        for name in expected.columns
+                    ),
+                )
+                for row in found
+            ]
+
+        return self._differences(seen, tables)
+
+    def _differences(
+        self, rows: Callable[[str, list[str], Contents], list[Row]], tables: dict[str, list[str]] | None
+    ) -> list[str]:
         found: list[str] = []
         source = source_of(self.database)
         for table, key in (tables or source.tables()).items():
             expected = source.contents(table, key)
-            folder = self.lake / table.replace(".", "/") / "current"
-            copy = in_order(list(lake_rows(folder, list(expected.columns), key, expected.json_columns)))
+            copy = in_order(rows(table, key, expected))
             found += [f"{table} {example}" for example in compare(expected.rows, copy, expected.columns).examples]
         return found
+
+
+def _rows_of(partition: InputPartition) -> Iterator[dict[str, Any]]:
+    for batch in read_state(partition):
+        yield from batch.to_pylist()

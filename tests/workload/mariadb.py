@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pymysql
 from pymysql.constants import ER, FIELD_TYPE
+from pymysql.converters import conversions
 
 from tests.servers.mariadb import Database
 from tests.workload.source import BIG, Contents, Source, in_order
@@ -31,6 +32,9 @@ _DDL = (
     """,
     "CREATE TABLE labels (code varchar(100) PRIMARY KEY, value double, raw blob, tags json, big json)",
 )
+
+_READ = {type_: read for type_, read in conversions.items() if type_ != FIELD_TYPE.TIME}
+"""How the driver reads values: times as the server prints them, which is how documents have them."""
 
 
 class MariaDbSource(Source):
@@ -54,7 +58,7 @@ class MariaDbSource(Source):
         return self._database.name
 
     def connect(self, *, autocommit: bool = False) -> Any:
-        return self._database.connect(autocommit=autocommit, init_command="SET time_zone = '+00:00'")
+        return self._database.connect(autocommit=autocommit, init_command="SET time_zone = '+00:00'", conv=_READ)
 
     def config(self) -> dict[str, Any]:
         return self._database.config()
@@ -79,13 +83,19 @@ class MariaDbSource(Source):
             cursor.execute(f"SELECT * FROM `{schema}`.`{name}`")
             columns = [column[0] for column in cursor.description]
             moments = {column[0] for column in cursor.description if column[1] == FIELD_TYPE.TIMESTAMP}
+            bits = {column[0]: column[3] for column in cursor.description if column[1] == FIELD_TYPE.BIT}
             found = cursor.fetchall()
 
         def text(column: str, value: Any) -> str | None:
+            if value is None:
+                return None
             if column in as_json:
                 return canonical_json(value)
+            if column in bits:
+                number = int.from_bytes(value)
+                return canonical(bool(number) if bits[column] == 1 else number)
             # The driver gives a moment in the session's zone, and without one.
-            return canonical(value.replace(tzinfo=UTC) if column in moments and value is not None else value)
+            return canonical(value.replace(tzinfo=UTC) if column in moments else value)
 
         places = [columns.index(column) for column in key]
         rows = [(tuple(row[p] for p in places), tuple(map(text, columns, row))) for row in found]
