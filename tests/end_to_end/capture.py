@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyspark.sql.datasource import InputPartition
 
 from tests.servers.deadline import wait_until
@@ -21,9 +24,13 @@ from tidemark.demo.comparison import Row, canonical, canonical_json, compare
 from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress
 from tidemark.demo.processes import TIDEMARK, Command, descendants
+from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.inferred_schema import InferredSchema
+from tidemark.spark_sink.source.partitions import plan, read_partition
+from tidemark.spark_sink.tables.kept_tables import Target
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""
@@ -167,6 +174,25 @@ class Capture:
 
         return self._differences(seen, tables)
 
+    def history_differences(self, tables: Iterable[str]) -> list[str]:
+        """Between the lake's histories and the events of the log; empty when they are equal."""
+        log = FollowedLog(self.log)
+        found: list[str] = []
+        for table in tables:
+            target = Target(table.replace(".", "/"), "history")
+            kept = PositionedTable(target.path(self.lake), log.header.log_id, target.name)
+            rows = DeltaTable(str(kept.path)).to_pyarrow_table().sort_by("_offset")
+            events = list(_events(log, target.collection, kept.columns))
+            if rows.select(list(kept.columns)).to_pylist() != events:
+                found.append(f"{table} history: {rows.num_rows} rows differ from {len(events)} events")
+            has = {name: len(rows) - rows.column(name).null_count for name in kept.columns}
+            if lost := {name: count for name, count in _values(log, target.collection).items() if has[name] != count}:
+                found.append(f"{table} history: other numbers of values than the log's {lost}")
+            changes = InferredSchema.of(log, table, 0, log.end()).columns
+            if len(list(_events(log, target.collection, changes))) != len(events):
+                found.append(f"{table}: changes are not all events")
+        return found
+
     def _differences(
         self, rows: Callable[[str, list[str], Contents], list[Row]], tables: dict[str, list[str]] | None
     ) -> list[str]:
@@ -177,6 +203,23 @@ class Capture:
             copy = in_order(rows(table, key, expected))
             found += [f"{table} {example}" for example in compare(expected.rows, copy, expected.columns).examples]
         return found
+
+
+def _events(log: FollowedLog, collection: str, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """All events of a table, read as these columns."""
+    for partition in plan(log, collection, columns, 0, log.end()):
+        for batch in read_partition(log.root, columns, partition):
+            yield from batch.to_pylist()
+
+
+def _values(log: FollowedLog, collection: str) -> Counter[str]:
+    """How many values the log's files have, by the columns that they are in where generations are read together."""
+    found: Counter[str] = Counter()
+    for segment in log.segments(collection, 0, log.end()):
+        rows = pq.read_table(log.file(segment))
+        for column in log.schema(segment.fingerprint).columns:
+            found[column.in_span] += len(rows) - rows.column(column.name).null_count
+    return found
 
 
 def _rows_of(partition: InputPartition) -> Iterator[dict[str, Any]]:

@@ -69,7 +69,10 @@ class AlteredTables:
         for name, case in cases.items():
             self._run(case.create(name))
         self._run(["CREATE TABLE the_end (id int PRIMARY KEY)"])
-        self._capture = Capture(folder, database)
+        kinds = {"*": ["current", "history"]}
+        self._capture = Capture(
+            folder, database, entries={"spark": {"warehouse": str(folder / "lake"), "tables": kinds}}
+        )
 
     def alter(self, mode: str, *, rebuild: bool) -> None:
         """Alters them in one of the ``MODES``, and compares the lake with the source.
@@ -116,6 +119,7 @@ class AlteredTables:
     def _assert_equal(self, keys: dict[str, list[str]]) -> None:
         _assert_none(self._capture.lake_differences(keys))
         _assert_none(self._capture.live_differences(keys))
+        _assert_none(self._capture.history_differences(keys))
 
     def _materialize(self, *options: str) -> None:
         ended = self._capture.run("materialize", "--available-now", *options)
