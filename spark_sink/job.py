@@ -53,7 +53,7 @@ def materialize(
         ``position``, ``error``.
 
     Raises:
-        UsageError: ``TM-CFG-…`` for a file that is wrong or has no ``spark`` entry.
+        UsageError: ``TM-CFG-…`` for a file that is wrong or has no ``spark`` entry, or a table that is not captured.
         ChangeLogError: When there is no log, or a file of it is missing or damaged.
         SparkError: ``TM-SPK-…``: docs/errors.md has them. Tables keep what was applied before.
     """
@@ -63,10 +63,13 @@ def materialize(
     # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
     from tidemark.spark_sink.opening import OpeningSession
     from tidemark.spark_sink.pipeline.forecast import expects_work
+    from tidemark.spark_sink.pipeline.named_tables import check_named
     from tidemark.spark_sink.requirements import check_packages
     from tidemark.spark_sink.session import active_session, open_session
+    from tidemark.spark_sink.source.followed_log import FollowedLog
 
     check_packages()
+    check_named(settings, FollowedLog(settings.log), [one.table for one in read.tables or () if not one.is_pattern])
 
     def opened() -> tuple[SparkSession, bool]:
         from tidemark.spark_sink.executors import check_executors

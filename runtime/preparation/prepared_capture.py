@@ -12,6 +12,7 @@ import orjson
 
 from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
+from tidemark.protocol.changelog.known_tables import known_tables
 from tidemark.protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
 from tidemark.protocol.logs import LEFT_OUT, LogLine
 from tidemark.protocol.messages import (
@@ -32,7 +33,6 @@ from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import SHORTEST, Redactor
 from tidemark.runtime.preparation.config_check import Place, mistakes
 from tidemark.runtime.preparation.connector_command import present_command
-from tidemark.runtime.preparation.known_tables import known_tables
 from tidemark.runtime.preparation.secret_values import resolve
 from tidemark.runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
 from tidemark.runtime.preparation.table_options import option_mistakes

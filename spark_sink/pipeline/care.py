@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from pathlib import Path
 from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SparkError, TidemarkError
-from tidemark.protocol.nearest_names import near
 from tidemark.spark_sink.formats.log_position import complete_to
 from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_path
 from tidemark.spark_sink.pipeline.progress import Progress
@@ -20,9 +18,7 @@ from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.tables.kept_tables import Target, check_key, unmatched
-
-logger = logging.getLogger(__name__)
+from tidemark.spark_sink.tables.kept_tables import Target, check_key
 
 _CONFLICTS = 5
 """After this many conflicts in a row with another process the table is set aside."""
@@ -89,7 +85,6 @@ class Care:
         self._known: set[str] = set()
         self._commit = self._memory.commit
         log.resume(self._commit)
-        self._check_named()
 
     @property
     def active(self) -> list[Ward]:
@@ -190,27 +185,6 @@ class Care:
         # An error of the table itself would have shown when it was opened.
         if aside and aside.needs_a_person and aside.code not in SEEN_AT_OPENING and not tried_again:
             self.set_aside(ward, aside.error)
-
-    def _check_named(self) -> None:
-        """Makes sure that the tables that the run names are in the log.
-
-        A run that follows the log may wait for a table, and so may one whose log is empty.
-        """
-        settings, root = self._settings, self._log.root
-        tables = [Target(collection, "").table for collection in self._log.summary().totals]
-        for name in (*settings.rebuild, *settings.retry):
-            if name not in tables:
-                raise SparkError("TM-SPK-004", f"{root} has no events of table {name}{near(name, tables)}")
-        if not tables:
-            return
-        asked, kept = unmatched(settings.only, tables), unmatched(settings.rules.patterns, tables)
-        keeps_nothing = len(kept) == len(settings.rules.patterns)
-        for what, patterns, wrong in (("--table", asked, True), ("spark.tables", kept, keeps_nothing)):
-            for pattern in patterns:
-                told = f"{root} has no events of a table {pattern}, as {what} says{near(pattern, tables)}"
-                if wrong and settings.available_now:
-                    raise SparkError("TM-SPK-004", told)
-                logger.warning("%s", told)
 
 
 def _move_away(path: Path) -> None:

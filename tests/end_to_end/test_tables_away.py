@@ -13,7 +13,7 @@ from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
 from tests.warm_command import warm_command
 from tidemark.protocol.changelog import ChangeLog
-from tidemark.runtime.preparation.known_tables import known_tables
+from tidemark.protocol.changelog.known_tables import known_tables
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

@@ -73,6 +73,11 @@ def test_wrong_files_are_errors_before_spark_starts(tmp_path: Path) -> None:
         materialize(capture_file(tmp_path, tmp_path, entry=False))
     with pytest.raises(UsageError, match="TM-CFG-001"):
         materialize(tmp_path / "none.yaml")
+    LogBuilder(tmp_path / "log").commit(create(1))
+    with pytest.raises(
+        UsageError, match=r"TM-CFG-004: --table: public\.itms is not captured \(did you mean public\.items"
+    ):
+        materialize(capture_file(tmp_path, tmp_path / "log"), tables=["public.items", "public.itms"], master="nowhere")
 
 
 def test_importing_the_job_and_its_command_imports_neither_spark_nor_arrow() -> None:

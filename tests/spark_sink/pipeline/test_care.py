@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.spark_sink.log_builder import LogBuilder, create, schema
-from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.care import Care
 from tidemark.spark_sink.pipeline.progress import LoggedProgress
 from tidemark.spark_sink.pipeline.settings import KeepSettings
@@ -81,30 +78,3 @@ def test_a_table_without_a_key_is_refused_until_it_has_one(log: LogBuilder) -> N
     care.admit(FollowedLog(log.root).summary())
     assert sorted(ward.target.kind for ward in care.active) == ["current", "history"]
     assert len(cared_for(log, {"public.items": ["current", "history"]}).active) == 2
-
-
-def test_a_name_that_matches_no_table_is_an_error_or_a_warning(
-    log: LogBuilder, caplog: pytest.LogCaptureFixture
-) -> None:
-    log.change_schema(schema("public/orders"))
-    cared_for(log, {"public.itms": "current"}, only=("public.none",))  # An empty log says nothing.
-    log.commit(create(1), create(1, table="public/orders"))
-
-    with pytest.raises(TidemarkError, match=r"TM-SPK-004.*public\.itms, as --table says \(did you mean public\.items"):
-        cared_for(log, {"*": "current"}, only=("public.orders", "public.itms"))
-    with pytest.raises(TidemarkError, match=r"TM-SPK-004.*public\.itms, as spark.tables says \(did you mean"):
-        cared_for(log, {"public.itms": "current", "sales.*": "current"})
-    assert caplog.messages == []
-
-    cared_for(log, {"public.*": "current", "sales.*": "current"})
-    cared_for(log, {"*": "current"}, only=("public.itms",), available_now=False)
-    assert [message.partition(" has ")[2] for message in caplog.messages] == [
-        "no events of a table sales.*, as spark.tables says",
-        "no events of a table public.itms, as --table says (did you mean public.items or public.orders?)",
-    ]
-
-
-def test_tables_to_rebuild_must_be_there(log: LogBuilder, tmp_path: Path) -> None:
-    log.commit(create(1))
-    with pytest.raises(TidemarkError, match=r"TM-SPK-004.*public\.nowhere"):
-        cared_for(log, {"*": "current"}, retry=("public.nowhere",))

@@ -1,0 +1,37 @@
+"""The tables of a capture when it was last opened, as they were discovered then.
+
+``LOG/tables.json`` holds ``{"tables": [...]}``, with the bindings of ``discovered``. A table has an entry before it has
+an event in the log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import Discovered, DiscoveredBinding
+
+FILE = "tables.json"
+
+
+def known_tables(root: Path) -> list[DiscoveredBinding]:
+    """The tables of the change log in the folder ``root``; none if the capture was never opened.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-002`` the file is not one of ours.
+    """
+    path = root / FILE
+    try:
+        return Discovered.model_validate({"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
+    except (FileNotFoundError, NotADirectoryError):
+        return []  # Other modules report what is wrong with the folder.
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it does not list the tables of a capture"
+        raise ChangeLogError(
+            "TM-LOG-002",
+            f"{path} cannot be read: {reason}",
+            remedy=f"Remove {path}. Tables that are missing from the source now are then forgotten.",
+        ) from None
