@@ -40,8 +40,15 @@ Spark overrides the root level with that of the logger of its main class. Traces
 _LAST_WORDS_SECONDS = 10
 """How long is waited for the end of what a JVM says that has ended."""
 
-_WHY = re.compile(r'^(?:Exception in thread "main" (?:[\w.$]+: )?)(.+)|^(?!WARNING)(\S.*)', re.MULTILINE)
+_WHY = re.compile(
+    r'^(?:Exception in thread "main" (?:[\w.$]+: )?)(.+)'
+    r"|^(?!WARNING|Picked up |Error occurred during initialization of VM)(\S.*)",
+    re.MULTILINE,
+)
 """What says why a JVM does not start, among traces and hints."""
+
+_PICKED_UP = re.compile(r"^Picked up (\w+):", re.MULTILINE)
+"""Names an environment variable with options for the JVM. Its value may hold a password."""
 
 
 def launch(asked: Mapping[str, str]) -> None:
@@ -66,7 +73,9 @@ def launch(asked: Mapping[str, str]) -> None:
     said = _Said()
     try:
         with said.end, _environment(ours):
-            gateway = launch_gateway(conf, {"stderr": said.end})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": said.end, "stderr": said.end}
+            )
     except PySparkRuntimeError:
         raise SparkError("TM-SPK-023", f"Spark's JVM did not start: {said.why()}") from None
     said.pass_on()
@@ -80,7 +89,9 @@ def launch(asked: Mapping[str, str]) -> None:
 
 
 class _Said:
-    """What the JVM says on stderr: held back until it runs, since one that does not start says why with a trace.
+    """What the JVM says: held back until it runs, since one that does not start says why with a trace.
+
+    Some of it comes on stdout. Ours is for results, so all goes to stderr.
 
     Attributes:
         end: Where the JVM is to write.
@@ -91,7 +102,7 @@ class _Said:
         self.end = os.fdopen(writing, "wb")
         self._held: list[bytes] | None = []
         self._lock = threading.Lock()
-        self._reader = threading.Thread(target=self._read, args=[reading], name="the JVM's stderr", daemon=True)
+        self._reader = threading.Thread(target=self._read, args=[reading], name="the JVM's output", daemon=True)
         self._reader.start()
 
     def pass_on(self) -> None:
@@ -107,7 +118,9 @@ class _Said:
         said = b"".join(self._held or ()).decode("utf-8", "replace")
         logger.debug("Spark's JVM said: %s", said)
         found = _WHY.search(said)
-        return (found[1] or found[2]).strip() if found else "it does not say why"
+        why = (found[1] or found[2]).strip() if found else "it ended without a word, as one that was killed"
+        variables = ", ".join(dict.fromkeys(_PICKED_UP.findall(said)))
+        return f"{why} (Java takes options from {variables})" if variables else why
 
     def _read(self, reading: int) -> None:
         # Where nobody reads our stderr any more, nobody reads the JVM's, which then finds its pipe closed.

@@ -59,8 +59,9 @@ class OpeningSession:
             if ours:
                 try:
                     session.stop()
-                except spark_exceptions() as failure:  # Its JVM has ended, and with it the session.
-                    logger.info("the Spark session could not be stopped: %s", tidemark_error(failure).message)
+                except spark_exceptions() as failure:
+                    # Its JVM has ended, and with it the session: whoever used it has the error.
+                    logger.debug("the Spark session could not be stopped: %s", tidemark_error(failure).message)
 
     def _fulfil(self, promised: Future[tuple[SparkSession, bool]]) -> None:
         try:

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 _NAMED_BY_SPARK = ("pyspark-shell", "__main__.py")
 """Default names of applications."""
 
+_CONNECT_SECONDS = 30
+"""How long a Spark Connect server may take to answer."""
+
 
 def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
     """A session, and whether it is ours to stop.
@@ -104,6 +107,8 @@ def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
+        if url.startswith("sc://"):
+            _reach(url)
         builder = SparkSession.builder.remote(url)
         for name, value in settings.items():
             builder = builder.config(name, value)
@@ -115,6 +120,27 @@ def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
             f"{url} is a Spark Connect server, and the Spark Connect client is not installed: {reason}",
             remedy="pip install 'tidemark[connect]'",
         ) from None
+
+
+def _reach(url: str) -> None:
+    """Makes sure that a server answers. Spark's own client tries for many minutes, also when the program ends.
+
+    Raises:
+        SparkError: ``TM-SPK-013``.
+    """
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder = DefaultChannelBuilder(url)
+    with builder.toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise SparkError(
+                "TM-SPK-013",
+                f"no Spark Connect server has answered at {builder.endpoint} within {_CONNECT_SECONDS} s",
+                remedy="Check that the server of --master, spark.master or SPARK_REMOTE runs and can be reached.",
+            ) from None
 
 
 def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:

@@ -53,8 +53,8 @@ def tidemark_error(error: Exception) -> TidemarkError:
     ``TM-SPK-020`` where an executor lacks a Python or a package; else ``TM-SPK-013``: the JVM has ended, or Spark has
     stopped the session, or what an executor's Python raised, or the first line of Spark's.
     """
-    if why := lost_session(error):
-        return SparkError("TM-SPK-013", why)
+    if lost := lost_session(error):
+        return lost
     text = str(error)
     if ours := _OURS.search(text):
         name, code, message = ours.groups()
@@ -77,12 +77,27 @@ def tidemark_error(error: Exception) -> TidemarkError:
     return SparkError("TM-SPK-013", next((line for line in lines if line.strip()), type(error).__name__))
 
 
-def lost_session(error: Exception) -> str | None:
-    """Why there is no session any more; None where the error is another one."""
+def lost_session(error: Exception) -> SparkError | None:
+    """That there is no session any more; None where the error is another one."""
     if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
-        return "the driver's JVM has ended"
+        return SparkError(
+            "TM-SPK-013",
+            "the driver's JVM has ended",
+            remedy=(
+                "Java was killed, often by the system for lack of memory (its log says so), or has crashed "
+                "(hs_err_pid*.log says why). What was applied stays applied: run the same command again, if need be "
+                "with another --conf spark.driver.memory."
+            ),
+        )
     if "Cannot call methods on a stopped SparkContext" in str(error):
-        return "Spark has stopped the session: no master answered, or it ended the application"
+        return SparkError(
+            "TM-SPK-013",
+            "Spark has stopped the session: no master answered, or it ended the application",
+            remedy=(
+                "Check that the master (--master, or spark.master in the capture file) runs and can be reached from "
+                "here, and what its log says. What was applied stays applied: run the same command again."
+            ),
+        )
     return None
 
 

@@ -124,7 +124,8 @@ CODES = (
     manual(
         "TM-SPK-023",
         "The Spark session cannot be opened",
-        "Correct the master or the setting that Spark names: --master and --conf, spark.master and spark.conf in the "
-        "capture file, or Spark's own configuration. LOG_LEVEL=debug shows all that Java says. Nothing was changed.",
+        "Correct the master, the setting or the variable that the message names: --master and --conf, spark.master and "
+        "spark.conf in the capture file, Spark's own configuration, or the environment. LOG_LEVEL=debug shows all that "
+        "Java says. Nothing was changed.",
     ),
 )
