@@ -27,6 +27,14 @@ DONE, FAILED, RETRY, INTERRUPTED = 0, 1, 3, 130
 """Exit status: 1 needs a person, 3 may pass by itself. Wrong usage has the error's own status, 2."""
 
 
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+_NUDGE = signal.SIGURG
+"""A signal that does nothing but end a wait."""
+
+_NUDGE_SECONDS = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The command line. See ``job.materialize``."""
@@ -105,9 +113,28 @@ def _stop_on_signals() -> Iterator[threading.Event]:
         stop.set()
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    handlers = {number: note for number in _STOPPING} | {_NUDGE: lambda number, frame: None}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_nudge, args=[reading, stop], name="signals", daemon=True).start()
     try:
         yield stop
     finally:
+        signal.set_wakeup_fd(woken)
+        os.close(writing)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _nudge(reading: int, stop: threading.Event) -> None:
+    """Wakes the main thread until it has noted a signal.
+
+    Python notes signals in the main thread alone, between two steps. If one comes while that thread is about to wait,
+    for a session or for Java, or if another thread takes it, the main thread may sleep on until the wait is over.
+    """
+    with os.fdopen(reading, "rb", buffering=0) as signals:
+        while number := signals.read(1):
+            while number[0] in _STOPPING and not stop.wait(_NUDGE_SECONDS):
+                signal.pthread_kill(threading.main_thread().ident or 0, _NUDGE)
