@@ -101,6 +101,6 @@ def lost_session(error: Exception) -> SparkError | None:
     return None
 
 
-def error_of(kind: str, code: str, message: str) -> TidemarkError:
+def error_of(kind: str, code: str, message: str, remedy: str | None = None) -> TidemarkError:
     """An error that crossed processes as text. ``kind`` is the name of its class."""
-    return _KINDS.get(kind, TidemarkError)(code, message)
+    return _KINDS.get(kind, TidemarkError)(code, message, remedy=remedy)

@@ -311,7 +311,10 @@ class PositionedTable:
                 raise SparkError(
                     "TM-SPK-018",
                     f"{self.path}: another program set delta.appendOnly, so that no row may change",
-                    remedy="Take the table's property away: ALTER TABLE … UNSET TBLPROPERTIES (delta.appendOnly).",
+                    remedy=(
+                        "Take the table's property away: "
+                        f"ALTER TABLE delta.`{self.path}` UNSET TBLPROPERTIES ('delta.appendOnly')."
+                    ),
                 ) from error
             raise SparkError(
                 "TM-SPK-010", f"{self.path}: another process committed after version {self.version} ({_reason(error)})"

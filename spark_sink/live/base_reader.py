@@ -59,20 +59,16 @@ def rows_with(paths: Iterable[str], columns: Columns, keys: pa.Table) -> pa.Tabl
     return pa.concat_tables(found)
 
 
-def missing(path: str) -> SparkError:
-    """The error of a file of the base that is not there."""
-    return SparkError(
-        "TM-SPK-015", f"{path} is missing: a newer version of the table has replaced it. Read the table again"
-    )
-
-
 @contextmanager
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path) as parquet:
             yield parquet
     except FileNotFoundError:
-        raise missing(path) from None
+        # It was there when the read was planned.
+        raise SparkError(
+            "TM-SPK-015", f"{path} is missing: a newer version of the table has replaced it. Read the table again"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 

@@ -7,7 +7,6 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemark.spark_sink.live.base_reader import missing
 from tidemark.spark_sink.live.net_rows import stream_net_rows
 from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, common_end, end_of, table_view
 from tidemark.spark_sink.source.arrow_handover import packed
@@ -81,6 +80,7 @@ def read_tables(
 
 def live_frame(spark: SparkSession, view: TableView) -> DataFrame:
     """A view as a plan."""
+    view.check_files()
     overlay = view.overlay
     frames = [_base(spark, view, overlay.untouched)] if overlay.untouched or not view.segments else []
     if overlay.touched:
@@ -98,9 +98,6 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
     if view.base.version is not None:
         return _by_engine(spark, view)
     paths = [Path(file.path) for file in files]
-    for path in paths:  # Spark's own error would be a trace.
-        if not path.exists():
-            raise missing(str(path))
     stored = {name: view.base.columns.get(name, type_) for name, type_ in view.columns.items()}
     frame = parquet_files(spark, paths, stored)
     return frame if stored == view.columns else _as(frame, view.columns)

@@ -87,11 +87,13 @@ def plan_state(
         tail_bytes: The most bytes of the tail's events in one partition, in memory.
 
     Raises:
-        SparkError: ``TM-SPK-018`` for a base that is more than its Parquet files.
+        SparkError: ``TM-SPK-015`` for a file of the base that is missing, ``TM-SPK-018`` for a base that is more than
+            its Parquet files.
         ChangeLogError: ``TM-LOG-009`` for a missing or damaged segment.
     """
     if view.base.error:
         raise view.base.error
+    view.check_files()
     # Without any column a batch would have no rows.
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 

@@ -5,6 +5,7 @@ metadata alone.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -144,6 +145,22 @@ class TableView:
     start: int
     end: int
     limits: TailLimits = TailLimits()
+
+    def check_files(self) -> None:
+        """Makes sure that the base's files are there.
+
+        Raises:
+            SparkError: ``TM-SPK-015`` for the first that is missing. Spark's own error would be a trace.
+        """
+        for file in self.base.files:
+            if not Path(file.path).exists():
+                table = dotted(self.collection)
+                rebuild = f"tidemark materialize FILE --rebuild {shlex.quote(table)}"
+                raise SparkError(
+                    "TM-SPK-015",
+                    f"{file.path} is missing, a file of the kept table {table}: {rebuild} builds it again from the log",
+                    remedy=f"Run {rebuild}.",
+                )
 
     @property
     def key_columns(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ class SetAside(BaseModel):
 
     @property
     def error(self) -> TidemarkError:
-        return error_of(self.kind, self.code, self.message)
+        return error_of(self.kind, self.code, self.message, self.remedy)
 
     @property
     def needs_a_person(self) -> bool:

@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
+from tidemark import register
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
@@ -263,8 +265,16 @@ def test_a_file_of_the_lake_that_is_missing_is_named(lake: KeptLake, spark: Spar
     (file,) = lake.warehouse.rglob("*.parquet")
     file.unlink()
 
-    with pytest.raises(SparkError, match=rf"TM-SPK-015: .*{file.name} is missing"):
+    with pytest.raises(SparkError, match=rf"TM-SPK-015: .*{file.name} is missing") as caught:
         read_table(spark, lake.log.root, "public.items", warehouse=lake.warehouse)
+    assert caught.value.remedy == "Run tidemark materialize FILE --rebuild public.items."
+    register(spark)
+    view = spark.read.format("tidemark").options(path=str(lake.log.root), table="public.items", state="current")
+    with pytest.raises(PySparkException, match=rf"TM-SPK-015: .*{file.name} is missing.*--rebuild public\.items"):
+        view.option("warehouse", str(lake.warehouse)).load().collect()
+
+    lake.keep_well("current", rebuild=("public.items",))
+    assert read_table(spark, lake.log.root, "public.items", warehouse=lake.warehouse).count() == 1
 
 
 def test_a_table_is_folded_no_sooner_than_its_share_of_the_time_allows(lake: KeptLake) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from tests.spark_sink.formats.test_delta_table import allow_deletion_vectors, delete_rows_as_another_engine
 from tests.spark_sink.lake import ITEMS
@@ -15,12 +15,24 @@ from tests.spark_sink.log_builder import Event, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, errors_of
 from tests.spark_sink.pipeline.test_keep import no_session
 from tidemark import SparkError
+from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.keep import keep
+from tidemark.spark_sink.pipeline.progress import LoggedProgress
 from tidemark.spark_sink.tables.kept_tables import Target
 
 pytestmark = pytest.mark.spark
+
+
+class SetAsides(LoggedProgress):
+    """Remembers why tables are set aside."""
+
+    def __init__(self) -> None:
+        self.errors: list[TidemarkError] = []
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        self.errors.append(error)
 
 
 def change_type(lake: KeptLake, table: str) -> None:
@@ -171,3 +183,26 @@ def test_a_table_that_only_an_engine_can_write_needs_one(lake: KeptLake) -> None
     delete_rows_as_another_engine(table)
     lake.log.commit(create(4))
     assert errors_of(lake.keep("current")) == {"public.items": "TM-SPK-018"}
+
+
+def test_a_table_that_may_only_be_appended_to_is_told_so_by_every_run(lake: KeptLake) -> None:
+    lake.log.change_schema(schema("public/others"))
+    lake.log.commit(create(1), create(1, table="public/others"))
+    lake.keep_well()
+    target = Target(ITEMS, "current").path(lake.warehouse)
+    table = DeltaTable(str(target))
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+    lake.log.commit(Event("u", {"id": 1, "name": "b"}), Event("u", {"id": 1, "name": "b"}, table="public/others"))
+
+    for _ in range(2):
+        heard = SetAsides()
+        assert errors_of(keep(lake.settings(), lake.session, heard)) == {"public.items": "TM-SPK-018"}
+        (error,) = heard.errors
+        assert "delta.appendOnly" in error.message
+        assert error.remedy.endswith(f"ALTER TABLE delta.`{target}` UNSET TBLPROPERTIES ('delta.appendOnly').")
+    lake.assert_true("public/others")
+
+    table.update_incremental()
+    table.alter.set_table_properties({"delta.appendOnly": "false"})
+    lake.keep_well(retry=("public.items",))
+    lake.assert_true()
