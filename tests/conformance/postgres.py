@@ -12,8 +12,7 @@ from psycopg import sql
 from tests.captures.session import Json
 from tests.conformance import postgres_literals
 from tests.conformance.engine import Engine, Literals
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database, drop_slot
 
 
 class PostgresEngine(Engine):
@@ -83,11 +82,7 @@ class PostgresEngine(Engine):
                     admin.execute(sql.SQL("ALTER PUBLICATION tidemark ADD TABLE {}").format(sql.Identifier(table)))
 
     def lose_log(self) -> None:
-        with self._database.connect() as admin:
-            slot = [self._slot]
-            free = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL"
-            wait_until(lambda: admin.execute(free, slot).fetchone() is not None, 20, "the slot is not in use")
-            admin.execute("SELECT pg_drop_replication_slot(%s)", slot)
+        drop_slot(self._database, self._slot)
 
     def other_server(self, state: Json) -> Json:
         return {**state, "source": {**state["source"], "system": "1"}}

@@ -18,6 +18,7 @@ from tests.missing import lacks
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database as PostgresDatabase
+from tests.servers.postgres import drop_slot
 from tests.workload.tables import Database, create_tables
 
 
@@ -53,8 +54,7 @@ def test_a_slot_that_is_gone(database: PostgresDatabase, tmp_path: Path) -> None
     create_tables(database, 20)
     capture = Capture(tmp_path, database)
     capture.catch_up()
-    with database.connect() as connection:
-        connection.execute("SELECT pg_drop_replication_slot('tidemark_test')")
+    drop_slot(database, "tidemark_test")
     assert codes(capture) == {"TM-PG-015"}
     capture.config["on_lost_position"] = "backfill"
     capture.write()

@@ -12,6 +12,7 @@ from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database as PostgresDatabase
+from tests.servers.postgres import free_slot
 from tests.workload.tables import Database, create_tables, source_of
 
 
@@ -91,6 +92,7 @@ def test_where_nothing_remembers_the_log_the_slot_does(database: PostgresDatabas
     assert capture.differences() == []
     shutil.rmtree(capture.log)
     memory.unlink()
+    free_slot(database, "tidemark_test")
     with database.connect() as connection:
         connection.execute(drop[0].encode())
     capture.catch_up()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
 from tidemark.protocol.error_codes import CODES
 
@@ -64,8 +64,7 @@ def test_a_right_that_is_revoked(database: Database, tmp_path: Path, revoked: st
             connection.execute(revoked.format(database=database.name, role=name).encode())
         follow(capture, database, code)
         capture.catch_up()
-        with database.connect() as connection:
-            connection.execute(b"SELECT pg_drop_replication_slot('tidemark_test')")
+        drop_slot(database, "tidemark_test")
 
 
 def test_a_lost_slot_with_a_connector_that_makes_none(database: Database, tmp_path: Path) -> None:
@@ -75,8 +74,7 @@ def test_a_lost_slot_with_a_connector_that_makes_none(database: Database, tmp_pa
     capture = Capture(tmp_path, database, {"create": False})
     follow(capture, database, "TM-PG-012")
     capture.catch_up()
-    with database.connect() as connection:
-        connection.execute("SELECT pg_drop_replication_slot('tidemark_test')")
+    drop_slot(database, "tidemark_test")
     capture.config["on_lost_position"] = "backfill"
     capture.write()
     follow(capture, database, "TM-PG-012")

@@ -197,6 +197,20 @@ def drop_slots(admin: Connection, database: str) -> None:
     wait_until(lambda: _no_slots(admin, database), 60, f"the slots of database {database} are dropped")
 
 
+def free_slot(database: Database, slot: str) -> None:
+    """Waits until nobody reads a slot: the server may notice only later that a connector has ended."""
+    free = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NULL"
+    with database.connect() as connection:
+        wait_until(lambda: connection.execute(free, [slot]).fetchone() is not None, 20, "the slot is not in use")
+
+
+def drop_slot(database: Database, slot: str) -> None:
+    """Drops the slot of a connector that has ended."""
+    free_slot(database, slot)
+    with database.connect() as connection:
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+
+
 def _no_slots(admin: Connection, database: str) -> bool:
     slots = admin.execute(
         "SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = %s", [database]

@@ -14,7 +14,7 @@ import pytest
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database, drop_slot
 from tests.servers.tcp_proxy import TcpProxy, proxied
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.engine.reconnection import Outages
@@ -277,8 +277,7 @@ def test_a_lost_position_starts_over_where_that_is_wanted(database: Database) ->
     with session(config, TWO, stop=True) as capture:
         assert capture.finish() == 0
     prepare(database, "DELETE FROM users WHERE id > 900")
-    with database.connect() as connection:
-        connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
+    drop_slot(database, config["slot"])
     # What is deleted while there is no slot can be told by nobody: the tables are emptied first.
     prepare(database, "DELETE FROM users WHERE id > 800", "DELETE FROM others WHERE id = 1")
     with session(config, TWO, capture.state, stop=True) as again:
@@ -311,8 +310,7 @@ def test_a_lost_position_where_nothing_can_be_emptied_is_warned_of(database: Dat
     apply(config, BOUND)
     with session(config, BOUND, stop=True, env=ANOTHER_RUNTIME) as capture:
         assert capture.finish() == 0
-    with database.connect() as connection:
-        connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
+    drop_slot(database, config["slot"])
     with session(config, BOUND, capture.state, stop=True, env=ANOTHER_RUNTIME) as again:
         assert again.finish() == 0
         assert again.rows() == table_rows(database)

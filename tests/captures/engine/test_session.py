@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database, drop_slot
 from tidemark.captures.postgres.log.lsn import parse_lsn
 
 
@@ -67,8 +67,7 @@ def test_a_lost_position_is_found_before_anything_is_emitted(database: Database)
     # Another server.
     _fails_with("TM-PG-016", config, {**state, "source": {"system": "1"}})
     # A slot that was dropped, and one that was made again past our position.
-    with database.connect() as connection:
-        connection.execute("SELECT pg_drop_replication_slot(%s)", [config["slot"]])
+    drop_slot(database, config["slot"])
     _fails_with("TM-PG-015", config, state)
     prepare(database, "INSERT INTO users VALUES (-1, 'between')")
     apply(config, BOUND)

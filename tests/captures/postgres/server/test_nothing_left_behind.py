@@ -8,7 +8,7 @@ import pytest
 
 from tests.captures.session import Json, Session, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
+from tests.servers.postgres import Database, Postgres, drop_slot, fresh_database, own_server
 
 
 def start(config: Json, state: Json) -> str:
@@ -45,7 +45,7 @@ def captured(database: Database) -> Json:
 def test_a_slot_that_is_gone_is_not_made_before_that_is_said(any_database: Database) -> None:
     config = endpoint(any_database)
     state = captured(any_database)
-    prepare(any_database, f"SELECT pg_drop_replication_slot('{config['slot']}')")
+    drop_slot(any_database, config["slot"])
     for _ in range(2):  # The second time it is the same error: nothing that the first one left misleads.
         assert start(config, state) == "TM-PG-015"
         assert config["slot"] not in made(any_database)
