@@ -115,9 +115,9 @@ class Session:
         return self._outdated_at is not None
 
     @property
-    def unfollowed(self) -> bool:
-        """Whether a table is still to be read again, because its events cannot be read with those before."""
-        return self._steering.takes_orders is True and any(bound.departed for bound in self._bound)
+    def unfollowed(self) -> list[str]:
+        """Tables that are still to be read again, because their events cannot be read with those before."""
+        return [bound.table.name for bound in self._bound if bound.departed and self._steering.takes_orders]
 
     def run(self) -> None:
         """Returns after the connector ended cleanly, and all its output was committed.

@@ -65,7 +65,7 @@ class Supervisor:
         self._until_caught_up = until_caught_up
         self._watch = watch
         self._outdated = False
-        self._unfollowed = False
+        self._unfollowed: list[str] = []
         self._watchdog = _watchdog(prepared)
         self._first_delay = first_delay_seconds
 
@@ -98,6 +98,9 @@ class Supervisor:
                 # The connector had caught up before it was asked to read a table again.
                 unfollowed += 1
                 continue
+            if self._until_caught_up and self._unfollowed:
+                name = self._prepared.connector.name
+                raise ConnectorError("TM-RUN-020", f"{name} has not read {', '.join(self._unfollowed)} again")
             if self._until_caught_up:
                 return
             interval = self._prepared.spec.interval_seconds  # The shortest time between two opens.

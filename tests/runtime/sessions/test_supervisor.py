@@ -180,6 +180,7 @@ def test_a_connector_is_asked_to_read_a_table_again_before_its_events_are_acknow
 
 def test_a_connector_that_never_reads_the_table_again_is_not_opened_forever(folder: CaptureFolder) -> None:
     folder.script(DEPARTS, [OPENED, ANNOUNCE])
-    run(folder)
+    with pytest.raises(ConnectorError, match=r"TM-RUN-020: .* has not read public\.t again"):
+        run(folder)
     assert len(folder.requests("open")) == 1 + MOST_FAILURES
     assert [number for number, _, _ in generations(folder)] == [1]
