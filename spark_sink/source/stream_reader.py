@@ -1,7 +1,9 @@
 """The streaming side of the ``tidemark`` data source, for PySpark 4.0 to 4.3.
 
-A stream's offset is ``{"v": 1, "log": <id of the log>, "offset": N}``: all events below N are read. Spark keeps it in
-the checkpoint. From PySpark 4.2 on a source limits its batches; before, a batch has all events.
+A stream's offset is ``{"v": 1, "log": <id of the log>, "offset": N, "before": M}``: all events below N are read, and M
+tells the commit before from that of another log with the same id and offset (``FollowedLog.mark``). M is left out where
+no commit ends. Spark keeps it in the checkpoint. From PySpark 4.2 on a source limits its batches; before, a batch has
+all events.
 """
 
 from __future__ import annotations
@@ -115,15 +117,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.inferred.departure(self.log, self.collection, start, end, resumed=self._resumed)
 
     def _offset(self, offset: int) -> Offset:
-        return {"v": 1, "log": self.log.header.log_id, "offset": offset}
+        known = {"v": 1, "log": self.log.header.log_id, "offset": offset}
+        mark = self.log.mark(offset)
+        return {**known, "before": mark} if mark else known
 
     def _position(self, offset: Offset) -> int:
-        """The log offset of a checkpoint. Raises ``TM-SPK-006`` if it is of another log, or beyond the log's end."""
+        """The log offset of a checkpoint.
+
+        Raises:
+            SparkError: ``TM-SPK-006`` if it is of another log, beyond the log's end, or the log was restored from a
+                copy and has other events before it.
+        """
         if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
             raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
         position = int(offset["offset"])
         if position > self.log.end():
             raise SparkError(
                 "TM-SPK-006", f"the checkpoint is at offset {position}, but {self.log.root} ends at {self.log.end()}"
+            )
+        before = offset.get("before")
+        if before is not None and before != self.log.mark(position):
+            raise SparkError(
+                "TM-SPK-006",
+                f"the checkpoint is at offset {position}, but {self.log.root}, restored from an older copy, has other "
+                "events before that offset",
+                remedy="Bring the newer log back. Or start with a new checkpoint, and write all of the result again.",
             )
         return position

@@ -83,7 +83,8 @@ def test_batches_end_on_commits_and_a_restart_goes_on(sink: Sink, log: LogBuilde
     assert sink.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert query.lastProgress
     source = query.lastProgress.sources[0]
-    assert json.loads(source.endOffset) == json.loads(source.latestOffset) == {"v": 1, "log": "log-1", "offset": 8}
+    ended = json.loads(source.endOffset)
+    assert ended == json.loads(source.latestOffset) == {"v": 1, "log": "log-1", "offset": 8, "before": ended["before"]}
 
     sink.run(log)
     assert sink.batches == []
@@ -160,6 +161,36 @@ def test_a_log_that_lost_commits_is_refused(sink: Sink, log: LogBuilder, tmp_pat
     restored.commit(create(1))
 
     assert failure(sink, restored).startswith("TM-SPK-006: the checkpoint is at offset 2")
+
+
+@pytest.mark.parametrize("more", [1, 3])
+def test_a_log_that_was_restored_and_has_grown_since_is_refused(
+    sink: Sink, log: LogBuilder, tmp_path: Path, more: int
+) -> None:
+    log.commit(create(1))
+    shutil.copytree(log.root, tmp_path / "copy")
+    log.commit(create(2))
+    sink.run(log)
+    log.restore(tmp_path / "copy")
+    for i in range(more):
+        log.commit(create(10 + i))
+
+    assert "restored from an older copy, has other events before that offset" in failure(sink, log)
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on(sink: Sink, log: LogBuilder) -> None:
+    """Its offsets have no hash."""
+    log.commit(create(1))
+    sink.run(log)
+    for path in (sink.checkpoint / "offsets").glob("[0-9]*"):
+        *head, offset = path.read_text().splitlines()
+        known = json.loads(offset)
+        assert known.pop("before")
+        path.write_text("\n".join([*head, json.dumps(known)]))
+        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+    log.commit(create(2))
+    sink.run(log)
+    assert sink.offsets == [1]
 
 
 def test_an_end_is_not_for_streams(sink: Sink, log: LogBuilder) -> None:
