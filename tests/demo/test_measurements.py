@@ -14,6 +14,7 @@ from tests.servers.postgres import Database
 from tidemark.demo.measurements import LogProgress, RetainedWal, captured_twice
 from tidemark.protocol.changelog import Commit, LogHeader, Segment
 from tidemark.protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
+from tidemark.protocol.changelog.models import META_COLUMNS
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -27,15 +28,17 @@ def add_commit(
     root: Path, number: int, first: int, snapshot: list[int], changes: list[int], delay: float | None = None
 ) -> None:
     path = segment_path("public/parts", number, 1, 0)
-    rows: list[dict[str, Any]] = [{"id": key, "_snapshot": True} for key in snapshot]
-    rows += [{"id": key, "_snapshot": False} for key in changes]
+    rows: list[dict[str, Any]] = [
+        {**dict.fromkeys(META_COLUMNS), "id": key, "_offset": first + place, "_snapshot": place < len(snapshot)}
+        for place, key in enumerate([*snapshot, *changes])
+    ]
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), root / path)
     segment = Segment(
         collection="public/parts",
         path=path,
         rows=len(rows),
-        size=100,
+        size=(root / path).stat().st_size,
         uncompressed=100,
         first_offset=first,
         last_offset=first + len(rows) - 1,
@@ -63,7 +66,7 @@ def test_progress_follows_a_log_from_before_it_exists(tmp_path: Path) -> None:
         assert progress.snapshot_rows == {"public/parts": 4}
         assert progress.changes == {"public/parts": 2}
         assert progress.delays == [timedelta(seconds=2.5)]
-        assert progress.size == 200
+        assert progress.size == sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
 
 
 def test_rows_that_two_chunks_gave_count_as_captured_twice(tmp_path: Path) -> None:
