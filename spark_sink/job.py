@@ -120,12 +120,20 @@ def keep_settings(
 ) -> KeepSettings:
     """The settings of a run: those of the file, and those of the call."""
     from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
-    from tidemark.spark_sink.tables.kept_tables import KeepRules
+    from tidemark.spark_sink.tables.kept_tables import KeepOptions, KeepRules
 
     return KeepSettings(
         log=read.log_path.absolute(),
         warehouse=(read.folder / entry.warehouse).absolute(),
-        rules=KeepRules(entry.tables),
+        rules=KeepRules(
+            {
+                pattern: {
+                    kind: KeepOptions(options.on_schema_change or entry.on_schema_change, options.show or entry.show)
+                    for kind, options in kinds.items()
+                }
+                for pattern, kinds in entry.tables.items()
+            }
+        ),
         available_now=available_now,
         fold=FoldRule(entry.fold.share, entry.fold.max_staleness, entry.trigger),
         way=way,

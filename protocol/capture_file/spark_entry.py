@@ -12,9 +12,28 @@ from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
 Mode = Literal["current", "history"]
 """Tables that Spark keeps of a captured table."""
 
+OnSchemaChange = Literal["evolve", "version", "stop"]
+"""What happens to a kept table whose columns or key change at the source."""
 
-def _modes(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+Show = Literal["whole", "at_once"]
+"""When the rows of a table that is read again replace those of before."""
+
+
+class KindEntry(BaseModel):
+    """Options of one kept table; those of ``spark`` where it has none."""
+
+    model_config = STRICT
+
+    on_schema_change: OnSchemaChange | None = None
+    show: Show | None = None
+
+
+def _kinds(value: object) -> object:
+    """One kind, a list of them, or a mapping to their options."""
+    listed = [value] if isinstance(value, str) else value
+    if isinstance(listed, list):
+        return dict.fromkeys(listed, KindEntry()) if all(isinstance(kind, str) for kind in listed) else value
+    return {kind: options or {} for kind, options in listed.items()} if isinstance(listed, dict) else value
 
 
 def _setting(value: object) -> object:
@@ -54,6 +73,8 @@ class SparkEntry(BaseModel):
         master: Spark's master, such as ``local[4]``, ``spark://host:7077`` or ``sc://host``.
         conf: Spark's settings for a session that the job creates.
         trigger: Seconds between two checks of the log.
+        on_schema_change: Of tables that do not say it themselves.
+        show: Likewise.
         tables: Which tables to keep of which captured tables, ``*`` standing for all others.
     """
 
@@ -65,4 +86,8 @@ class SparkEntry(BaseModel):
     conf: dict[Annotated[str, AfterValidator(_spark_name)], Annotated[str, BeforeValidator(_setting)]] = {}
     trigger: Annotated[Seconds, Field(gt=0, le=86_400)] = 1.0
     fold: FoldEntry = FoldEntry()
-    tables: dict[str, Annotated[list[Mode], BeforeValidator(_modes), Field(min_length=1)]] = {"*": ["current"]}
+    on_schema_change: OnSchemaChange = "evolve"
+    show: Show = "whole"
+    tables: dict[str, Annotated[dict[Mode, KindEntry], BeforeValidator(_kinds), Field(min_length=1)]] = {
+        "*": {"current": KindEntry()}
+    }

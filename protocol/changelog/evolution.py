@@ -62,5 +62,16 @@ def departure(before: Iterable[TableSchema], after: TableSchema) -> str:
     return ""
 
 
+def changes(before: TableSchema, after: TableSchema) -> str:
+    """What of a table is not as it was, for people, but for columns that were added. Empty if nothing is."""
+    old, new = _types(before), _types(after)
+    found = [] if set(before.key) == set(after.key) else [departure([before], after)]
+    found += [f"column {name} is gone" for name in old if name not in new]
+    found += [
+        f"column {name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]
+    ]
+    return ", ".join(found)
+
+
 def _types(schema: TableSchema) -> Mapping[str, str]:
     return {column.name: column.type for column in schema.columns}

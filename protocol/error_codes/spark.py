@@ -128,4 +128,10 @@ CODES = (
         "spark.conf in the capture file, Spark's own configuration, or the environment. LOG_LEVEL=debug shows all that "
         "Java says. Nothing was changed.",
     ),
+    manual(
+        "TM-SPK-024",
+        "A table changed at the source, and on_schema_change is stop",
+        "Build the table again with the new columns: tidemark materialize FILE --rebuild TABLE. Or set on_schema_change "
+        "to evolve in the capture file, and run again with --retry TABLE.",
+    ),
 )

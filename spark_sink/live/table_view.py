@@ -319,9 +319,14 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
 def _kept(
     log: FollowedLog, target: Target, generation: int, end: int, warehouse: Path | None
 ) -> PositionedTable | None:
-    """The newest version of the kept table with rows of a generation from before an offset, whose files are there."""
+    """The newest version of the kept tables with rows of a generation from before an offset, whose files are there."""
     if warehouse is None:
         return None
+    found = (_fitting(log, one, generation, end, warehouse) for one in target.versions(warehouse))
+    return max((table for table in found if table is not None), key=lambda table: table.position, default=None)
+
+
+def _fitting(log: FollowedLog, target: Target, generation: int, end: int, warehouse: Path) -> PositionedTable | None:
     try:
         table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
     except SparkError as error:

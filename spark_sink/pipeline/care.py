@@ -172,8 +172,9 @@ class Care:
         try:
             check_key(target, schema)
             if rebuilt:
-                _move_away(target.path(self._settings.warehouse))
+                _move_away(target.versions(self._settings.warehouse)[0].path(self._settings.warehouse))
             ward.keeper = TableKeeper(self._log, target, self._settings.warehouse)
+            ward.keeper.check_changes([summary.totals[target.collection].fingerprint])
             ward.complete_to = complete_to(ward.keeper.table, self._log, target.collection, summary)
         except TidemarkError as error:
             self.set_aside(ward, error)

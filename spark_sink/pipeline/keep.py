@@ -172,16 +172,17 @@ class _Keeping:
         ward.replaced = 0
         found = pending.between(ward.target.collection, ward.complete_to, end)
         summary = self._log.summary_at(end)
-        if (shown := summary.shown(ward.target.collection)) is None:
+        if (shown := ward.target.generation(summary)) is None:
             return None  # Its first event is later.
         generation = shown.number if ward.target.kind == CURRENT else 0
         try:
+            ward.keeper.check_changes(committed.segment.fingerprint for committed in found)
             segments = ward.keeper.missing(summary, [committed.segment for committed in found])
             if not segments and not ward.keeper.is_outdated(summary):
                 ward.complete_to = max(ward.complete_to, end)  # All of it is of a generation that is not shown.
                 return None
             state = ward.keeper.state_for(summary, segments)
-            return plan_part(ward.target, state, segments, end, self._settings, generation)
+            return plan_part(ward.keeper.target, state, segments, end, self._settings, generation)
         except TidemarkError as error:
             self._failed(ward, error)
             return None
@@ -240,7 +241,7 @@ class _Keeping:
     def _waits(self, target: Target) -> str:
         """Why the newest events of a table are not in its rows yet; empty where they are."""
         summary = self._log.summary()
-        shown, newest = summary.shown(target.collection), summary.newest(target.collection)
+        shown, newest = target.generation(summary), summary.newest(target.collection)
         if target.kind != CURRENT or shown is None or newest is None or shown.ended is None:
             return ""
         if newest.number == shown.number:
@@ -260,7 +261,7 @@ class _Keeping:
         return KeptTable(
             table=ward.target.table,
             kind=ward.target.kind,
-            path=ward.target.path(self._settings.warehouse),
+            path=(ward.keeper.target if ward.keeper else ward.target).path(self._settings.warehouse),
             way=ward.way,
             events=ward.events,
             rows=rows,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tidemark.protocol.changelog import Segment, Summary
+from tidemark.protocol.changelog import KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.evolution import changes, departure
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
@@ -20,7 +23,6 @@ from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 from tidemark.spark_sink.tables.table_columns import (
     ROW_META,
     check_keyed,
-    generation_of,
     key_of,
     schemas_of,
     spanned,
@@ -40,9 +42,12 @@ class TableKeeper:
     """
 
     def __init__(self, log: FollowedLog, target: Target, warehouse: Path) -> None:
+        if target.options.on_schema_change == "version":
+            target = target.versions(warehouse)[0]
         self.target = target
         self.table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
         self._log = log
+        self._warehouse = warehouse
         self._meta = ROW_META if target.kind == CURRENT else META_COLUMNS
         self._fitting: tuple[object, ...] = ()
         self.key: tuple[str, ...] = ()
@@ -71,19 +76,52 @@ class TableKeeper:
         """
         if self.target.kind != CURRENT:
             return tuple(found)
-        shown = generation_of(summary, self.target.collection)
+        shown = self._generation(summary)
         if self.table.exists and self.generation == shown.number:
             return tuple(segment for segment in found if segment.generation == shown.number)
         listed = self._log.segments(self.target.collection, shown.begin, summary.next_offset)
         return tuple(segment for segment in listed if segment.generation == shown.number)
 
+    def check_changes(self, fingerprints: Iterable[str]) -> None:
+        """Makes sure that a table follows a change of its columns or its key only where it may.
+
+        Args:
+            fingerprints: The schemas of events that come next, those of no generation among them.
+
+        Raises:
+            SparkError: ``TM-SPK-024`` for a change with ``on_schema_change: stop``.
+        """
+        if self.target.options.on_schema_change != "stop" or not self.table.exists:
+            return
+        summary = self._log.summary_at(self.table.position)
+        if (totals := summary.totals.get(self.target.collection)) is None:
+            return
+        before = summary.schemas[totals.fingerprint]
+        for fingerprint in dict.fromkeys(fingerprints):
+            after = self._log.schema(fingerprint)
+            if what := changes(before, after):
+                table = self.target.table
+                raise SparkError(
+                    "TM-SPK-024",
+                    f"{table}: {what}, and on_schema_change is stop",
+                    remedy=(
+                        "Build the table again with the new columns: tidemark materialize FILE --rebuild "
+                        f"{shlex.quote(table)}. Or set on_schema_change to evolve."
+                    ),
+                )
+
     def is_outdated(self, summary: Summary) -> bool:
         """Whether rows of another generation are to be shown."""
         return self.table.exists and self._is_other(summary)
 
+    def _generation(self, summary: Summary) -> KnownGeneration:
+        found = self.target.generation(summary)
+        assert found is not None, "a collection with events has a generation"
+        return found
+
     def _is_other(self, summary: Summary) -> bool:
         """Whether the table lacks all of the generation whose rows are to be shown, or there is no table."""
-        shown = summary.shown(self.target.collection)
+        shown = self.target.generation(summary)
         return self.target.kind == CURRENT and shown is not None and self.generation != shown.number
 
     def state_for(self, summary: Summary, segments: Sequence[Segment]) -> TableState:
@@ -128,7 +166,7 @@ class TableKeeper:
         keyed = self.target.kind == CURRENT
         number = 0
         if keyed:
-            generation = generation_of(summary, collection)
+            generation = self._generation(summary)
             number = generation.number
             schemas = schemas_of(summary, generation)
             self.key = key_of(schemas)
@@ -136,6 +174,8 @@ class TableKeeper:
         else:
             newest = summary.totals[collection].fingerprint
             schemas = [spanned(summary.schemas[fingerprint]) for fingerprint in [*fingerprints, newest]]
+        if keyed and self.is_outdated(summary) and self.target.options.on_schema_change == "version":
+            self._begin_version(schemas)
         fitting = number, *fingerprints
         if self._fitting == fitting and self.table.exists and not self._columns:
             return
@@ -161,6 +201,15 @@ class TableKeeper:
             else:
                 self.table.add_columns(added)
         self._fitting = fitting
+
+    def _begin_version(self, schemas: Sequence[TableSchema]) -> None:
+        """Begins another table, if rows under these schemas cannot be in the one that there is."""
+        before = self._log.summary_at(self.table.position)
+        generation = self.target.generation(before)
+        if generation is None or not any(departure(schemas_of(before, generation), schema) for schema in schemas):
+            return
+        self.target = replace(self.target, version=self.target.version + 1)
+        self.table = PositionedTable(self.target.path(self._warehouse), self._log.header.log_id, self.target.name)
 
     def _check_names(self, columns: Columns) -> None:
         seen: dict[str, str] = {}

@@ -7,10 +7,11 @@ import logging
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidemark.protocol.changelog import TableSchema
+from tidemark.protocol.capture_file.spark_entry import OnSchemaChange, Show
+from tidemark.protocol.changelog import KnownGeneration, Summary, TableSchema
 from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.table_columns import dotted
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 CURRENT = "current"
 """The latest row of every key, with the ``_offset`` and ``_commit_ts`` of its last change."""
 
+_VERSION = "__v"
+
 HISTORY = "history"
 """Every event, with all its meta columns."""
 
@@ -28,11 +31,36 @@ _PLAIN = " $&()+,;=@.-_"
 
 
 @dataclass(frozen=True, slots=True)
+class KeepOptions:
+    """How a table is kept whose columns or key change at the source.
+
+    Attributes:
+        on_schema_change: ``evolve`` follows each change. ``version`` begins another table where old rows and new ones
+            cannot be in one. ``stop`` sets the table aside at any change but an added column.
+        show: ``whole`` shows the rows of a table that is read again once all of them are there, ``at_once`` as they
+            come.
+    """
+
+    on_schema_change: OnSchemaChange = "evolve"
+    show: Show = "whole"
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
-    """One table to keep."""
+    """One table to keep.
+
+    Attributes:
+        collection: Of the source table.
+        kind: ``current`` or ``history``.
+        options: How it is kept.
+        version: From 1. With ``on_schema_change: version`` there is another one for each generation that cannot be in
+            the table before.
+    """
 
     collection: str
     kind: str
+    options: KeepOptions = field(default=KeepOptions(), compare=False)
+    version: int = 1
 
     @property
     def table(self) -> str:
@@ -42,11 +70,30 @@ class Target:
     @property
     def name(self) -> str:
         """Unique among the targets of a log."""
-        return f"{self.collection} {self.kind}"
+        return f"{self.collection} {self._versioned}"
+
+    @property
+    def _versioned(self) -> str:
+        return self.kind if self.version == 1 else f"{self.kind}{_VERSION}{self.version}"
 
     def path(self, warehouse: Path) -> Path:
-        """``warehouse/<schema>/<table>/<kind>``, each name as ``_folder`` makes it."""
-        return warehouse.joinpath(*map(_folder, self.collection.split("/")), self.kind)
+        """``warehouse/<schema>/<table>/<kind>``, each name as ``_folder`` makes it; ``<kind>__v2`` for version 2."""
+        return warehouse.joinpath(*map(_folder, self.collection.split("/")), self._versioned)
+
+    def versions(self, warehouse: Path) -> list[Target]:
+        """Those that there are, from the newest to this one, which is the first."""
+        first = self.path(warehouse)
+        numbers = [
+            path.name.removeprefix(f"{self.kind}{_VERSION}") for path in first.parent.glob(f"{self.kind}{_VERSION}*")
+        ]
+        later = sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)
+        return [*(replace(self, version=number) for number in later), self]
+
+    def generation(self, summary: Summary) -> KnownGeneration | None:
+        """The generation whose rows the table is to have; None where the table has no event."""
+        if self.options.show == "at_once":
+            return summary.newest(self.collection)
+        return summary.shown(self.collection)
 
 
 def _folder(name: str) -> str:
@@ -69,10 +116,18 @@ class KeepRules:
     """Patterns of ``schema.table`` and the kinds of table to keep of what they match. The most specific one wins.
 
     A pattern is a name, or has ``*``, ``?`` and ``[…]`` as in a shell; the more characters it fixes, the more specific.
+
+    Args:
+        tables: By pattern: a kind, some kinds, or kinds with their options.
+        options: Of kinds without their own.
     """
 
-    def __init__(self, tables: Mapping[str, str | Sequence[str]]) -> None:
-        self._rules = {pattern: _kinds(kinds) for pattern, kinds in tables.items()}
+    def __init__(
+        self,
+        tables: Mapping[str, str | Sequence[str] | Mapping[str, KeepOptions]],
+        options: KeepOptions = KeepOptions(),
+    ) -> None:
+        self._rules = {pattern: _kinds(kinds, options) for pattern, kinds in tables.items()}
 
     @property
     def patterns(self) -> Collection[str]:
@@ -97,8 +152,8 @@ class KeepRules:
             logger.warning(
                 ("%s has no key: its %s table is kept, not its %s table (TM-SPK-007)"), table, HISTORY, CURRENT
             )
-            kinds = (HISTORY,)
-        return [Target(schema.collection, kind) for kind in kinds]
+            kinds = {HISTORY: kinds.get(HISTORY, kinds[CURRENT])}
+        return [Target(schema.collection, kind, options) for kind, options in kinds.items()]
 
 
 def check_key(target: Target, schema: TableSchema) -> None:
@@ -121,5 +176,7 @@ def unmatched(patterns: Iterable[str], tables: Collection[str]) -> list[str]:
     return [pattern for pattern in patterns if not any(matches(pattern, table) for table in tables)]
 
 
-def _kinds(kinds: str | Sequence[str]) -> tuple[str, ...]:
-    return (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
+def _kinds(kinds: str | Sequence[str] | Mapping[str, KeepOptions], options: KeepOptions) -> Mapping[str, KeepOptions]:
+    if isinstance(kinds, Mapping):
+        return kinds
+    return dict.fromkeys([kinds] if isinstance(kinds, str) else kinds, options)

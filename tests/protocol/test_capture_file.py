@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.protocol.capture_file import TableEntry, read_capture_file
+from tidemark.protocol.capture_file.spark_entry import KindEntry
 from tidemark.protocol.errors import UsageError
 
 WHOLE = """\
@@ -60,7 +61,8 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
     assert (file.tables[2].text, file.tables[2].backfill) == (["price"], 1)
     assert (file.commit.interval, file.commit.bytes) == (0.25, 64 * 2**20)
     assert file.spark is not None
-    assert file.spark.tables == {"*": ["current"], "public.orders": ["current", "history"]}
+    kinds = {pattern: list(kinds) for pattern, kinds in file.spark.tables.items()}
+    assert kinds == {"*": ["current"], "public.orders": ["current", "history"]}
     assert (file.spark.warehouse, file.spark.master) == (Path("lake"), "spark://host:7077")
     # As Spark writes values: YAML makes numbers and truth values of them.
     assert file.spark.conf == {
@@ -78,7 +80,13 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert (file.commit.interval, file.commit.bytes) == (1.0, 128_000_000)
     spark = read_capture_file(write(tmp_path, LEAST + "spark: {warehouse: w}\n")).spark
     assert spark is not None
-    assert (spark.format, spark.master, spark.conf, spark.tables) == ("delta", None, {}, {"*": ["current"]})
+    assert (spark.format, spark.master, spark.conf, spark.tables) == (
+        "delta",
+        None,
+        {},
+        {"*": {"current": KindEntry()}},
+    )
+    assert (spark.on_schema_change, spark.show) == ("evolve", "whole")
     assert (spark.trigger, spark.fold.share, spark.fold.max_staleness) == (1.0, 0.25, None)
 
 
@@ -116,8 +124,8 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST + "tables:\n  - {table: a.c, x: 2024-01-01}\n", ["line 5: tables.0.x: input was not a valid"]),
         (LEAST + "tables: public.orders\n", ["line 4: tables: Input should be a valid list"]),
         (LEAST.replace("log: l", "log: s3://bucket/x"), ["line 3: log: object stores are unsupported"]),
-        (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.0: Input should"]),
-        (LEAST + "spark: {warehouse: w, tables: {'*': scd2}}\n", ["line 4: spark.tables.*.0: Input should be 'cur"]),
+        (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.latest: Input should"]),
+        (LEAST + "spark: {warehouse: w, tables: {'*': scd2}}\n", ["line 4: spark.tables.*.scd2: Input should be 'cur"]),
         (LEAST + "spark: {warehouse: w, format: iceberg}\n", ["line 4: spark.format: Input should be 'delta'"]),
         (LEAST + "spark: {warehouse: w, mastr: x}\n", ["line 4: spark.mastr: unknown key (did you mean master?)"]),
         (LEAST + "spark: {warehouse: w, fold: {shar: 1}}\n", ["spark.fold.shar: unknown key (did you mean share?)"]),
