@@ -33,7 +33,9 @@ def _kinds(value: object) -> object:
     listed = [value] if isinstance(value, str) else value
     if isinstance(listed, list):
         return dict.fromkeys(listed, KindEntry()) if all(isinstance(kind, str) for kind in listed) else value
-    return {kind: options or {} for kind, options in listed.items()} if isinstance(listed, dict) else value
+    if isinstance(listed, dict):
+        return {kind: {} if options is None else options for kind, options in listed.items()}
+    return value
 
 
 def _setting(value: object) -> object:

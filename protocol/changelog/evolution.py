@@ -46,31 +46,42 @@ def departure(before: Iterable[TableSchema], after: TableSchema) -> str:
         after: The schema of later events.
 
     Returns:
-        The reason, for people: the key is another one, or a value of a column cannot be read in its new type. Empty if
-        the events can be of the same generation.
+        The reason, for people: the key is another one, or earlier events have no columns of it, or a value of a column
+        cannot be read in its new type. Empty if the events can be of the same generation.
     """
     now = _types(after)
     for schema in before:
-        if set(schema.key) != set(after.key):
-            return f"the key was ({', '.join(schema.key)}) and is ({', '.join(after.key)})"
+        if why := _of_key(schema, after):
+            return why
         types = _types(schema)
         if not types.keys() >= set(schema.key):
             return f"the events before are whole documents, without columns of the key ({', '.join(schema.key)})"
-        for name, type_ in types.items():
-            if name in now and not (now[name] == type_ if name in after.key else widens(type_, now[name])):
-                return f"column {name} was {type_} and is {now[name]}"
+        for name, why in _of_types(schema, after).items():
+            if name in after.key or not widens(types[name], now[name]):
+                return why
     return ""
 
 
 def changes(before: TableSchema, after: TableSchema) -> str:
     """What of a table is not as it was, for people, but for columns that were added. Empty if nothing is."""
+    gone = (f"column {name} is gone" for name in _types(before).keys() - _types(after).keys())
+    return ", ".join(filter(None, [_of_key(before, after), *sorted(gone), *_of_types(before, after).values()]))
+
+
+def _of_key(before: TableSchema, after: TableSchema) -> str:
+    if set(before.key) == set(after.key):
+        return ""
+    return f"the key was ({', '.join(before.key)}) and is ({', '.join(after.key)})"
+
+
+def _of_types(before: TableSchema, after: TableSchema) -> dict[str, str]:
+    """What is said of each column that has another type."""
     old, new = _types(before), _types(after)
-    found = [] if set(before.key) == set(after.key) else [departure([before], after)]
-    found += [f"column {name} is gone" for name in old if name not in new]
-    found += [
-        f"column {name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]
-    ]
-    return ", ".join(found)
+    return {
+        name: f"column {name} was {type_} and is {new[name]}"
+        for name, type_ in old.items()
+        if new.get(name, type_) != type_
+    }
 
 
 def _types(schema: TableSchema) -> Mapping[str, str]:

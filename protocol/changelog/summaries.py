@@ -92,7 +92,8 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
 
 def _ended(generation: KnownGeneration, offset: int) -> KnownGeneration:
     """The generation, whose collection has an event of none or of a later one at this offset."""
-    return generation.model_copy(update={"ended": min(offset, generation.ended or offset)})
+    ended = offset if generation.ended is None else min(offset, generation.ended)
+    return generation.model_copy(update={"ended": ended})
 
 
 def _needed(generations: list[KnownGeneration]) -> list[KnownGeneration]:

@@ -73,17 +73,8 @@ def publish(path: Path, data: bytes, epoch: int) -> None:
         FileExistsError: The name is taken.
         ChangeLogError: ``TM-LOG-008``.
     """
-    temporary = path.with_name(temporary_name(epoch))
-    with writing(path):
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync(path.parent)
+    with _unfinished(path, data, epoch) as temporary:
+        os.link(temporary, path)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -92,14 +83,21 @@ def replace(path: Path, data: bytes) -> None:
     Raises:
         ChangeLogError: ``TM-LOG-008``.
     """
-    temporary = path.with_name(temporary_name())
+    with _unfinished(path, data) as temporary:
+        temporary.replace(path)
+
+
+@contextmanager
+def _unfinished(path: Path, data: bytes, epoch: int = 0) -> Iterator[Path]:
+    """A durable file with ``data`` beside ``path``, which is given its name meanwhile. Makes that durable, too."""
+    temporary = path.with_name(temporary_name(epoch))
     with writing(path):
         try:
             with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            yield temporary
         finally:
             temporary.unlink(missing_ok=True)
         _sync(path.parent)

@@ -156,6 +156,7 @@ class LogWriter:
         with self._order:
             while self._batches and self._batches[-1].discarded:
                 self._batches.pop()
+                self._names.clear()  # Columns of its documents may never come.
             if self._batches:
                 last = self._batches[-1]
                 last.seal()

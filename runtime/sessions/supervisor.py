@@ -103,6 +103,7 @@ class Supervisor:
                 raise ConnectorError("TM-RUN-020", f"{name} has not read {', '.join(self._unfollowed)} again")
             if self._until_caught_up:
                 return
+            unfollowed = 0
             interval = self._prepared.spec.interval_seconds  # The shortest time between two opens.
             self._interruption.sleep(max(0.0, opened + interval - time.monotonic()))
 

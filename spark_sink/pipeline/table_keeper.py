@@ -187,7 +187,10 @@ class TableKeeper:
             columns = {**{name: columns.get(name, type_) for name, type_ in there.items()}, **columns}
         self._check_names(columns)
         self.table.sources = {
-            column.name: column.in_source for schema in schemas for column in schema.columns if column.source
+            column.name: column.in_source
+            for schema in schemas
+            for column in schema.columns
+            if column.in_source != column.name
         }
         self._columns, self._lacking = {}, {}
         if not self.table.exists:

@@ -23,14 +23,12 @@ from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
-from tidemark.spark_sink.source.segment_reader import read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from tidemark.spark_sink.tables.table_columns import (
-    check_readable,
     event_columns,
     find_collection,
     own_columns,
-    renamed,
 )
 
 if TYPE_CHECKING:
@@ -147,24 +145,19 @@ def segments_frame(
     """
     arrow_schema(columns)
     root = log.root.absolute()
-    stored: dict[str, Columns] = {}
-    names: dict[str, tuple[tuple[str, str], ...]] = {}
-    for segment in segments:
-        if segment.fingerprint not in stored:
-            schema = log.schema(segment.fingerprint)
-            check_readable(schema, columns)
-            stored[segment.fingerprint] = event_columns(own_columns(schema))
-            names[segment.fingerprint] = renamed(schema, columns)
-        SegmentFile.of(segment).check_size(root)
-    native = [segment for segment in segments if not names[segment.fingerprint]]
-    small = _for_python(native, [columns, *stored.values()], limits)
-    python = {segment.path for segment in small} | {s.path for s in segments if names[s.fingerprint]}
-    files = [SegmentFile.of(segment, names[segment.fingerprint]) for segment in segments if segment.path in python]
-    frames = [_python(spark, root, files, columns, start, end)] if files else []
+    files = {file.path: file for file in segment_files(log, segments, columns)}
+    for file in files.values():
+        file.check_size(root)
+    fingerprints = {segment.fingerprint for segment in segments}
+    stored = {fingerprint: event_columns(own_columns(log.schema(fingerprint))) for fingerprint in fingerprints}
+    python = _for_python(list(files.values()), [columns, *stored.values()], limits)
+    frames = [_python(spark, root, python, columns, start, end)] if python else []
+    for file in python:
+        del files[file.path]
     groups: dict[tuple[str, bool], list[Path]] = {}
-    for segment in native:
-        if segment.path not in python:
-            SegmentFile.of(segment).check(root)
+    for segment in segments:
+        if (native := files.get(segment.path)) is not None:
+            native.check(root)
             whole = start <= segment.first_offset and segment.last_offset < end
             groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
     for (fingerprint, whole), paths in groups.items():
@@ -190,12 +183,16 @@ def parquet_files(
     return reduce(lambda a, b: a.union(b), scans)
 
 
-def _for_python(segments: Sequence[Segment], schemas: Iterable[Columns], limits: ScanLimits) -> Sequence[Segment]:
-    """The segments that Python reads. Spark's reader refuses columns whose names differ only in case."""
+def _for_python(files: Sequence[SegmentFile], schemas: Iterable[Columns], limits: ScanLimits) -> list[SegmentFile]:
+    """The files that Python reads: with columns that are renamed, or whose names differ only in case, and small ones.
+
+    Spark's reader refuses names that differ only in case, which logs of version 2 have.
+    """
     if any(len({name.lower() for name in columns}) < len(columns) for columns in schemas):
-        return segments
-    small = [segment for segment in segments if segment.rows < limits.small_rows]
-    return small if len(small) >= limits.many_small else []
+        return list(files)
+    renamed = [file for file in files if file.renamed]
+    small = [file for file in files if file.rows < limits.small_rows and not file.renamed]
+    return renamed + (small if len(small) >= limits.many_small else [])
 
 
 def _python(

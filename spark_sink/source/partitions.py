@@ -14,9 +14,8 @@ from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.source.segment_reader import read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
-from tidemark.spark_sink.tables.table_columns import check_readable, renamed
 
 PARTITION_BYTES = 8 * 1024 * 1024
 """The bytes of a partition's segments: some hundred thousand events, at most a second's work."""
@@ -55,19 +54,9 @@ def plan(
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
         ChangeLogError: When a commit is missing or damaged.
     """
-    partitions = []
-    names: dict[str, tuple[tuple[str, str], ...]] = {}
-    segments = list(log.segments(collection, start, end))
-    most = min(most_bytes, sum(segment.size for segment in segments) // at_least)
-    for run in runs(segments, most):
-        for segment in run:
-            if segment.fingerprint not in names:
-                schema = log.schema(segment.fingerprint)
-                check_readable(schema, columns)
-                names[segment.fingerprint] = renamed(schema, columns)
-        files = tuple(SegmentFile.of(segment, names[segment.fingerprint]) for segment in run)
-        partitions.append(EventsPartition(start, end, files))
-    return partitions
+    files = segment_files(log, log.segments(collection, start, end), columns)
+    most = min(most_bytes, sum(file.size for file in files) // at_least)
+    return [EventsPartition(start, end, tuple(run)) for run in runs(files, most)]
 
 
 def read_partition(root: Path, columns: Columns, partition: InputPartition) -> Iterator[pa.RecordBatch]:

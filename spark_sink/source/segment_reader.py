@@ -11,11 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidemark.protocol.changelog import ChangeLog, Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.spark_sink.tables.table_columns import check_readable, renamed
 
 _ROWS = 65_536
 """The rows of a record batch: enough that the cost per batch is negligible, and few enough for a worker's memory."""
+
+
+def segment_files(log: ChangeLog, segments: Iterable[Segment], columns: Columns) -> list[SegmentFile]:
+    """The files of segments of one collection, for a reader of some columns.
+
+    Raises:
+        SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
+    """
+    names: dict[str, tuple[tuple[str, str], ...]] = {}
+    files = []
+    for segment in segments:
+        if segment.fingerprint not in names:
+            schema = log.schema(segment.fingerprint)
+            check_readable(schema, columns)
+            names[segment.fingerprint] = renamed(schema, columns)
+        files.append(SegmentFile.of(segment, names[segment.fingerprint]))
+    return files
 
 
 def read_segments(
@@ -43,9 +62,9 @@ def read_segments(
 
 
 def _read(
-    parquet: pq.ParquetFile, renamed: Mapping[str, str], schema: pa.Schema, bounds: tuple[int, int] | None
+    parquet: pq.ParquetFile, names: Mapping[str, str], schema: pa.Schema, bounds: tuple[int, int] | None
 ) -> Iterator[pa.RecordBatch]:
-    places = {renamed.get(name, name): name for name in parquet.schema_arrow.names}
+    places = {names.get(name, name): name for name in parquet.schema_arrow.names}
     wanted = [places[name] for name in schema.names if name in places]
     if bounds and "_offset" not in wanted:
         wanted.append("_offset")
@@ -59,7 +78,7 @@ def _read(
                 pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
             )
         if kept.num_rows:
-            yield conformed(_with_names(kept, renamed) if renamed else kept, schema)
+            yield conformed(_with_names(kept, names) if names else kept, schema)
 
 
 def _with_names(events: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:

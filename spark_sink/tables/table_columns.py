@@ -100,7 +100,12 @@ def own_columns(schema: TableSchema) -> dict[str, str]:
 def spanned(schema: TableSchema) -> TableSchema:
     """A schema with the names that its columns have where events of several generations are read together."""
     return schema.model_copy(
-        update={"columns": [column.model_copy(update={"name": column.in_span}) for column in schema.columns]}
+        update={
+            "columns": [
+                column.model_copy(update={"name": column.in_span, "source": column.in_source})
+                for column in schema.columns
+            ]
+        }
     )
 
 

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.changelog import Segment
-from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
@@ -22,9 +21,10 @@ from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame
+from tidemark.spark_sink.source.segment_reader import segment_files
 from tidemark.spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import quoted
-from tidemark.spark_sink.tables.table_columns import EVENT_META, renamed
+from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -184,9 +184,7 @@ class Applier:
             key=part.state.key,
             target=part.file_bytes,
             groups=joined_runs(keys.groups) if keys else part.sources.groups,
-            segments=tuple(
-                SegmentFile.of(one, renamed(self._log.schema(one.fingerprint), part.state.columns)) for one in segments
-            ),
+            segments=tuple(segment_files(self._log, segments, part.state.columns)),
             start=part.start,
             end=part.end,
             low=keys.low if keys else (),
