@@ -19,8 +19,8 @@ import pyarrow as pa
 from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.summaries import advance
-from tidemark.runtime.changelog.columns import arrow_type
-from tidemark.runtime.changelog.segments import SegmentWriter
+from tidemark.runtime.changelog.documents.columns import arrow_type
+from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 
 Keys = Literal["ordered", "uuid"]
 Numbers: TypeAlias = "np.ndarray[Any, Any]"

@@ -12,7 +12,7 @@ from typing import Protocol
 from tidemark.backfill.fence import Fence
 from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.tables.joined_rows import JoinedRows, joined_rows
+from tidemark.captures.rows.joined_rows import JoinedRows, joined_rows
 
 Barrier = int | str
 """A moment of a source, as the state keeps it."""

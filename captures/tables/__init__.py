@@ -1,1 +1,1 @@
-"""What all databases share about a table: its collection, its bad values, its rows on the way to lines."""
+"""What all databases share about a table: its collection, its configuration, its bad values."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from tidemark.captures.contract.scan import ScanMethod
 from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.tables.bad_values import STOP, Policies, Policy
-from tidemark.captures.tables.hashes import no_salt
 from tidemark.captures.tables.table_config import TableConfig
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject

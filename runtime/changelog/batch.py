@@ -17,10 +17,10 @@ from typing import Any
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog.column_names import ColumnNames
-from tidemark.runtime.changelog.decoder import DocumentDecoder, Part, decoder, unknown_members
-from tidemark.runtime.changelog.quarantine import Misfit, Quarantine
-from tidemark.runtime.changelog.segments import SegmentWriter
+from tidemark.runtime.changelog.documents.column_names import ColumnNames
+from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part, decoder, unknown_members
+from tidemark.runtime.changelog.documents.quarantine import Misfit, Quarantine
+from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 16 * 1024 * 1024

@@ -35,7 +35,7 @@ from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
 from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
-from tidemark.runtime.changelog.column_names import ColumnNames
+from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
 from tidemark.runtime.changelog.sweep import sweep
 

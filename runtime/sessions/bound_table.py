@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, JsonObject
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.documents.schema_union import is_closed, union
 from tidemark.runtime.changelog.generations import CollectionGenerations
-from tidemark.runtime.changelog.schema_union import is_closed, union
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.preparation.selection import SelectedTable
 

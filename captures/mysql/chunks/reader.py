@@ -20,8 +20,8 @@ from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import NO_COLUMN, Session, asking, connect, error_of, query_failure
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.columns import reads_as
+from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
-from tidemark.captures.tables.chunk_rows import ChunkRows
 from tidemark.protocol.errors import SourceError
 
 STATEMENT_SECONDS = 30

@@ -2,7 +2,7 @@
 
 The decoder is generated, one per table version, so that nothing is decided per value. The source is built from the
 columns' places and forms, and the texts that a document needs, in which all but plain characters are escaped (see
-``tidemark.captures.tables.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
+``tidemark.captures.rows.source_literals``). In it ``v3`` is the text of the row's value 3, a byte text (see
 ``tidemark.captures.mysql.values.json_values``), and ``m3`` its JSON with its name, as a member of an object, with a
 comma in front. ``tests/captures/mysql/rows/generated_decoders.txt`` shows one.
 """
@@ -19,9 +19,9 @@ from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
 from tidemark.captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
+from tidemark.captures.rows.captured_line import END
+from tidemark.captures.rows.source_literals import generated, literal, quoted
 from tidemark.captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, BadValue, Repairs, largest, unfit_for
-from tidemark.captures.tables.captured_line import END
-from tidemark.captures.tables.source_literals import generated, literal, quoted
 from tidemark.captures.tables.suggested_entries import excluding
 from tidemark.protocol.errors import SourceError
 

@@ -24,8 +24,8 @@ from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off
+from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
-from tidemark.captures.tables.chunk_rows import ChunkRows
 
 WRITE_SECONDS = 31_536_000
 """How long the server waits for us to take rows (``net_write_timeout``), since chunks may be held back: its maximum."""

@@ -13,7 +13,7 @@ from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
-from tidemark.captures.tables.captured_line import opening, origin_members, without_columns
+from tidemark.captures.rows.captured_line import opening, origin_members, without_columns
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
 from tidemark.protocol.errors import SourceError
 

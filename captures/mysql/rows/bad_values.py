@@ -20,8 +20,8 @@ from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.values.charsets import Recode
 from tidemark.captures.mysql.values.json_values import source_text, string
 from tidemark.captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
+from tidemark.captures.rows.captured_line import END
 from tidemark.captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
-from tidemark.captures.tables.captured_line import END
 
 if TYPE_CHECKING:
     from tidemark.captures.mysql.rows.log_decoder import RowDecoder

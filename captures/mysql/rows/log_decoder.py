@@ -14,8 +14,8 @@ from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDA
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
-from tidemark.captures.tables.captured_line import END, opening
 from tidemark.protocol.errors import SourceError
 
 _OPS = {INSERT: "c", DELETE: "d"}

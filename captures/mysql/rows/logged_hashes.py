@@ -9,7 +9,7 @@ from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.values.types import Form, hashable, set_text
-from tidemark.captures.tables.hashes import hashed
+from tidemark.captures.rows.hashes import hashed
 
 if TYPE_CHECKING:
     from tidemark.captures.mysql.rows.value_reader import ValueReader

@@ -14,7 +14,7 @@ from tidemark.captures.mysql.rows.row_sink import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
 from tidemark.captures.mysql.values.json_binary import json_text, print_tree, read_tree
 from tidemark.captures.mysql.values.json_values import string
-from tidemark.captures.tables.captured_line import END
+from tidemark.captures.rows.captured_line import END
 
 if TYPE_CHECKING:
     from tidemark.captures.mysql.rows.log_decoder import RowDecoder

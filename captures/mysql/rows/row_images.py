@@ -2,7 +2,7 @@
 
 An image is a bitmap of NULLs, one bit for each column that is present, and their values (MySQL's ``Rows_event``). The
 source is built from the columns' types and the texts that documents need, each character of which is escaped that could
-mean anything (see ``tidemark.captures.tables.source_literals``).
+mean anything (see ``tidemark.captures.rows.source_literals``).
 
 In a generated function ``v3`` is column 3 as it is read, ``m3`` its JSON as a member of an object, with a comma in
 front, and ``k3`` its text in a key. ``data`` holds the bytes, ``text`` the same as Latin-1, so that a text that is
@@ -28,7 +28,7 @@ from tidemark.captures.mysql.rows.value_reader import ValueReader
 from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.values.charsets import RecodeOf, built_in
 from tidemark.captures.mysql.values.json_values import string
-from tidemark.captures.tables.source_literals import generated, literal
+from tidemark.captures.rows.source_literals import generated, literal
 
 MISFITS = (ValueError, LookupError, struct.error, OverflowError, RecursionError, msgspec.DecodeError)
 """What reading raises when bytes are not as they must be. They may hold values: never chain them."""

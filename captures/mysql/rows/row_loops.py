@@ -12,8 +12,8 @@ from collections.abc import Callable
 from tidemark.captures.mysql.rows.row_images import Generated, Image
 from tidemark.captures.mysql.rows.row_sink import Write, WriteRow
 from tidemark.captures.mysql.rows.value_reader import ValueReader
-from tidemark.captures.tables.captured_line import END
-from tidemark.captures.tables.source_literals import literal
+from tidemark.captures.rows.captured_line import END
+from tidemark.captures.rows.source_literals import literal
 
 _WIDEST = 512
 """Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""

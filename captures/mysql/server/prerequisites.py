@@ -17,9 +17,9 @@ from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import is_versioned
 from tidemark.captures.mysql.tables.columns import Table, quoted_name
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
+from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
 from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
-from tidemark.captures.tables.hashes import no_salt
 from tidemark.captures.tables.suggested_entries import excluding
 from tidemark.captures.tables.table_binding import captured_as
 from tidemark.captures.tables.truncation import Truncation

@@ -20,8 +20,8 @@ from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.tables.layouts import Layout, LayoutParts
+from tidemark.captures.rows.captured_line import chunk_head, without_columns
 from tidemark.captures.tables.bad_values import Policy
-from tidemark.captures.tables.captured_line import chunk_head, without_columns
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject

@@ -17,7 +17,7 @@ from tidemark.captures.mysql.tables.catalog import HASH_COLUMN
 from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.values.charsets import RecodeOf
 from tidemark.captures.mysql.values.types import Form, form
-from tidemark.captures.tables.captured_line import origin_members
+from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.suggested_entries import excluding
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject

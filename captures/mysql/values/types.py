@@ -11,7 +11,7 @@ from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
 from tidemark.captures.mysql.values.geometry import geometry
 from tidemark.captures.mysql.values.json_values import Convert
-from tidemark.captures.tables.hashes import hashed
+from tidemark.captures.rows.hashes import hashed
 
 
 class Form(StrEnum):

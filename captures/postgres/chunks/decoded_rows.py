@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedLines
-from tidemark.captures.tables.chunk_rows import ChunkRows
+from tidemark.captures.rows.chunk_rows import ChunkRows
 
 
 class DecodedRows(ChunkRows):

@@ -10,8 +10,8 @@ from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
 from tidemark.captures.postgres.tables.columns import Column
 from tidemark.captures.postgres.values.column_values import ColumnConvert, column_convert
+from tidemark.captures.rows.captured_line import END
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
-from tidemark.captures.tables.captured_line import END
 
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")

@@ -19,8 +19,8 @@ from tidemark.captures.postgres.log.table_contract import BoundRelation, Tables
 from tidemark.captures.postgres.log.transcoded_rows import transcoded_row
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.postgres.values.encodings import Transcoder
+from tidemark.captures.rows.captured_line import opening, without_columns
 from tidemark.captures.tables.bad_values import BadValues
-from tidemark.captures.tables.captured_line import opening, without_columns
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
 from tidemark.protocol.errors import SourceError
 

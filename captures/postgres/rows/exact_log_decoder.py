@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from tidemark.captures.postgres.log.event_location import next_place
 from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
-from tidemark.captures.tables.captured_line import END, opening
 
 INSERT, UPDATE, DELETE = b"IUD"
 NEW, OLD_KEY, OLD_ROW = b"NKO"

@@ -1,7 +1,7 @@
 """Generates decoders of the log's rows: functions for each version of a table, without decisions per value.
 
 The source is built from the columns' places and types, and from the texts of a document. Every character of these texts
-that has a meaning in source is escaped (see ``tidemark.captures.tables.source_literals``).
+that has a meaning in source is escaped (see ``tidemark.captures.rows.source_literals``).
 
 In a generated function ``v3`` is the text of the row's column 3, a byte text (see
 ``tidemark.captures.postgres.values.json_values``), or None for NULL, or ``UNCHANGED``; ``m3`` is its JSON with its
@@ -18,7 +18,7 @@ from tidemark.captures.postgres.tables.columns import Column
 from tidemark.captures.postgres.values import json_values
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion
-from tidemark.captures.tables.source_literals import generated, literal, quoted
+from tidemark.captures.rows.source_literals import generated, literal, quoted
 from tidemark.protocol.errors import SourceError
 
 

@@ -18,9 +18,9 @@ from tidemark.captures.postgres.rows.generated_source import (
 )
 from tidemark.captures.postgres.tables.columns import Column
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.rows.captured_line import END, opening
+from tidemark.captures.rows.source_literals import literal, quoted
 from tidemark.captures.tables.bad_values import BadCounts
-from tidemark.captures.tables.captured_line import END, opening
-from tidemark.captures.tables.source_literals import literal, quoted
 from tidemark.protocol.errors import SourceError
 
 _SHORT = 1 << 16

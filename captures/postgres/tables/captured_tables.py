@@ -42,7 +42,7 @@ from tidemark.captures.postgres.tables.record.comparison import (
 )
 from tidemark.captures.postgres.tables.record.shown_names import ShownNames
 from tidemark.captures.postgres.tables.record.table_record import read_digests
-from tidemark.captures.tables.captured_line import origin_members
+from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject

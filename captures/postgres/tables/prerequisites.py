@@ -35,9 +35,9 @@ from tidemark.captures.postgres.tables.unsupported_tables import (
 )
 from tidemark.captures.postgres.values.types import clampable
 from tidemark.captures.postgres.values.unsayable_names import unsayable_failures
+from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
-from tidemark.captures.tables.hashes import no_salt
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 

@@ -15,8 +15,8 @@ from tidemark.captures.postgres.values import datetimes, json_values
 from tidemark.captures.postgres.values.encodings import MARK
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.postgres.values.json_values import Convert
+from tidemark.captures.rows.hashes import hashed
 from tidemark.captures.tables.bad_values import SHORT_JSON, UNDECODABLE, BadValue
-from tidemark.captures.tables.hashes import hashed
 
 SourceOf = Callable[[str, int], str]
 """Returns Python source for the text in a variable, from an index on."""

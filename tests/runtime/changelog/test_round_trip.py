@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.runtime.changelog.shop import document, stored
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.runtime.changelog.columns import arrow_type
+from tidemark.runtime.changelog.documents.columns import arrow_type
 from tidemark.runtime.changelog.writer import LogWriter
 
 Cell = tuple[str, Any]

@@ -23,8 +23,8 @@ from tests.protocol.segment_facts import segment_facts
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import Column, Segment, TableSchema
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, LONGEST_RUN, MOST_RUNS
-from tidemark.runtime.changelog.decoder import decoder
-from tidemark.runtime.changelog.segments import SegmentWriter
+from tidemark.runtime.changelog.documents.decoder import decoder
+from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 from tidemark.runtime.changelog.writer import LogWriter
 
 POOLS: dict[str, list[Any]] = {

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.protocol.changelog.models import MOST_RUNS, Run
-from tidemark.runtime.changelog.key_jumps import key_jumps
-from tidemark.runtime.changelog.stated_keys import stated_rows
+from tidemark.runtime.changelog.segments.key_jumps import key_jumps
+from tidemark.runtime.changelog.segments.stated_keys import stated_rows
 
 
 class KeyRuns:

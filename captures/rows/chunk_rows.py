@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK, Rows
-from tidemark.captures.tables.joined_rows import JoinedRows
+from tidemark.captures.rows.joined_rows import JoinedRows
 
 
 class ChunkRows:

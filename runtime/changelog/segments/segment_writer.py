@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
 from tidemark.runtime.changelog import storage
-from tidemark.runtime.changelog.key_runs import KeyRuns
-from tidemark.runtime.changelog.stated_keys import KeyBox, stated_key
+from tidemark.runtime.changelog.segments.key_runs import KeyRuns
+from tidemark.runtime.changelog.segments.stated_keys import KeyBox, stated_key
 
 _DICTIONARY_BYTES = 64 * 1024
 """The most bytes of a dictionary: it is useful for columns of few values, and costs time and space for others."""

@@ -11,7 +11,7 @@ from tidemark.captures.mysql.chunks import row_decoder as mysql_decoder
 from tidemark.captures.mysql.tables.columns import Column as MysqlColumn
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.tables.columns import Column, ColumnType
-from tidemark.captures.tables.captured_line import END, chunk_head, opening, without_columns
+from tidemark.captures.rows.captured_line import END, chunk_head, opening, without_columns
 from tidemark.protocol.codec import split_captured
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from tidemark.protocol.changelog.models import TableSchema
 from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
-from tidemark.runtime.changelog.columns import as_type
+from tidemark.runtime.changelog.documents.columns import as_type
 
 QUARANTINE_BYTES = 256 * 1024 * 1024
 """Bytes of documents that one commit may keep apart. They are held in memory until the commit."""

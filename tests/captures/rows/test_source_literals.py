@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.tables.source_literals import literal, quoted
+from tidemark.captures.rows.source_literals import literal, quoted
 
 BYTE_TEXTS = st.text(st.characters(max_codepoint=255)) | st.sampled_from(
     ['"', "'", "\\", "{x}", "}}", '""" + x + """', "\\N{DIGIT ONE}", "\n", "\0", "#", "é"]

@@ -22,7 +22,7 @@ from msgspec.json import Decoder
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
 from tidemark.protocol.changelog.table_schema import is_untyped
 from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
-from tidemark.runtime.changelog.columns import (
+from tidemark.runtime.changelog.documents.columns import (
     ABSENT,
     MISFITS,
     ColumnCodec,
@@ -35,7 +35,7 @@ from tidemark.runtime.changelog.columns import (
     number_texts,
     repeated,
 )
-from tidemark.runtime.changelog.quarantine import Misfit, Unfit, bad_values, misfit, not_json, unknown_member
+from tidemark.runtime.changelog.documents.quarantine import Misfit, Unfit, bad_values, misfit, not_json, unknown_member
 
 T = TypeVar("T")
 Document = TypeVar("Document", bytes, Raw)

@@ -1,0 +1,1 @@
+"""Writes segments, and states the keys of their rows."""
