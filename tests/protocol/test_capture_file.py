@@ -126,6 +126,8 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
         (LEAST.replace("log: l", "log: s3://bucket/x"), ["line 3: log: object stores are unsupported"]),
         (LEAST + "spark: {warehouse: w, tables: {a.b: [latest]}}\n", ["line 4: spark.tables.a.b.latest: Input should"]),
         (LEAST + "spark: {warehouse: w, tables: {'*': scd2}}\n", ["line 4: spark.tables.*.scd2: Input should be 'cur"]),
+        (LEAST + "spark: {warehouse: w, tables: {a.b: {current: false}}}\n", ["tables.a.b.current: Input should"]),
+        (LEAST + "spark: {warehouse: w, tables: {a.b: {current: {sho: whole}}}}\n", ["unknown key (did you mean show"]),
         (LEAST + "spark: {warehouse: w, format: iceberg}\n", ["line 4: spark.format: Input should be 'delta'"]),
         (LEAST + "spark: {warehouse: w, mastr: x}\n", ["line 4: spark.mastr: unknown key (did you mean master?)"]),
         (LEAST + "spark: {warehouse: w, fold: {shar: 1}}\n", ["spark.fold.shar: unknown key (did you mean share?)"]),

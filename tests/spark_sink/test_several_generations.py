@@ -108,6 +108,8 @@ def test_history_has_them_all(spark: SparkSession, log: LogBuilder, tmp_path: Pa
     lake.keep_well("history", "current", way=way)
     assert [(row["id"], row["c"], row["c__2"]) for row in lake.rows("history")] == ROWS
     assert [(row["id"], row["c"]) for row in lake.rows("current")] == [(1, DAY), (2, DAY)]
+    named = {field.name: field.metadata.get("tidemark.source") for field in lake.delta("history").schema().fields}
+    assert (named["c"], named["c__2"]) == (None, "c")
     rebuilt = KeptLake(log, tmp_path / "other", lambda: spark)
     rebuilt.keep_well("history", way=way)
     assert rebuilt.rows("history") == lake.rows("history")

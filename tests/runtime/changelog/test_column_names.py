@@ -81,6 +81,16 @@ def test_a_type_that_old_values_do_not_have_gets_a_name_for_reads_of_both(tmp_pa
     assert found == [("c", None), ("c", "c__2"), ("c", "c__2"), ("c", "c__3"), ("c", "c__3")]
 
 
+def test_a_column_whose_documents_were_discarded_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path, closed(c=INTEGER), [document(c=1)])
+    with LogWriter.open(tmp_path, "shop") as log:
+        lost = log.begin()
+        assert log.bind("public/t", closed(c=DAY)).schema.columns[0].spanning == "c__2"
+        lost.discard()
+        log.begin()
+        assert log.bind("public/t", closed(c=INTEGER)).schema.columns[0].spanning is None
+
+
 def test_a_later_column_does_not_take_a_name_that_reads_of_both_have(tmp_path: Path) -> None:
     write(tmp_path, closed(c=INTEGER), [document(c=1)])
     write(tmp_path, closed(c=DAY), [document(c="2026-01-31")])
