@@ -28,11 +28,4 @@ def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
     with storage.writing(path):
         if path.exists() and path.read_bytes() == data:
             return
-        temporary = path.with_name(storage.temporary_name())
-        try:
-            temporary.write_bytes(data)
-            storage.sync([temporary])
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        storage.sync([path])
+    storage.replace(path, data)

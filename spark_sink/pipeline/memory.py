@@ -62,8 +62,8 @@ class TableMemory(BaseModel):
     """The memory of one table.
 
     Attributes:
-        complete_to: The table lacked no event below this offset. Whether a run expects work is told by it, and which
-            events the run applies is not.
+        complete_to: The table lacked no event below this offset. It only says whether to expect work: no event is left
+            out because of it.
         set_aside: The error, if the table is set aside.
         removed: Bytes of files that left the table since its last vacuum. Runs may be short: none alone removes much.
         vacuumed: The time of the last vacuum, or the time when this was first kept.

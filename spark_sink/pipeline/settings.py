@@ -95,9 +95,9 @@ class VacuumRule:
     def earliest_after(self, ended: float, removed: int, size: int) -> float:
         """The time of the next fold at the earliest, so that files that left the table do not pile up.
 
-        Folds that each replace as much are so far apart that all of them but the last, until a vacuum deletes their
-        files, replace less than the table's size and ``spare``: a pause less is what is left for the last one. After
-        that time there is nothing to wait for, also where the table has become small.
+        Folds that each replace as much are so far apart that together, until a vacuum deletes their files, they replace
+        no more than the table's size and ``spare``. A pause more than that takes leaves room for the last of them. No
+        fold waits longer than that time, also where the table has become small.
 
         Args:
             ended: When the last fold ended, in seconds.

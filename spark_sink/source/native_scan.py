@@ -25,11 +25,7 @@ from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
-from tidemark.spark_sink.tables.table_columns import (
-    event_columns,
-    find_collection,
-    own_columns,
-)
+from tidemark.spark_sink.tables.table_columns import event_columns, find_collection, own_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

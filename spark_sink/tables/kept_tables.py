@@ -119,15 +119,10 @@ class KeepRules:
 
     Args:
         tables: By pattern: a kind, some kinds, or kinds with their options.
-        options: Of kinds without their own.
     """
 
-    def __init__(
-        self,
-        tables: Mapping[str, str | Sequence[str] | Mapping[str, KeepOptions]],
-        options: KeepOptions = KeepOptions(),
-    ) -> None:
-        self._rules = {pattern: _kinds(kinds, options) for pattern, kinds in tables.items()}
+    def __init__(self, tables: Mapping[str, str | Sequence[str] | Mapping[str, KeepOptions]]) -> None:
+        self._rules = {pattern: _kinds(kinds) for pattern, kinds in tables.items()}
 
     @property
     def patterns(self) -> Collection[str]:
@@ -176,7 +171,7 @@ def unmatched(patterns: Iterable[str], tables: Collection[str]) -> list[str]:
     return [pattern for pattern in patterns if not any(matches(pattern, table) for table in tables)]
 
 
-def _kinds(kinds: str | Sequence[str] | Mapping[str, KeepOptions], options: KeepOptions) -> Mapping[str, KeepOptions]:
+def _kinds(kinds: str | Sequence[str] | Mapping[str, KeepOptions]) -> Mapping[str, KeepOptions]:
     if isinstance(kinds, Mapping):
         return kinds
-    return dict.fromkeys([kinds] if isinstance(kinds, str) else kinds, options)
+    return dict.fromkeys([kinds] if isinstance(kinds, str) else kinds, KeepOptions())
