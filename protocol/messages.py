@@ -39,6 +39,14 @@ KEY_COLUMNS = "x-key"
 """Names of the columns that identify rows. In a discovered schema only where they cannot be a collection's key, in a
 complete ``sourcedSchema`` always, in their order; none where no columns identify rows."""
 
+COLUMN_ID = "x-column"
+"""In the schema of a column in a complete ``sourcedSchema``: a text that is the column's own in its table, whatever its
+name. No later column has it until the table is read from the start. Without it the name tells columns apart."""
+
+COLUMN_FILL = "x-fill"
+"""In the schema of a column, in the first complete ``sourcedSchema`` that has the column: the value that all rows from
+before it have in it, as documents have it. Without it that is null."""
+
 Json = Any
 """Any JSON value, as Python objects."""
 

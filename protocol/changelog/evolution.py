@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
+from tidemark.protocol.changelog.column_identity import identities
 from tidemark.protocol.changelog.models import TableSchema
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
@@ -38,27 +39,32 @@ def widens(old: str, new: str) -> bool:
     return old == "date" and new == "timestamp_ntz"
 
 
-def departure(before: Iterable[TableSchema], after: TableSchema) -> str:
+def departure(before: Sequence[TableSchema], after: TableSchema) -> str:
     """Why events under a schema cannot be of the same generation as events under earlier schemas.
 
     Args:
-        before: The schemas of the generation.
+        before: The schemas of the generation, from the oldest to the newest.
         after: The schema of later events.
 
     Returns:
         The reason, for people: the key is another one, or earlier events have no columns of it, or a value of a column
         cannot be read in its new type. Empty if the events can be of the same generation.
     """
-    now = _types(after)
-    for schema in before:
+    *earlier, latest = identities([*before, after])
+    now = {latest[column.name]: column for column in after.columns}
+    for schema, known in zip(before, earlier, strict=True):
         if why := _of_key(schema, after):
             return why
-        types = _types(schema)
-        if not types.keys() >= set(schema.key):
+        if not known.keys() >= set(schema.key):
             return f"the events before are whole documents, without columns of the key ({', '.join(schema.key)})"
-        for name, why in _of_types(schema, after).items():
-            if name in after.key or not widens(types[name], now[name]):
-                return why
+        for column in schema.columns:
+            same = now.get(known[column.name])
+            if column.name in schema.key and (same is None or same.name != column.name):
+                return f"column {column.name} of the key is another column"
+            if same is None or same.type == column.type:
+                continue
+            if same.name in after.key or not widens(column.type, same.type):
+                return f"column {same.name} was {column.type} and is {same.type}"
     return ""
 
 

@@ -94,6 +94,10 @@ class Column(Model):
         source: What the source calls it, where that is not its name.
         spanning: Its name where events of several generations are read together, where that is not its name: an earlier
             generation has values of another type under it.
+        id: Which column of the source it is, whatever its name; None: its name in the source tells. Columns of one
+            generation are the same column if their ids are equal.
+        fill: The value in it of events whose schema does not have the column, as JSON in the form of documents; of JSON
+            text the text. None for null.
     """
 
     name: str
@@ -103,6 +107,8 @@ class Column(Model):
     description: str = ""
     source: str | None = None
     spanning: str | None = None
+    id: str | None = None
+    fill: Json | None = None
 
     @property
     def in_source(self) -> str:
@@ -127,7 +133,7 @@ class TableSchema(Model):
         """Sixteen hex digits that identify the schema."""
         said = self.model_dump(mode="json")
         for column in said["columns"]:
-            for name in ("source", "spanning"):  # Version 2 has none, and its fingerprints are the same.
+            for name in ("source", "spanning", "id", "fill"):  # Version 2 has none, and its fingerprints are the same.
                 if column[name] is None:
                     del column[name]
         text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
@@ -266,6 +272,8 @@ class Commit(Model):
         writer: A random id of the process that wrote it; two writers can have the same epoch, but never this.
         checkpoints: How many of the connector's checkpoints it covers.
         schemas: Those this commit uses for the first time, by fingerprint.
+        announced: By collection the fingerprint of its schema after this commit, where that is not the schema of its
+            newest event: a change of the table that no event follows yet.
         generations: Those that begin with events of this commit, or of which it is now known that they are whole.
         replacements: Segments of earlier commits that others stand for now. Reserved: this version writes none, and
             refuses to read a log that has some.
@@ -281,6 +289,7 @@ class Commit(Model):
     checkpoints: int = 0
     state: StateChange = StateChange()
     schemas: dict[str, TableSchema] = {}
+    announced: dict[str, str] = {}
     generations: list[Generation] = []
     segments: list[Segment] = []
     replacements: list[Replacement] = []
@@ -298,7 +307,7 @@ class KnownGeneration(Generation):
     """A generation, and what the log has of it so far.
 
     Attributes:
-        fingerprints: The schemas of its segments, from the oldest to the newest.
+        fingerprints: The schemas of its segments, and those that were announced, from the oldest to the newest.
         events: Their rows.
         bytes: Of their files.
         ended: The offset of the collection's first later event, which belongs to none or to a later one. None without

@@ -29,6 +29,9 @@ def advance(summary: Summary, commit: Commit) -> Summary:
             bytes=before.bytes + segment.size,
             fingerprint=segment.fingerprint,
         )
+    for collection, fingerprint in commit.announced.items():
+        before = totals.get(collection, CollectionTotals())
+        totals[collection] = before.model_copy(update={"fingerprint": fingerprint})
     claims = summary.claims
     if commit.epoch > summary.epoch:
         claims = dict([*claims.items(), (commit.epoch, commit.number)][-CLAIMS_KEPT:])
@@ -87,6 +90,9 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
             known[place] = _ended(known[place], segment.first_offset)
     for stated in commit.generations:
         found[stated.collection] = _needed(found[stated.collection])
+    for collection, fingerprint in commit.announced.items():
+        if known := list(found.get(collection, ())):
+            found[collection] = [*known[:-1], _with_schema(known[-1], fingerprint)]
     return found
 
 
@@ -103,13 +109,14 @@ def _needed(generations: list[KnownGeneration]) -> list[KnownGeneration]:
 
 
 def _with_segment(generation: KnownGeneration, segment: Segment) -> KnownGeneration:
-    return generation.model_copy(
-        update={
-            "fingerprints": [*(f for f in generation.fingerprints if f != segment.fingerprint), segment.fingerprint],
-            "events": generation.events + segment.rows,
-            "bytes": generation.bytes + segment.size,
-        }
+    return _with_schema(generation, segment.fingerprint).model_copy(
+        update={"events": generation.events + segment.rows, "bytes": generation.bytes + segment.size}
     )
+
+
+def _with_schema(generation: KnownGeneration, fingerprint: str) -> KnownGeneration:
+    known = [*(f for f in generation.fingerprints if f != fingerprint), fingerprint]
+    return generation.model_copy(update={"fingerprints": known})
 
 
 def with_generations(summary: Summary) -> Summary:

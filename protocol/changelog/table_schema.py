@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, Column, TableSchema
+from tidemark.protocol.messages import COLUMN_FILL, COLUMN_ID
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +148,8 @@ def _column(name: str, schema: Any, root: Schema, as_text: bool) -> Column:
         nullable="type" not in merged or "null" in kinds(merged),
         json_text=type_ is None,
         description=str(merged.get("description", "")),
+        id=None if (id_ := merged.get(COLUMN_ID)) is None else str(id_),
+        fill=merged.get(COLUMN_FILL),
     )
 
 

@@ -117,7 +117,8 @@ class Batch:
         bytes: The bytes of its documents.
         discarded: It will not be committed.
         quarantine: Its events that are kept apart.
-        schemas: The schemas of its segments by fingerprint.
+        schemas: The schemas of its segments, and those that are announced, by fingerprint.
+        announced: By collection the fingerprint of the schema of later events.
         generations: Those that begin or become whole with it.
     """
 
@@ -140,6 +141,7 @@ class Batch:
         self._finished: list[Future[Segment | None]] = []
         self.quarantine = Quarantine()
         self.schemas: dict[str, TableSchema] = {}
+        self.announced: dict[str, str] = {}
         self.generations: list[Generation] = []
 
     @property
@@ -184,6 +186,11 @@ class Batch:
             self._write(name)
         elif self._pending > PENDING_BYTES:
             self._write(max(self._blocks, key=lambda other: self._blocks[other].size))
+
+    def announce(self, collection: BoundCollection) -> None:
+        """Notes the schema of a collection's later events: the log has it though none may come."""
+        self.announced[collection.schema.collection] = collection.fingerprint
+        self.schemas[collection.fingerprint] = collection.schema
 
     def seal(self) -> None:
         """Takes no more events. ``LogWriter.begin`` and ``LogWriter.commit`` call it, too."""

@@ -34,12 +34,12 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
     """
     with SegmentFile.of(segment).opened(log.root) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
-            columns = map(_python, batch.columns)
+            columns = map(python_values, batch.columns)
             for values in zip(*columns, strict=True):
                 yield dict(zip(batch.schema.names, values, strict=True))
 
 
-def _python(column: pa.Array[Any]) -> list[Any]:
+def python_values(column: pa.Array[Any]) -> list[Any]:
     """A column's values. Instants are in ``datetime.UTC``: Arrow would look for a time zone database."""
     if column.type == _INSTANT:
         return [value and value.replace(tzinfo=UTC) for value in _naive(column, pa.timestamp("us"))]
@@ -61,10 +61,11 @@ def json_line(event: Event, schema: TableSchema) -> bytes:
     in ``Z``, and numbers that JSON lacks are the strings ``NaN``, ``Infinity`` and ``-Infinity``.
     """
     raw = {*_JSON_COLUMNS, *(column.name for column in schema.columns if column.json_text)}
-    return orjson.dumps({name: _json(value, name in raw) for name, value in event.items()})
+    return orjson.dumps({name: json_value(value, name in raw) for name, value in event.items()})
 
 
-def _json(value: Any, raw: bool) -> Any:
+def json_value(value: Any, raw: bool) -> Any:
+    """A stored value as JSON; ``raw`` is text that is JSON already."""
     match value:
         case str() if raw:
             return orjson.Fragment(value)
@@ -80,5 +81,5 @@ def _json(value: Any, raw: bool) -> Any:
         case date():
             return value.isoformat()
         case list():
-            return [_json(item, False) for item in value]
+            return [json_value(item, False) for item in value]
     return value

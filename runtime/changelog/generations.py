@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.evolution import departure
+from tidemark.protocol.messages import Json
 
 
 class CollectionGenerations:
@@ -22,15 +23,32 @@ class CollectionGenerations:
         self._newest: Generation | None = summary.newest(collection)
         self._schemas: list[TableSchema] = []
         self.departed = ""
+        self._fills: dict[str, Json] = {}
         if isinstance(self._newest, KnownGeneration):
             self._schemas = [summary.schemas[fingerprint] for fingerprint in self._newest.fingerprints]
             if self._newest.ended is not None:
                 self.departed = "its columns could not be read together with those before"
+        for schema in self._schemas:
+            self.filled(schema)
 
     @property
     def is_new(self) -> bool:
         """Whether the collection has no event."""
         return self._newest is None
+
+    def filled(self, schema: TableSchema) -> TableSchema:
+        """A schema whose columns have the fills that were stated when each first came in the generation."""
+        columns = [
+            column.model_copy(update={"fill": self._fills.setdefault(column.id, column.fill)})
+            if column.id is not None
+            else column
+            for column in schema.columns
+        ]
+        return schema.model_copy(update={"columns": columns})
+
+    def follows(self, schema: TableSchema) -> bool:
+        """Whether the next events can be of the newest generation under a schema."""
+        return self._newest is not None and not self.departed and not departure(self._schemas, schema)
 
     def number(self, schema: TableSchema) -> int | None:
         """The generation of events under a schema, which are the next ones; None if they belong to none."""
@@ -47,7 +65,8 @@ class CollectionGenerations:
         number = 1 if self._newest is None else self._newest.number + 1
         why = "" if number == 1 else self.departed or departure(self._schemas, schema) or "the table is read again"
         self._newest = Generation(collection=self._collection, number=number, begin=offset, why=why)
-        self._schemas = [schema]
+        self._schemas, self._fills = [schema], {}
+        self.filled(schema)
         self.departed = ""
         return self._newest
 

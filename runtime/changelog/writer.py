@@ -36,6 +36,7 @@ from tidemark.protocol.state import difference
 from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
+from tidemark.runtime.changelog.documents.fills import with_stated_fills, without_fills
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
 from tidemark.runtime.changelog.sweep import sweep
 
@@ -135,6 +136,14 @@ class LogWriter:
             known = {column.name for column in schema.columns}
             if more := [c.in_source for c in latest.columns if c.json_text and c.name not in known]:
                 schema = names.widened(schema, more)
+        try:
+            schema = with_stated_fills(schema, text)
+        except ChangeLogError as error:
+            schema = without_fills(schema)
+            if generations is not None:
+                generations.departed = error.message  # The rows that have it must be read.
+        if generations is not None:
+            schema = generations.filled(schema)
         number = 1 if generations is None else generations.number(schema)
         return BoundCollection(schema, text, widens=names if widens else None, generation=number)
 
@@ -218,9 +227,16 @@ class LogWriter:
             checkpoints=checkpoints,
             state=StateChange(updated=change) if change is not None else StateChange(updated=state, merge_patch=False),
             schemas={name: schema for name, schema in batch.schemas.items() if name not in self.summary.schemas},
+            announced=self._announced_of(batch, segments),
             generations=self._generations_of(batch, segments),
             segments=segments,
         )
+
+    def _announced_of(self, batch: Batch, segments: list[Segment]) -> dict[str, str]:
+        """The schemas that tables have after a batch, but for those that their newest events have."""
+        newest = {name: totals.fingerprint for name, totals in self.summary.totals.items()}
+        newest |= {segment.collection: segment.fingerprint for segment in segments}
+        return {name: schema for name, schema in batch.announced.items() if newest.get(name) != schema}
 
     def _generations_of(self, batch: Batch, segments: list[Segment]) -> list[Generation]:
         """Those that begin with a batch, or are whole after it, each as it is then."""

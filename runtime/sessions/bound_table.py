@@ -26,6 +26,7 @@ class BoundTable:
         self._key = table.key
         # Documents may have more members than the schema names, because the schema came in parts.
         self._widens = False
+        self._complete = False  # The schema that was learned is that of whole documents.
         # None until the first document, because none may ever have the discovered schema.
         self._handle: BoundCollection | None = None
 
@@ -41,8 +42,18 @@ class BoundTable:
         schema = said if whole else union(self._schema, said)
         named = said.get(KEY_COLUMNS) if whole else None
         key = tuple(map(str, named)) if isinstance(named, list) else self._key
+        self._complete = whole
         if (schema, widens, key) != (self._schema, self._widens, self._key):
             self._schema, self._widens, self._key, self._handle = schema, widens, key, None
+
+    def announce(self, batch: Batch) -> None:
+        """Notes in a batch that the table has changed, if its rows so far can be read by the schema that was learned.
+
+        Otherwise the connector reads them again, and they come with the schema.
+        """
+        if self._handle is None and self._complete and self._generations.follows(self._bind(None).schema):
+            self._handle = self._bind(self._generations)
+            batch.announce(self._handle)
 
     def handle(self, batch: Batch) -> BoundCollection:
         """Where documents go that come next, in this batch."""

@@ -106,6 +106,7 @@ class Session:
         self._departed = [bound for bound in self._bound if bound.departed]
         self._begun_at: float | None = None
         self._inside_transaction = False
+        self._has_begun = False  # The connector has sent a checkpoint.
         self._outdated_at: float | None = None
         self.advanced = False
 
@@ -258,6 +259,9 @@ class Session:
             bound = self._binding(response.binding)
             if isinstance(response, SourcedSchema):
                 bound.learn(response.document_schema)
+                # Those at the start are what the tables are now, perhaps ahead of the source's log.
+                if self._has_begun:
+                    bound.announce(self._batch)
             elif isinstance(response, BackfillComplete):
                 bound.complete(self._batch)
             elif bound.begin(self._batch):
@@ -266,6 +270,7 @@ class Session:
         if response.state is not None:
             self._state = changed_state(self._name, self._state, response.state)
         self._begin()
+        self._has_begun = True
         self._inside_transaction = False
         self._checkpoints += 1
         self._commit_if_due()
@@ -311,7 +316,8 @@ class Session:
 
     def _commit(self) -> None:
         """Commits the batch. No commit is in flight."""
-        if not self._batch.events and not self._batch.generations and self._state == self._writer.state:
+        says = self._batch.events or self._batch.generations or self._batch.announced
+        if not says and self._state == self._writer.state:
             # An idle connector that was opened again sends only its schemas, and those are durable already.
             self._acknowledge(self._checkpoints)
             self._checkpoints = 0
