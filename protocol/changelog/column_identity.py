@@ -10,6 +10,10 @@ Identities = Mapping[str, str]
 """By a column's name in a schema: a text that is equal for the same column of all schemas of one generation."""
 
 
+BY_NAME = "named "
+"""What the identity of a column begins with that only its name tells from others."""
+
+
 def identities(schemas: Sequence[TableSchema]) -> list[Identities]:
     """For each schema of a generation, which columns it has.
 
@@ -38,4 +42,4 @@ def _identity(column: Column, others: Sequence[TableSchema]) -> str:
 
 
 def _by_name(column: Column) -> str:
-    return f"named {column.in_source}"
+    return f"{BY_NAME}{column.in_source}"

@@ -29,7 +29,8 @@ class SegmentFile:
         first: The offset of the first row.
         last: The offset of the last row.
         size: The size of the file in bytes.
-        renamed: Columns that are read under other names, and these.
+        renamed: Columns that are read under other names, and these; None for columns that are not read.
+        filled: Columns that the file lacks, and their value in all its rows but deletes, as JSON.
     """
 
     path: str
@@ -37,11 +38,17 @@ class SegmentFile:
     first: int
     last: int
     size: int
-    renamed: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[tuple[str, str | None], ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, segment: Segment, renamed: tuple[tuple[str, str], ...] = ()) -> SegmentFile:
-        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size, renamed)
+    def of(
+        cls,
+        segment: Segment,
+        renamed: tuple[tuple[str, str | None], ...] = (),
+        filled: tuple[tuple[str, str], ...] = (),
+    ) -> SegmentFile:
+        return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size, renamed, filled)
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[pq.ParquetFile]:

@@ -16,7 +16,8 @@ from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.changes.key_order import Place, in_order, is_ascending, reaches
 from tidemark.spark_sink.source.segment_reader import read_segments
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
+from tidemark.spark_sink.tables.lineage import Filled, Renamed, stored_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,36 @@ class Reading:
 
 
 class SourceReader:
-    """Reads sources in an executor, from the directories of the log and of the table."""
+    """Reads sources in an executor, from the directories of the log and of the table.
 
-    def __init__(self, log: Path, table: Path, columns: Columns, key: Sequence[str], reading: Reading) -> None:
+    Args:
+        log: The change log's directory.
+        table: The table's directory.
+        columns: Of the rows.
+        key: Names of the key's columns.
+        reading: Counts what is read.
+        renamed: Columns that the table's files have under other names, or that are not read.
+        fills: Columns that the table's files lack, and their values.
+    """
+
+    def __init__(
+        self,
+        log: Path,
+        table: Path,
+        columns: Columns,
+        key: Sequence[str],
+        reading: Reading,
+        renamed: Renamed = (),
+        fills: Filled = (),
+    ) -> None:
         self._log = log
         self._table = table
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._key = list(key)
         self._reading = reading
+        self._names = dict(renamed)
+        self._fills = fills
 
     def load(self, group: SourceGroup) -> pa.Table:
         """All rows of a group, in key order.
@@ -126,10 +148,11 @@ class SourceReader:
                     raise SparkError(
                         "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
                     )
-                stored = set(parquet.schema_arrow.names)
-                wanted = [name for name in self._schema.names if name in stored]
-                for batch in parquet.iter_batches(columns=wanted, use_threads=False):
-                    yield conformed(batch, self._schema)
+                names = stored_names(parquet.schema_arrow.names, self._names)
+                wanted = [name for name in self._schema.names if name in names]
+                for batch in parquet.iter_batches(columns=[names[name] for name in wanted], use_threads=False):
+                    rows = batch.select([names[name] for name in wanted]).rename_columns(wanted)
+                    yield filled(conformed(rows, self._schema), self._fills)
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{path} is missing") from None
         except (pa.ArrowException, OSError) as error:

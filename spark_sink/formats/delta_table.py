@@ -34,6 +34,9 @@ RETENTION = timedelta(days=1)
 SOURCE_NAME = "tidemark.source"
 """In the metadata of a column: its name in the source, where that is another one."""
 
+COLUMN_ID = "tidemark.column"
+"""In the metadata of a column: which column of the source it is, whatever its name, where the log tells."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
@@ -53,6 +56,7 @@ class PositionedTable:
 
     Attributes:
         sources: By name, what the source calls columns that get another name, for the columns that are written next.
+        ids: By name, the identities of the columns that are written next.
 
     Raises:
         SparkError: ``TM-SPK-009``: the table was not kept from this log. ``TM-SPK-016``: others changed its rows.
@@ -67,6 +71,7 @@ class PositionedTable:
         self._table: DeltaTable | None = None
         self._fixed_version = version
         self.sources: Mapping[str, str] = {}
+        self.ids: Mapping[str, str] = {}
         self.refresh()
 
     @property
@@ -103,6 +108,12 @@ class PositionedTable:
         """Names and Spark types of the table's columns."""
         schema: Any = self._opened.schema()
         return {field.name: spark_type(field.type) for field in pa.schema(schema)}
+
+    @property
+    def column_ids(self) -> dict[str, str]:
+        """The identities of the table's columns by name, of those that have one."""
+        fields = self._opened.schema().fields
+        return {field.name: str(field.metadata[COLUMN_ID]) for field in fields if COLUMN_ID in field.metadata}
 
     def files(self) -> list[DataFile]:
         """The files of this version, without their statistics.
@@ -232,14 +243,17 @@ class PositionedTable:
             self._opened.create_write_transaction(actions, "overwrite", schema, commit_properties=properties)
 
     def _schema(self, columns: Columns) -> Schema:
-        """Columns as Delta has them, all of them nullable, with the names that the source has for some of them."""
+        """Columns as Delta has them, all of them nullable, with the names and identities that the source has."""
         return Schema(
             [
-                Field(field.name, field.type, nullable=True, metadata={SOURCE_NAME: source} if source else {})
+                Field(field.name, field.type, nullable=True, metadata=self._metadata(field.name))
                 for field in Schema.from_arrow(arrow_schema(columns)).fields
-                for source in [self.sources.get(field.name)]
             ]
         )
+
+    def _metadata(self, name: str) -> dict[str, str]:
+        told = {SOURCE_NAME: self.sources.get(name), COLUMN_ID: self.ids.get(name)}
+        return {key: value for key, value in told.items() if value is not None}
 
     def _enable_features(self, columns: Columns) -> None:
         """Enables what readers need for these columns. Without it they could not read a table that has some later."""

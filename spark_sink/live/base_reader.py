@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,17 +12,45 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import has_key_of
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
+from tidemark.spark_sink.tables.lineage import Filled, Renamed, stored_names
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
 
 
-def rows_without(paths: Iterable[str], columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, slots=True)
+class BaseFiles:
+    """Files of a kept table.
+
+    Attributes:
+        paths: Of the files.
+        renamed: Columns that readers have under other names, or not at all.
+        filled: Columns that the files lack, and their values.
+    """
+
+    paths: tuple[str, ...]
+    renamed: Renamed = ()
+    filled: Filled = ()
+
+    def rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Rows as they are stored, with the columns of a schema."""
+        names = dict(self.renamed)
+        kept = rows.select([name for name in rows.column_names if names.get(name, name) is not None])
+        kept = kept.rename_columns([names.get(name) or name for name in kept.column_names])
+        return filled(conformed(kept, schema), self.filled)
+
+    def stored(self, parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+        """The names of a schema's columns in a file."""
+        names = stored_names(parquet.schema_arrow.names, dict(self.renamed))
+        return [names[name] for name in schema.names if name in names]
+
+
+def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
     """The rows of files whose key is none of some keys.
 
     Args:
-        paths: Of the files.
+        files: The files.
         columns: To read, the key's among them where there are keys; null where a file has none.
         keys: To leave out, with the key's columns only; None to leave out nothing.
 
@@ -29,16 +58,16 @@ def rows_without(paths: Iterable[str], columns: Columns, keys: pa.Table | None) 
         SparkError: ``TM-SPK-015`` for a file that is missing or damaged.
     """
     schema = arrow_schema(columns)
-    for path in paths:
+    for path in files.paths:
         with _opened(path) as parquet:
-            for batch in parquet.iter_batches(_ROWS, columns=_stored(parquet, schema), use_threads=False):
-                rows = conformed(pa.Table.from_batches([batch]), schema)
+            for batch in parquet.iter_batches(_ROWS, columns=files.stored(parquet, schema), use_threads=False):
+                rows = files.rows(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
                     rows = rows.filter(pc.invert(has_key_of(rows, keys, keys.column_names)))
                 yield from rows.to_batches()
 
 
-def rows_with(paths: Iterable[str], columns: Columns, keys: pa.Table) -> pa.Table:
+def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
     """The rows of files whose key is one of some keys. Of a row group without any, only the key is read.
 
     Raises:
@@ -47,15 +76,15 @@ def rows_with(paths: Iterable[str], columns: Columns, keys: pa.Table) -> pa.Tabl
     schema = arrow_schema(columns)
     key_schema = pa.schema([schema.field(name) for name in keys.column_names])
     found = [schema.empty_table()]
-    for path in paths:
+    for path in files.paths:
         with _opened(path) as parquet:
-            names = _stored(parquet, schema)
+            names = files.stored(parquet, schema)
             for group in range(parquet.num_row_groups):
                 there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
                 hit = has_key_of(there, keys, keys.column_names)
                 if pc.any(hit).as_py():
                     rows = parquet.read_row_group(group, names, use_threads=False)
-                    found.append(conformed(rows.filter(hit), schema))
+                    found.append(files.rows(rows.filter(hit), schema))
     return pa.concat_tables(found)
 
 
@@ -71,8 +100,3 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
-
-
-def _stored(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    there = set(parquet.schema_arrow.names)
-    return [name for name in schema.names if name in there]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.native_scan import parquet_files, segments_frame
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, fill_literal, quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
@@ -97,24 +97,36 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
         return spark.createDataFrame([], ddl(view.columns))
     if view.base.version is not None:
         return _by_engine(spark, view)
-    paths = [Path(file.path) for file in files]
-    stored = {name: view.base.columns.get(name, type_) for name, type_ in view.columns.items()}
-    frame = parquet_files(spark, paths, stored)
-    return frame if stored == view.columns else _as(frame, view.columns)
+    names = view.base.names
+    stored = {names[name]: view.base.columns[names[name]] for name in view.columns if name in names}
+    frame = parquet_files(spark, [Path(file.path) for file in files], stored)
+    return frame if stored == view.columns else _as_view(frame, view, stored)
 
 
-def _as(frame: DataFrame, columns: Columns) -> DataFrame:
-    """The columns of a frame in other types."""
+def _as_view(frame: DataFrame, view: TableView, there: Collection[str]) -> DataFrame:
+    """Rows of the base with the columns of the view.
+
+    Args:
+        frame: The rows.
+        view: The view.
+        there: The names of the frame's columns.
+    """
     from pyspark.sql import functions as F
 
-    return frame.select(*(F.col(quoted(name)).cast(type_).alias(name) for name, type_ in columns.items()))
+    names, fills = view.base.names, dict(view.base.filled)
+
+    def column(name: str, type_: str) -> Column:
+        if names.get(name) in there:
+            return F.col(quoted(names[name]))
+        return F.expr(fill_literal(fills[name], type_)) if name in fills else F.lit(None)
+
+    return frame.select(*(column(name, type_).cast(type_).alias(name) for name, type_ in view.columns.items()))
 
 
 def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
     """Rows of a base that is more than its Parquet files, read by Delta Lake for Spark."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
 
     reader = spark.read.format("delta").option("versionAsOf", str(view.base.version))
     try:
@@ -124,12 +136,12 @@ def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
         if "DATA_SOURCE_NOT_FOUND" not in str(error) or view.base.error is None:
             raise
         raise view.base.error from error
-    return frame.select(
-        *(
-            (F.col(quoted(name)) if name in there else F.lit(None)).cast(type_).alias(name)
-            for name, type_ in view.columns.items()
-        )
-    )
+    return _as_view(frame, view, there)
+
+
+def _tail(spark: SparkSession, view: TableView, columns: Columns) -> DataFrame:
+    """The tail's events."""
+    return segments_frame(spark, view.log, view.segments, columns, view.start, view.end, lineage=view.lineage)
 
 
 def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:
@@ -138,7 +150,7 @@ def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:
 
     if view.has_small_tail:
         return F.broadcast(_frame_of_keys(spark, view, view.tail_keys.changed))
-    return _renamed(view, segments_frame(spark, view.log, view.segments, view.key_columns, view.start, view.end))
+    return _renamed(view, _tail(spark, view, view.key_columns))
 
 
 def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
@@ -146,7 +158,7 @@ def _tail_rows(spark: SparkSession, view: TableView) -> DataFrame:
     if view.has_tiny_tail and not view.overlay.inherited:
         return spark.createDataFrame(view.tail_rows(), ddl(view.columns))
     columns = {**view.columns, **EVENT_META}
-    events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
+    events = _tail(spark, view, columns)
     old = _rows_to_inherit_from(spark, view)
     if old is not None:
         events = events.union(old)
@@ -170,7 +182,7 @@ def _rows_to_inherit_from(spark: SparkSession, view: TableView) -> DataFrame | N
         keys = F.broadcast(_frame_of_keys(spark, view, view.tail_keys.lacking))
     else:
         columns = {**view.key_columns, "_unchanged": EVENT_META["_unchanged"]}
-        events = segments_frame(spark, view.log, view.segments, columns, view.start, view.end)
+        events = _tail(spark, view, columns)
         keys = _renamed(view, events.where(F.size("_unchanged") > 0))
     rows = _base(spark, view, view.overlay.inherited).join(keys, _same_key(view), "left_semi")
     unchanged = F.lit(None).cast(EVENT_META["_unchanged"])

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.changes.sources import as_events
-from tidemark.spark_sink.live.base_reader import rows_with, rows_without
+from tidemark.spark_sink.live.base_reader import BaseFiles, rows_with, rows_without
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.live.table_view import BoundedFile, TableView, distinct
 from tidemark.spark_sink.runs import runs
@@ -50,7 +50,7 @@ class BasePartition(InputPartition):
     """Some of the base's files, without the rows whose keys are in the tail; ``tail`` is None where none can be."""
 
     columns: Columns
-    paths: tuple[str, ...]
+    files: BaseFiles
     tail: Tail | None
 
 
@@ -60,7 +60,7 @@ class TailPartition(InputPartition):
 
     Attributes:
         columns: Of the rows.
-        paths: Files of the base that may have rows from which changes inherit.
+        files: Files of the base that may have rows from which changes inherit.
         tail: All of it.
         column: One of the key.
         low: None where there is no bound.
@@ -68,7 +68,7 @@ class TailPartition(InputPartition):
     """
 
     columns: Columns
-    paths: tuple[str, ...]
+    files: BaseFiles
     tail: Tail
     column: str
     low: Any = None
@@ -97,17 +97,20 @@ def plan_state(
     # Without any column a batch would have no rows.
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 
+    def base_files(files: Iterable[BoundedFile]) -> BaseFiles:
+        return BaseFiles(tuple(file.path for file in files), view.base.renamed, view.base.filled)
+
     def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
         for run in runs(files, base_bytes):
-            yield BasePartition(columns, tuple(file.path for file in run), tail)
+            yield BasePartition(columns, base_files(run), tail)
 
     overlay = view.overlay
     partitions = list(of_base(overlay.untouched, None))
     if view.segments:
-        files = tuple(map(SegmentFile.of, view.segments))
+        files = tuple(view.files({**view.columns, **EVENT_META}))
         tail = Tail(view.log.root.absolute(), files, view.start, view.end, view.key_columns)
         partitions += of_base(overlay.touched, tail)
-        inherited = tuple(file.path for file in overlay.inherited)
+        inherited = base_files(overlay.inherited)
         column, cuts = _cuts(view, tail, tail_bytes)
         for low, high in zip([None, *cuts], [*cuts, None], strict=True):
             partitions.append(TailPartition(columns, inherited, tail, column, low, high))
@@ -124,11 +127,11 @@ def read_state(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 
 def _base_rows(partition: BasePartition) -> Iterator[pa.RecordBatch]:
     if partition.tail is None:
-        yield from rows_without(partition.paths, partition.columns, None)
+        yield from rows_without(partition.files, partition.columns, None)
         return
     key = partition.tail.key
     events = pa.Table.from_batches(partition.tail.read(key), arrow_schema(key))
-    for batch in rows_without(partition.paths, {**partition.columns, **key}, distinct(events, list(key))):
+    for batch in rows_without(partition.files, {**partition.columns, **key}, distinct(events, list(key))):
         yield batch.select(list(partition.columns))
 
 
@@ -139,8 +142,8 @@ def _tail_rows(partition: TailPartition) -> Iterator[pa.RecordBatch]:
     events = pa.Table.from_batches(
         (_within(batch, partition) for batch in partition.tail.read(stored)), arrow_schema(stored)
     )
-    if partition.paths and (lacking := lacks_columns(events)).num_rows:
-        old = rows_with(partition.paths, columns, distinct(lacking, list(key)))
+    if partition.files.paths and (lacking := lacks_columns(events)).num_rows:
+        old = rows_with(partition.files, columns, distinct(lacking, list(key)))
         events = pa.concat_tables([as_events(old), events])
     yield from net_rows(events, list(key), columns).select(list(partition.columns)).combine_chunks().to_batches()
 

@@ -28,9 +28,10 @@ from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.options import resolve_offset
-from tidemark.spark_sink.source.segment_reader import read_segments
+from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.lineage import Adapted, Filled, Lineage, Renamed, stored_names
 from tidemark.spark_sink.tables.table_columns import (
     EVENT_META,
     ROW_META,
@@ -41,7 +42,6 @@ from tidemark.spark_sink.tables.table_columns import (
     key_of,
     own_columns,
     schemas_of,
-    with_new_columns,
 )
 
 logger = logging.getLogger(__name__)
@@ -84,12 +84,21 @@ class Base:
             its directory then counts as the one file. Else None.
         error: That says so.
         columns: Names and types, as the files have them.
+        renamed: Those that have other names in the view, or none.
+        filled: Columns of the view that the files lack, and their values.
     """
 
     files: tuple[BoundedFile, ...] = ()
     version: int | None = None
     error: SparkError | None = None
     columns: Columns = field(default_factory=dict)
+    renamed: Renamed = ()
+    filled: Filled = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the view's columns in the files."""
+        return stored_names(self.columns, dict(self.renamed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,7 @@ class TableView:
         segments: Of the tail, in offset order.
         start: The tail's events have offsets in ``[start, end)``. There is no TRUNCATE among them.
         end: The offset of the view.
+        lineage: Tells which columns of the events are which.
         limits: Of what the driver reads of the tail.
     """
 
@@ -144,6 +154,7 @@ class TableView:
     segments: tuple[Segment, ...]
     start: int
     end: int
+    lineage: Lineage
     limits: TailLimits = TailLimits()
 
     def check_files(self) -> None:
@@ -223,8 +234,12 @@ class TableView:
         )
 
     def _tail_events(self, columns: Columns) -> pa.Table:
-        batches = read_segments(self.log.root, map(SegmentFile.of, self.segments), columns, self.start, self.end)
+        batches = read_segments(self.log.root, self.files(columns), columns, self.start, self.end)
         return pa.Table.from_batches(batches, arrow_schema(columns))
+
+    def files(self, columns: Columns) -> list[SegmentFile]:
+        """The tail's files, for a reader of some columns."""
+        return segment_files(self.log, self.segments, columns, self.lineage)
 
     def _box(self, segment: Segment) -> KeyBounds:
         """The bounds of a segment's keys, in the order of ``key``; unknown where its columns had other types."""
@@ -295,12 +310,14 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     kept = _kept(log, Target(collection, CURRENT), generation.number, end, warehouse)
     start = kept.position if kept else generation.begin
     segments = [s for s in log.segments(collection, start, end) if s.generation == generation.number]
-    schemas += [schema for schema in _schemas(log, segments) if schema not in schemas]
+    more = [schema for schema in _schemas(log, segments) if schema not in schemas]
+    schemas = [*more, *schemas]
     check_keyed(key, schemas)
-    own = with_new_columns({}, schemas)
+    lineage = Lineage(schemas, generation.number)
     # A column that was dropped before the table was kept has its rows' values.
     there = {name: type_ for name, type_ in (kept.columns if kept else {}).items() if name not in ROW_META}
-    columns = {**{name: own.get(name, type_) for name, type_ in there.items()}, **own, **ROW_META}
+    adapted = lineage.adapted(there, kept.column_ids if kept else {})
+    columns = {**adapted.columns, **ROW_META}
     truncated = _last_truncate(log, segments, start, end)
     if truncated is not None:
         kept, start = None, truncated + 1
@@ -309,10 +326,11 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
         collection=collection,
         key=key,
         columns=columns,
-        base=_base(kept, {name: columns[name] for name in key}) if kept else Base(),
+        base=_base(kept, {name: columns[name] for name in key}, adapted) if kept else Base(),
         segments=tuple(s for s in segments if s.last_offset >= start),
         start=start,
         end=end,
+        lineage=lineage,
     )
 
 
@@ -348,7 +366,7 @@ def _fitting(log: FollowedLog, target: Target, generation: int, end: int, wareho
     return table.at(older.version) if older else None
 
 
-def _base(kept: PositionedTable, key: Columns) -> Base:
+def _base(kept: PositionedTable, key: Columns, adapted: Adapted) -> Base:
     root = kept.path.absolute()
     try:
         listed = kept.bounds(key)
@@ -356,9 +374,9 @@ def _base(kept: PositionedTable, key: Columns) -> Base:
         if error.code != "TM-SPK-018":
             raise
         whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
-        return Base((whole,), kept.version, error, kept.columns)
+        return Base((whole,), kept.version, error, kept.columns, adapted.renamed, adapted.filled)
     files = tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed)
-    return Base(files, columns=kept.columns)
+    return Base(files, columns=kept.columns, renamed=adapted.renamed, filled=adapted.filled)
 
 
 def _schemas(log: FollowedLog, segments: Sequence[Segment]) -> list[TableSchema]:

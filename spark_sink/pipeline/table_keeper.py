@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidemark.protocol.changelog import KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.column_identity import BY_NAME
 from tidemark.protocol.changelog.evolution import changes, departure
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
@@ -20,6 +21,7 @@ from tidemark.spark_sink.pipeline.parts.ranges import file_groups
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.lineage import Adapted, Lineage
 from tidemark.spark_sink.tables.table_columns import (
     ROW_META,
     check_keyed,
@@ -53,6 +55,9 @@ class TableKeeper:
         self.key: tuple[str, ...] = ()
         self._lacking: Columns = {}
         self._columns: Columns = {}
+        self._adapted = Adapted({}, {})
+        self._lineage: Lineage | None = None
+        self._told: tuple[str, ...] = ()
         check_position(self.table, log, target.table)
 
     @property
@@ -100,19 +105,45 @@ class TableKeeper:
         for fingerprint in dict.fromkeys(fingerprints):
             after = self._log.schema(fingerprint)
             if what := changes(before, after):
-                table = self.target.table
-                raise SparkError(
-                    "TM-SPK-024",
-                    f"{table}: {what}, and on_schema_change is stop",
-                    remedy=(
-                        "Build the table again with the new columns: tidemark materialize FILE --rebuild "
-                        f"{shlex.quote(table)}. Or set on_schema_change to evolve."
-                    ),
-                )
+                raise self._stopped(what)
+
+    def _stopped(self, what: str) -> SparkError:
+        table = self.target.table
+        return SparkError(
+            "TM-SPK-024",
+            f"{table}: {what}, and on_schema_change is stop",
+            remedy=(
+                "Build the table again with the new columns: tidemark materialize FILE --rebuild "
+                f"{shlex.quote(table)}. Or set on_schema_change to evolve."
+            ),
+        )
 
     def is_outdated(self, summary: Summary) -> bool:
-        """Whether rows of another generation are to be shown."""
-        return self.table.exists and self._is_other(summary)
+        """Whether rows of another generation are to be shown, or a change of columns of which no event has come."""
+        return self.table.exists and (self._is_other(summary) or self._has_other_columns(summary))
+
+    def _has_other_columns(self, summary: Summary) -> bool:
+        """Whether the table's columns are not those of the newest schema. An event's columns come with the event."""
+        if self.target.kind != CURRENT or (shown := self.target.generation(summary)) is None:
+            return False
+        told = tuple(shown.fingerprints)
+        if told == self._told or not any(c.id for f in told for c in summary.schemas[f].columns):
+            return False
+        adapted = Lineage(schemas_of(summary, shown)).adapted(self._own_columns, self.table.column_ids)
+        if self._differs(adapted):
+            return True
+        self._told = told
+        return False
+
+    @property
+    def _own_columns(self) -> dict[str, str]:
+        """The table's columns, without those of the log; none if there is no table."""
+        if not self.table.exists:
+            return {}
+        return {name: type_ for name, type_ in self.table.columns.items() if name not in self._meta}
+
+    def _differs(self, adapted: Adapted) -> bool:
+        return bool(adapted.renamed or adapted.filled) or dict(adapted.columns) != self._own_columns
 
     def _generation(self, summary: Summary) -> KnownGeneration:
         found = self.target.generation(summary)
@@ -139,16 +170,26 @@ class TableKeeper:
         """
         self._fit(summary, list(dict.fromkeys(segment.fingerprint for segment in segments)))
         columns = self._columns or {**self.table.columns, **self._lacking}
-        size, position = self.table.size, self.table.position
         begins = self._is_other(summary)
-        recast = bool(self._columns) and not begins
-        if error := self.table.engine_only:
-            return TableState(columns, self.key, (), position, size, error, begins=begins, recast=recast)
-        if self.key and not begins:
-            files = self.table.bounds({name: columns[name] for name in self.key})
-        else:
-            files = [(file, KeyBounds(None, None)) for file in self.table.files()]
-        return TableState(columns, self.key, files, position, size, begins=begins, recast=recast)
+        files: Sequence[tuple[DataFile, KeyBounds]] = ()
+        if self.table.engine_only is None:
+            if self.key and not begins:
+                files = self.table.bounds({name: columns[name] for name in self.key})
+            else:
+                files = [(file, KeyBounds(None, None)) for file in self.table.files()]
+        return TableState(
+            columns,
+            self.key,
+            files,
+            self.table.position,
+            self.table.size,
+            self.table.engine_only,
+            begins=begins,
+            recast=bool(self._columns) and not begins,
+            renamed=self._adapted.renamed,
+            filled=self._adapted.filled,
+            lineage=self._lineage,
+        )
 
     def files_in_order(self) -> dict[DataFile, KeyBounds]:
         """The table's files in key order, and the bounds of their keys."""
@@ -165,27 +206,38 @@ class TableKeeper:
         collection = self.target.collection
         keyed = self.target.kind == CURRENT
         number = 0
+        told: tuple[str, ...] = ()
         if keyed:
             generation = self._generation(summary)
             number = generation.number
+            told = tuple(generation.fingerprints)
             schemas = schemas_of(summary, generation)
             self.key = key_of(schemas)
             check_keyed(self.key, schemas)
+            self._lineage = Lineage(schemas, number)
         else:
             newest = summary.totals[collection].fingerprint
             schemas = [spanned(summary.schemas[fingerprint]) for fingerprint in [*fingerprints, newest]]
         if keyed and self.is_outdated(summary) and self.target.options.on_schema_change == "version":
             self._begin_version(schemas)
-        fitting = number, *fingerprints
+        fitting = number, *told, *fingerprints
         if self._fitting == fitting and self.table.exists and not self._columns:
             return
-        there = {n: t for n, t in self.table.columns.items() if n not in self._meta} if self.table.exists else {}
+        there = self._own_columns
         begins = self._is_other(summary)
-        # A new table gets the newest schema there is: a Delta column cannot be widened later.
-        columns = with_new_columns({} if keyed else widened(there, schemas), schemas)
-        if keyed and not begins:
-            columns = {**{name: columns.get(name, type_) for name, type_ in there.items()}, **columns}
+        if self._lineage is not None:
+            # A new table gets the newest schema there is: a Delta column cannot be widened later.
+            rows = ({}, {}) if begins or not self.table.exists else (there, self.table.column_ids)
+            self._adapted = self._lineage.adapted(*rows)
+            columns = self._adapted.columns
+            if self._adapted.renamed and self.target.options.on_schema_change == "stop":
+                raise self._stopped(f"column {self._adapted.renamed[0][0]} has another name or is gone")
+        else:
+            columns = with_new_columns(widened(there, schemas), schemas)
         self._check_names(columns)
+        self.table.ids = {
+            name: identity for name, identity in self._adapted.ids.items() if not identity.startswith(BY_NAME)
+        }
         self.table.sources = {
             column.name: column.in_source
             for schema in schemas
@@ -196,7 +248,7 @@ class TableKeeper:
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
             self.table.create({**columns, **self._meta}, description, self.key, number)
-        elif begins or any(columns[name] != type_ for name, type_ in there.items()):
+        elif begins or self._adapted.renamed or self._adapted.filled or any(columns[n] != t for n, t in there.items()):
             self._columns = {**columns, **self._meta}
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
             if self.table.engine_only:

@@ -12,6 +12,7 @@ from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.options import SourceOptions, resolve_range
 from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
 from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.lineage import newest_lineage
 from tidemark.spark_sink.tables.table_columns import find_collection
 
 
@@ -36,10 +37,12 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         log = FollowedLog(self.options.path)
         start, end = resolve_range(log, startingOffset=self.options.starting, endingOffset=self.options.ending)
-        collection = find_collection(log, log.summary(), self.options.required_table())
+        summary = log.summary()
+        collection = find_collection(log, summary, self.options.required_table())
         if self.inferred and (departure := self.inferred.departure(log, collection, start, end)):
             raise departure.error()
-        return plan(log, collection, self.columns, start, end, self.options.partitions)
+        lineage = self.inferred.lineage if self.inferred else newest_lineage(summary, collection)
+        return plan(log, collection, self.columns, start, end, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.path, self.columns, partition)

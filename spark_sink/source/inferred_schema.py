@@ -8,6 +8,7 @@ from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.lineage import Lineage, newest_lineage
 from tidemark.spark_sink.tables.table_columns import dotted, event_columns, find_collection, own_columns, spanned
 
 
@@ -40,12 +41,14 @@ class InferredSchema:
         generation: The number of the newest generation whose events it expects.
         older: Those of ``own`` that are columns of earlier generations, with types that later values do not have. None
             if the events are of one generation: then columns have their own names.
+        lineage: Tells which columns of events are which; None where their names tell.
     """
 
     own: Columns
     offset: int
     generation: int = 1
     older: frozenset[str] | None = None
+    lineage: Lineage | None = None
 
     @classmethod
     def of(cls, log: FollowedLog, table: str, start: int, end: int) -> InferredSchema:
@@ -69,7 +72,7 @@ class InferredSchema:
         generation = last.number + (last.ended is not None) if last is not None else 1
         read = _of_several_generations(log, summary, collection, start, end)
         if not read:
-            return cls(own_columns(newest), end, generation)
+            return cls(own_columns(newest), end, generation, lineage=newest_lineage(summary, collection))
         own: dict[str, str] = {}
         for column in newest.columns:
             for schema in [*read, newest]:
@@ -122,7 +125,8 @@ class InferredSchema:
         return None
 
     def _loss(self, schema: TableSchema) -> str | None:
-        lost = [name for name in self._columns(schema) if name not in self.own]
+        names = dict(self.lineage.taken(schema, self.columns)[0]) if self.lineage is not None else {}
+        lost = [name for name in self._columns(schema) if names.get(name, name) not in self.own]
         if not lost:
             return None
         return (

@@ -25,6 +25,7 @@ from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
+from tidemark.spark_sink.tables.lineage import Lineage, newest_lineage
 from tidemark.spark_sink.tables.table_columns import event_columns, find_collection, own_columns
 
 if TYPE_CHECKING:
@@ -100,14 +101,18 @@ def read_changes(
     """
     log = FollowedLog(log_and_warehouse(path_or_file)[0])
     first, last = resolve_range(log, start=_text(start, "earliest"), end=_text(end, "latest"))
+    summary = log.summary()
+    collection = find_collection(log, summary, table)
     if schema is None:
-        columns = InferredSchema.of(log, table, first, last).columns
+        inferred = InferredSchema.of(log, table, first, last)
+        columns, lineage = inferred.columns, inferred.lineage
     else:
+        lineage = newest_lineage(summary, collection)
         fields = (spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema).fields
         columns = {field.name: field.dataType.simpleString() for field in fields}
         check_pinned(columns)
-    segments = list(log.segments(find_collection(log, log.summary(), table), first, last))
-    return segments_frame(spark, log, segments, columns, first, last)
+    segments = list(log.segments(collection, first, last))
+    return segments_frame(spark, log, segments, columns, first, last, lineage=lineage)
 
 
 def segments_frame(
@@ -118,6 +123,7 @@ def segments_frame(
     start: int,
     end: int,
     limits: ScanLimits = _LIMITS,
+    lineage: Lineage | None = None,
 ) -> DataFrame:
     """The events of segments with offsets in ``[start, end)``, in no particular order.
 
@@ -133,6 +139,7 @@ def segments_frame(
         start: Smallest offset.
         end: One past the largest.
         limits: How segments are read.
+        lineage: As ``segment_files``.
 
     Raises:
         SparkError: ``TM-SPK-003`` for a type that no log has, ``TM-SPK-005`` when a segment's schema cannot be read as
@@ -141,7 +148,7 @@ def segments_frame(
     """
     arrow_schema(columns)
     root = log.root.absolute()
-    files = {file.path: file for file in segment_files(log, segments, columns)}
+    files = {file.path: file for file in segment_files(log, segments, columns, lineage)}
     for file in files.values():
         file.check_size(root)
     fingerprints = {segment.fingerprint for segment in segments}
@@ -180,14 +187,14 @@ def parquet_files(
 
 
 def _for_python(files: Sequence[SegmentFile], schemas: Iterable[Columns], limits: ScanLimits) -> list[SegmentFile]:
-    """The files that Python reads: with columns that are renamed, or whose names differ only in case, and small ones.
+    """The files that Python reads: small ones, and those with columns that are renamed, filled, or alike but for case.
 
     Spark's reader refuses names that differ only in case, which logs of version 2 have.
     """
     if any(len({name.lower() for name in columns}) < len(columns) for columns in schemas):
         return list(files)
-    renamed = [file for file in files if file.renamed]
-    small = [file for file in files if file.rows < limits.small_rows and not file.renamed]
+    renamed = [file for file in files if file.renamed or file.filled]
+    small = [file for file in files if file.rows < limits.small_rows and not file.renamed and not file.filled]
     return renamed + (small if len(small) >= limits.many_small else [])
 
 

@@ -16,6 +16,7 @@ from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.lineage import Lineage
 
 PARTITION_BYTES = 8 * 1024 * 1024
 """The bytes of a partition's segments: some hundred thousand events, at most a second's work."""
@@ -38,6 +39,8 @@ def plan(
     end: int,
     at_least: int = 1,
     most_bytes: int = PARTITION_BYTES,
+    *,
+    lineage: Lineage | None = None,
 ) -> list[EventsPartition]:
     """Partitions for the events of a collection in ``[start, end)``, each a run of segments in offset order.
 
@@ -49,12 +52,13 @@ def plan(
         end: One past the largest.
         at_least: The minimum number of partitions, if there are that many segments.
         most_bytes: The most bytes of segments in a partition.
+        lineage: As ``segment_files``.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
         ChangeLogError: When a commit is missing or damaged.
     """
-    files = segment_files(log, log.segments(collection, start, end), columns)
+    files = segment_files(log, log.segments(collection, start, end), columns, lineage)
     most = min(most_bytes, sum(file.size for file in files) // at_least)
     return [EventsPartition(start, end, tuple(run)) for run in runs(files, most)]
 

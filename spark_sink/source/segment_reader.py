@@ -13,27 +13,42 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog import ChangeLog, Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
+from tidemark.spark_sink.tables.lineage import Filled, Lineage, Renamed, stored_names
 from tidemark.spark_sink.tables.table_columns import check_readable, renamed
 
 _ROWS = 65_536
 """The rows of a record batch: enough that the cost per batch is negligible, and few enough for a worker's memory."""
 
 
-def segment_files(log: ChangeLog, segments: Iterable[Segment], columns: Columns) -> list[SegmentFile]:
+def segment_files(
+    log: ChangeLog, segments: Iterable[Segment], columns: Columns, lineage: Lineage | None = None
+) -> list[SegmentFile]:
     """The files of segments of one collection, for a reader of some columns.
+
+    Args:
+        log: That has them.
+        segments: The segments.
+        columns: That are read.
+        lineage: Tells which columns of segments of its generation are which; names tell in other segments.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
     """
-    names: dict[str, tuple[tuple[str, str], ...]] = {}
+    known: dict[tuple[str, bool], tuple[Renamed, Filled]] = {}
     files = []
     for segment in segments:
-        if segment.fingerprint not in names:
+        told = lineage is not None and segment.generation == lineage.generation
+        kind = segment.fingerprint, told
+        if kind not in known:
             schema = log.schema(segment.fingerprint)
-            check_readable(schema, columns)
-            names[segment.fingerprint] = renamed(schema, columns)
-        files.append(SegmentFile.of(segment, names[segment.fingerprint]))
+            if lineage is not None and told:
+                known[kind] = lineage.taken(schema, columns)
+                check_readable(schema, columns, dict(known[kind][0]))
+            else:
+                check_readable(schema, columns)
+                known[kind] = renamed(schema, columns), ()
+        files.append(SegmentFile.of(segment, *known[kind]))
     return files
 
 
@@ -58,16 +73,16 @@ def read_segments(
     for file in files:
         whole = start <= file.first and file.last < end
         with file.opened(root) as parquet:
-            yield from _read(parquet, dict(file.renamed), schema, None if whole else (start, end))
+            yield from _read(parquet, file, schema, None if whole else (start, end))
 
 
 def _read(
-    parquet: pq.ParquetFile, names: Mapping[str, str], schema: pa.Schema, bounds: tuple[int, int] | None
+    parquet: pq.ParquetFile, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None
 ) -> Iterator[pa.RecordBatch]:
-    places = {names.get(name, name): name for name in parquet.schema_arrow.names}
+    names = dict(file.renamed)
+    places = stored_names(parquet.schema_arrow.names, names)
     wanted = [places[name] for name in schema.names if name in places]
-    if bounds and "_offset" not in wanted:
-        wanted.append("_offset")
+    wanted += [name for name, needs in (("_offset", bounds), ("_op", file.filled)) if needs and name not in wanted]
     groups = _row_groups(parquet.metadata, bounds) if bounds else None
     # Executors already have one task per core.
     for batch in parquet.iter_batches(_ROWS, columns=wanted, row_groups=groups, use_threads=False):
@@ -78,12 +93,19 @@ def _read(
                 pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
             )
         if kept.num_rows:
-            yield conformed(_with_names(kept, names) if names else kept, schema)
+            events = conformed(_with_names(kept, names) if names else kept, schema)
+            yield filled(events, file.filled, _has_values(kept)) if file.filled else events
 
 
-def _with_names(events: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Events whose columns have other names, also where events name columns."""
-    events = events.rename_columns([names.get(name, name) for name in events.schema.names])
+def _has_values(events: pa.RecordBatch) -> Any:
+    """For each event whether it has a row: a delete has the key alone."""
+    return pc.is_in(events.column("_op"), value_set=pa.array(["c", "u"]))
+
+
+def _with_names(events: pa.RecordBatch, names: Mapping[str, str | None]) -> pa.RecordBatch:
+    """Events whose columns have other names, also where events name columns. None is of columns that are left out."""
+    events = events.select([name for name in events.schema.names if names.get(name, name) is not None])
+    events = events.rename_columns([names.get(name) or name for name in events.schema.names])
     if "_before" in events.schema.names:
         befores = [before and _with_members(before, names) for before in events.column("_before").to_pylist()]
         place = events.schema.get_field_index("_before")
@@ -92,16 +114,18 @@ def _with_names(events: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBa
         lists = events.column("_unchanged").to_pylist()
         place = events.schema.get_field_index("_unchanged")
         unchanged = pa.array(
-            [left and [names.get(name, name) for name in left] for left in lists], events.schema.field(place).type
+            [left and [kept for name in left if (kept := names.get(name, name)) is not None] for left in lists],
+            events.schema.field(place).type,
         )
         events = events.set_column(place, "_unchanged", unchanged)
     return events
 
 
-def _with_members(row: str, names: Mapping[str, str]) -> str:
+def _with_members(row: str, names: Mapping[str, str | None]) -> str:
     """A row as JSON text, its members with other names and the same values, digit by digit."""
     members = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
-    return msgspec.json.encode({names.get(name, name): value for name, value in members.items()}).decode()
+    kept = {other: value for name, value in members.items() if (other := names.get(name, name)) is not None}
+    return msgspec.json.encode(kept).decode()
 
 
 def _row_groups(metadata: pq.FileMetaData, bounds: tuple[int, int]) -> list[int]:

@@ -21,6 +21,7 @@ from tidemark.spark_sink.source.inferred_schema import Departure, InferredSchema
 from tidemark.spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
 from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
 from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.lineage import newest_lineage
 from tidemark.spark_sink.tables.table_columns import find_collection
 
 if TYPE_CHECKING:
@@ -93,7 +94,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Not of a batch cut here: of one that the checkpoint has, or that PySpark before 4.2 could not cut.
         if departure := self._departure(first, last):
             raise departure.error()
-        return plan(self.log, self.collection, self.columns, first, last, self.options.partitions)
+        if self.inferred is not None:
+            lineage = self.inferred.lineage
+        else:
+            lineage = newest_lineage(self.log.summary_at(last), self.collection)
+        return plan(self.log, self.collection, self.columns, first, last, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.path, self.columns, partition)

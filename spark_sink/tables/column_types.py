@@ -6,11 +6,16 @@ date, timestamp (an instant, UTC), timestamp_ntz, binary, and array<…> of thes
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, TypeVar
 
+import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.protocol.errors import SparkError
 
@@ -78,6 +83,68 @@ def conformed(rows: Rows, schema: pa.Schema) -> Rows:
         for field in schema
     ]
     return type(rows).from_arrays(arrays, schema=schema)
+
+
+def filled(rows: Rows, fills: Iterable[tuple[str, str]], where: Any = None) -> Rows:
+    """Rows in which some columns have a value each, in JSON.
+
+    Args:
+        rows: With these columns.
+        fills: Names and values; a column that the rows lack is passed over.
+        where: For each row whether it has the values; None where all have them.
+    """
+    for name, fill in fills:
+        if name not in rows.schema.names:
+            continue
+        field = rows.schema.field(name)
+        value: Any = pa.scalar(python_value(spark_type(field.type), orjson.loads(fill)), field.type)
+        column = pa.repeat(value, rows.num_rows)
+        if where is not None:
+            column = pc.if_else(where, column, rows.column(name))
+        rows = rows.set_column(rows.schema.get_field_index(name), field, column)
+    return rows
+
+
+def python_value(type_: str, value: Any) -> Any:
+    """A value of a column, from the JSON that a change log states it as.
+
+    Args:
+        type_: The column's Spark type. The value may be of a narrower one.
+        value: The JSON.
+    """
+    if value is None:
+        return None
+    if array := _ARRAY.fullmatch(type_):
+        return [python_value(array[1], item) for item in value]
+    if _DECIMAL.fullmatch(type_):
+        return Decimal(str(value))
+    match type_:
+        case "double":
+            return float(value)
+        case "string":
+            return value if isinstance(value, str) else orjson.dumps(value).decode()
+        case "date":
+            return date.fromisoformat(value)
+        case "timestamp" | "timestamp_ntz":
+            return datetime.fromisoformat(value)
+        case "binary":
+            return base64.b64decode(value)
+    return value
+
+
+def fill_literal(fill: str, type_: str) -> str:
+    """A value in JSON as an expression of Spark SQL that is cast to its type, whatever characters are in it."""
+    value = orjson.loads(fill)
+    if isinstance(value, list):
+        array = _ARRAY.fullmatch(type_)
+        items = (fill_literal(orjson.dumps(item).decode(), array[1]) for item in value) if array else ()
+        return f"CAST(array({', '.join(items)}) AS {type_})"
+    if value is None:
+        return f"CAST(NULL AS {type_})"
+    if type_ == "binary":
+        return f"X'{base64.b64decode(value).hex()}'"
+    text = value if isinstance(value, str) else fill
+    return f"CAST(CAST(X'{text.encode().hex()}' AS STRING) AS {type_})"
 
 
 def quoted(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary, TableSchema
 from tidemark.protocol.changelog.evolution import widens
@@ -122,7 +122,7 @@ def read_as(schema: TableSchema, columns: Columns) -> dict[str, str]:
     return found
 
 
-def renamed(schema: TableSchema, columns: Columns) -> tuple[tuple[str, str], ...]:
+def renamed(schema: TableSchema, columns: Columns) -> tuple[tuple[str, str | None], ...]:
     """The columns of ``read_as`` that a reader has under other names."""
     return tuple((name, other) for name, other in read_as(schema, columns).items() if name != other)
 
@@ -132,14 +132,24 @@ def event_columns(own: Columns) -> dict[str, str]:
     return {**own, **META_COLUMNS}
 
 
-def check_readable(schema: TableSchema, columns: Columns) -> None:
+def check_readable(schema: TableSchema, columns: Columns, names: Mapping[str, str | None] | None = None) -> None:
     """Makes sure that events stored under a schema can be read as ``columns``.
+
+    Args:
+        schema: Of the events.
+        columns: That are read.
+        names: Those that stored columns have there, if identities tell and not names; None of one that is not read.
 
     Raises:
         SparkError: ``TM-SPK-005`` naming the column and both types.
     """
     own = own_columns(schema)
-    for name, other in read_as(schema, columns).items():
+    if names is None:
+        places = read_as(schema, columns)
+    else:
+        found = {name: names.get(name, name) for name in own}
+        places = {name: other for name, other in found.items() if other is not None and other in columns}
+    for name, other in places.items():
         stored, wanted = own[name], columns[other]
         if not widens(stored, wanted):
             raise SparkError(

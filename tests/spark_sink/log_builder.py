@@ -103,16 +103,22 @@ class LogBuilder:
         """The newest generation is whole after the events so far, as the next commit says."""
         self._state(self._stated[table].model_copy(update={"whole": self.offset}))
 
+    def announce(self, new: TableSchema) -> Commit:
+        """One commit that says that a table has another schema, without an event."""
+        self.change_schema(new)
+        return self.commit(announced=new)
+
     def _state(self, generation: Generation) -> None:
         self._stated[generation.collection] = generation
         self._to_state.append(generation)
 
-    def commit(self, *events: Event, rows: int | None = None) -> Commit:
+    def commit(self, *events: Event, rows: int | None = None, announced: TableSchema | None = None) -> Commit:
         """Writes one commit of these events, in this order.
 
         Args:
             events: In the order of their offsets.
             rows: Most of a segment.
+            announced: A schema without an event.
         """
         first = self.offset
         by_table: dict[str, list[tuple[int, Event]]] = {}
@@ -128,6 +134,8 @@ class LogBuilder:
         ]
         segments = [self._segment(i, table, pairs, time) for i, (table, pairs) in enumerate(pieces)]
         used = {self.schemas[table].fingerprint: self.schemas[table] for table in by_table}
+        if announced is not None:
+            used[announced.fingerprint] = announced
         commit = Commit(
             number=self.number,
             epoch=1,
@@ -135,6 +143,7 @@ class LogBuilder:
             first_offset=first,
             next_offset=self.offset,
             schemas={f: s for f, s in used.items() if f not in self.introduced},
+            announced={announced.collection: announced.fingerprint} if announced is not None else {},
             generations=self._to_state,
             segments=segments,
         )

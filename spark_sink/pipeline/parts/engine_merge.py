@@ -150,7 +150,9 @@ class EngineMerge:
         return packed(ordered).mapInArrow(reduced, ddl({**columns, **SOURCE_META}))
 
     def _events(self, part: Part, columns: Columns) -> DataFrame:
-        return segments_frame(self._jobs.spark, self._log, part.segments, columns, part.start, part.end)
+        return segments_frame(
+            self._jobs.spark, self._log, part.segments, columns, part.start, part.end, lineage=part.state.lineage
+        )
 
     def _committing(self, table: PositionedTable, position: Position) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""

@@ -14,6 +14,7 @@ from tidemark.spark_sink.pipeline.report import PlannedPart
 from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.lineage import Filled, Lineage, Renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,11 @@ class TableState:
         engine_only: The reason why only an engine for the format can write the table; None if executors can. If it is
             set, ``files`` is empty.
         begins: The table has rows of another generation, and the part gives it all rows, and its columns.
-        recast: The table has columns of narrower types, and the part rewrites all files with these columns.
+        recast: The table has columns of narrower types, or with other names or values, and the part rewrites all files
+            with these columns.
+        renamed: The table's columns that have other names in ``columns``, or none.
+        filled: The columns that the table lacks, and which are not null in its rows.
+        lineage: Of the generation of the rows; None for a table of all events.
     """
 
     columns: Columns
@@ -40,6 +45,9 @@ class TableState:
     engine_only: SparkError | None = None
     begins: bool = False
     recast: bool = False
+    renamed: Renamed = ()
+    filled: Filled = ()
+    lineage: Lineage | None = None
 
     @property
     def key_types(self) -> list[str]:

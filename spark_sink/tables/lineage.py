@@ -1,0 +1,173 @@
+"""The columns of a table's state over all schemas of a generation, and where events and rows have their values.
+
+A column may be renamed, and dropped and added again: its identity tells which values are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import orjson
+
+from tidemark.protocol.changelog import Summary, TableSchema
+from tidemark.protocol.changelog.column_identity import BY_NAME, identities
+from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.table_columns import dotted
+
+Renamed = tuple[tuple[str, str | None], ...]
+"""Names of stored columns, and those under which a reader has them; None for a column that it does not have."""
+
+Filled = tuple[tuple[str, str], ...]
+"""Names of a reader's columns that are not stored, and their value in all rows, as JSON."""
+
+
+def stored_names(stored: Iterable[str], renamed: Mapping[str, str | None]) -> dict[str, str]:
+    """By the names under which a reader has columns, the names under which they are stored."""
+    found = {name: renamed.get(name, name) for name in stored}
+    return {other: name for name, other in found.items() if other is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class StateColumn:
+    """A column of a table's state. ``fill`` is JSON; empty for null."""
+
+    name: str
+    type: str
+    identity: str
+    fill: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """How rows with some columns get those of a table's state.
+
+    Attributes:
+        columns: Of the state, with those that only the rows have.
+        ids: The identities of columns, by name.
+        renamed: The rows' columns that have other names in the state, or none.
+        filled: The columns that the rows lack, and which are not null in them.
+    """
+
+    columns: Columns
+    ids: Mapping[str, str]
+    renamed: Renamed = ()
+    filled: Filled = ()
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The columns of one generation.
+
+    Args:
+        schemas: Of its events, from the oldest to the newest. The newest says what columns are called.
+        generation: Its number.
+    """
+
+    schemas: Sequence[TableSchema]
+    generation: int | None = None
+    _taken: dict[tuple[str, tuple[str, ...]], tuple[Renamed, Filled]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @cached_property
+    def _identities(self) -> dict[str, Mapping[str, str]]:
+        """By fingerprint."""
+        known = identities(self.schemas)
+        return {schema.fingerprint: found for schema, found in zip(self.schemas, known, strict=True)}
+
+    @cached_property
+    def state(self) -> tuple[StateColumn, ...]:
+        """The newest schema's columns, then those that were dropped and whose names no later column has.
+
+        Raises:
+            SparkError: ``TM-SPK-005`` when the type of a column has no place for values of an earlier one.
+        """
+        found: dict[str, StateColumn] = {}
+        names: set[str] = set()
+        for schema in reversed(self.schemas):
+            known = self._identities[schema.fingerprint]
+            for column in schema.columns:
+                identity = known[column.name]
+                if (same := found.get(identity)) is not None:
+                    if not widens(column.type, same.type):
+                        raise SparkError(
+                            "TM-SPK-005",
+                            f"column {column.name} of {dotted(schema.collection)} is stored as {column.type} in a part "
+                            f"of the log and cannot be read as {same.type}",
+                        )
+                elif column.name.casefold() not in names:
+                    names.add(column.name.casefold())
+                    fill = "" if column.fill is None else orjson.dumps(column.fill).decode()
+                    found[identity] = StateColumn(column.name, column.type, identity, fill)
+        return tuple(found.values())
+
+    def taken(self, schema: TableSchema, columns: Columns) -> tuple[Renamed, Filled]:
+        """How a reader of columns of the state takes them from the events under one of the schemas."""
+        kind = schema.fingerprint, tuple(columns)
+        if kind not in self._taken:
+            known = self._identities.get(schema.fingerprint)
+            if known is None:
+                known = identities([schema, *self.schemas])[0]
+            self._taken[kind] = self._from({known[column.name]: column.name for column in schema.columns}, columns)
+        return self._taken[kind]
+
+    def adapted(self, there: Columns, ids: Mapping[str, str]) -> Adapted:
+        """How the rows of a table get the columns of the state.
+
+        Args:
+            there: The table's columns, without those of the log.
+            ids: Their identities, by name, as far as the table states them.
+        """
+        stored = {ids.get(name) or self._identity_of(name): name for name in there}
+        by_identity = {column.identity: column for column in self.state}
+        own = {column.name for column in self.state}
+        columns: dict[str, str] = {}
+        identity_of: dict[str, str] = {}
+        for identity, name in stored.items():
+            if (column := by_identity.get(identity)) is not None:
+                columns[column.name], identity_of[column.name] = column.type, identity
+            elif name not in own:
+                columns[name], identity_of[name] = there[name], identity
+        for column in self.state:
+            columns.setdefault(column.name, column.type)
+            identity_of.setdefault(column.name, column.identity)
+        renamed, filled = self._from(stored, columns)
+        return Adapted(columns, identity_of, renamed, filled)
+
+    def _identity_of(self, name: str) -> str:
+        """The identity of a column that was stored before the log told identities."""
+        for schema in self.schemas:
+            if (found := self._identities[schema.fingerprint].get(name)) is not None:
+                return found
+        return f"{BY_NAME}{name}"
+
+    def _from(self, stored: Mapping[str, str], columns: Columns) -> tuple[Renamed, Filled]:
+        """From what is stored, by identity, to the columns of a reader."""
+        wanted = {column.name: column for column in self.state if column.name in columns}
+        renamed: dict[str, str | None] = {}
+        filled = {}
+        for column in wanted.values():
+            name = stored.get(column.identity)
+            if name is not None and name != column.name:
+                renamed[name] = column.name
+            elif name is None and column.fill:
+                filled[column.name] = column.fill
+        identity_of = {name: identity for identity, name in stored.items()}
+        for name, identity in identity_of.items():
+            if name in wanted and name not in renamed and wanted[name].identity != identity:
+                renamed[name] = None
+        return tuple(renamed.items()), tuple(filled.items())
+
+
+def newest_lineage(summary: Summary, collection: str) -> Lineage | None:
+    """The lineage of a collection's newest generation; None where names alone tell its columns apart."""
+    newest = summary.newest(collection)
+    if newest is None or newest.ended is not None or not newest.fingerprints:
+        return None
+    schemas = [summary.schemas[fingerprint] for fingerprint in newest.fingerprints]
+    told = any(column.id is not None for schema in schemas for column in schema.columns)
+    return Lineage(schemas, newest.number) if told else None
