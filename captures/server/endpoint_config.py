@@ -50,3 +50,8 @@ class Endpoint(Strict):
     def announced(self) -> bool:
         """Whether the begin and the end of each backfill are written, so that a table is emptied."""
         return is_on(RUNTIME) or self.truncation is Truncation.BACKFILL
+
+    @property
+    def identifies_columns(self) -> bool:
+        """Whether schemas have the identities of columns, and the constants that fill older rows."""
+        return is_on(RUNTIME)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemark.captures.tables.bad_values import BAD_SCHEMA
-from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS
+from tidemark.protocol.messages import COLUMN_FILL, COLUMN_ID, COMPLETE, KEY_COLUMNS, Json
 
 JsonSchema = dict[str, Any]
 
@@ -54,6 +54,16 @@ def closed_schema(
     if description:
         schema["description"] = description
     return schema
+
+
+def with_identities(schema: JsonSchema, identities: Mapping[str, str], fills: Mapping[str, Json]) -> JsonSchema:
+    """The schema with ``COLUMN_ID`` and ``COLUMN_FILL`` of columns, by name; only tidemark's runtime knows them."""
+    properties = dict(schema["properties"])
+    for name, identity in identities.items():
+        properties[name] = {**properties[name], COLUMN_ID: identity}
+        if name in fills:
+            properties[name][COLUMN_FILL] = fills[name]
+    return {**schema, "properties": properties}
 
 
 def hashed_schema(description: str, *, nullable: bool) -> JsonSchema:

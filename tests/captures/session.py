@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from tests.captures.column_identities import Document, LoggedColumns, Replayed, State
 from tests.servers.deadline import pause
 from tests.warm_process import WarmProcess, is_warm
 from tidemark.captures.mysql.database import MysqlDatabase
@@ -119,7 +120,8 @@ class Session:
 
     def __init__(self, process: Process, state: Json, *, ours: bool = True) -> None:
         self.process = process
-        self.state = state
+        self._columns: dict[int, LoggedColumns] = state.logs if isinstance(state, State) else {}
+        self.state = State(dict(state), self._columns)
         self._ours = ours
         self._resumed = bool(state.get("bindings"))
         self.documents: list[tuple[int, Json]] = []
@@ -287,17 +289,21 @@ class Session:
                 self._pending.append(("doc", binding, {"_meta": {"op": "t", "source": {}}}))
         elif "checkpoint" in message:
             for kind, binding, body in self._pending:
+                log = self._columns.setdefault(binding, LoggedColumns())
                 if kind == "doc":
-                    self.documents.append((binding, body))
+                    self.documents.append((binding, Document(body, log)))
+                    if body["_meta"]["op"] == "t":
+                        log.empty()
                 elif kind == "schema":
                     self.schemas.append((binding, body))
+                    log.take(body)
             self.events += self._pending
             self._pending.clear()
             self.checkpoints += 1
             self._unacknowledged += 1
             change = message["checkpoint"]["state"]
             assert change["mergePatch"]
-            self.state = merge_patch(self.state, change["updated"])
+            self.state = State(merge_patch(dict(self.state), change["updated"]), self._columns)
             if acknowledge:
                 self.acknowledge()
         else:
@@ -341,7 +347,7 @@ def session(
         if is_warm(command)
         else subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=variables)
     )
-    opened = Session(process, dict(state or {}), ours=variables.get("TIDEMARK_RUNTIME", "") not in ("", "0"))
+    opened = Session(process, state or {}, ours=variables.get("TIDEMARK_RUNTIME", "") not in ("", "0"))
     try:
         capture = {"name": "test", "config": config, "bindings": bound}
         opened.send({"open": {"capture": capture, "version": "1", "state": dict(state or {})}})
@@ -380,30 +386,12 @@ Rows = dict[tuple[Any, ...], Json]
 """A table's rows by their keys."""
 
 
-def replay(documents: Iterable[Json], key: Sequence[str], onto: Rows | None = None) -> Rows:
-    """The rows after all documents, as any consumer of the protocol would keep them.
-
-    Args:
-        documents: What comes in order.
-        key: The names of the key's columns.
-        onto: The rows after the documents before these; they are changed in place.
-    """
-    rows = {} if onto is None else onto
+def replay(documents: Iterable[Json], key: Sequence[str]) -> Rows:
+    """The rows after all documents, which come in order. ``key`` has the names of the key's columns."""
+    replayed = Replayed(key)
     for document in documents:
-        meta = document["_meta"]
-        if meta["op"] == "t":
-            rows.clear()
-            continue
-        row = {name: value for name, value in document.items() if name != "_meta"}
-        identity = tuple(row[name] for name in key)
-        if meta["op"] == "d":
-            rows.pop(identity, None)
-            continue
-        old = rows.get(identity, {})
-        for name in meta.get("unchanged", ()):
-            row[name] = old.get(name, "<missing>")
-        rows[identity] = row
-    return rows
+        replayed.take(document)
+    return replayed.rows()
 
 
 def _parsed(output: bytes) -> list[Message]:

@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from tests.captures import session as connector
-from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session, replay
+from tests.captures.column_identities import Replayed
+from tests.captures.session import ConnectorEnded, Json, Message, Rows, Session
 from tests.workload.tables import Database
 from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.error_codes.model import Policy
@@ -211,15 +212,17 @@ class Engine(ABC):
         source = self.rows(table, key)
         names = next(iter(source.values()), {}).keys()
 
-        rows: Rows = {}
+        rows = Replayed(key)
         replayed = 0
 
         def target() -> Rows:
             nonlocal replayed
             more = islice(capture.documents, replayed, None)
-            replay((doc for index, doc in more if index == binding), key, rows)
+            for index, doc in more:
+                if index == binding:
+                    rows.take(doc)
             replayed = len(capture.documents)
-            return {at: {name: row.get(name) for name in names} for at, row in rows.items()}
+            return {at: {name: row.get(name) for name in names} for at, row in rows.rows().items()}
 
         looked_at = -1
 

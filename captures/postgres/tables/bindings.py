@@ -53,8 +53,10 @@ def bound_tables(
 def _recorded(table: Table | None, record: TableRecord | None) -> Table | None:
     if table is None or record is None or record.oid != table.oid:
         return None  # It became another one just now.
-    definitions = record.definitions()
-    columns = tuple(replace(column, definition=definitions.get(column.name, "")) for column in table.columns)
+    definitions = {(column.number, column.name): column.definition for column in record.columns}
+    columns = tuple(
+        replace(column, definition=definitions.get((column.number, column.name), "")) for column in table.columns
+    )
     return replace(table, columns=columns, record=record)
 
 
@@ -75,6 +77,7 @@ class PostgresBinding(TableBinding):
         noted: The fingerprint (``tidemark.captures.postgres.tables.record.table_fingerprint``) as of which all captured
             rows are right; empty at first.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
+        identified: Schemas have the columns' identities, since the first one that was ever sent of the table.
 
     Raises:
         SourceError: ``TM-PG-023`` columns are to be hashed, and there is no salt.
@@ -91,6 +94,7 @@ class PostgresBinding(TableBinding):
     on_bad_value: Policy = "stop"
     noted: JsonObject = field(default_factory=dict)
     unfit: SourceError | None = None
+    identified: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -114,7 +118,9 @@ class PostgresBinding(TableBinding):
 
     @property
     def document_schema(self) -> JsonObject:
-        return document_schema(self.table, self.columns, self.key, truncates=self.emit_truncate)
+        return document_schema(
+            self.table, self.columns, self.key, truncates=self.emit_truncate, identified=self.identified
+        )
 
     @property
     def identity(self) -> str:
@@ -123,6 +129,12 @@ class PostgresBinding(TableBinding):
     @property
     def whole_rows(self) -> str:
         return full_identities(self.table)
+
+    def handling(self, name: str) -> str:
+        """What documents have of a column with this name: a text that changes with it."""
+        if name in self.resource.exclude:
+            return "excluded"
+        return "hashed" if name in self.resource.hash else self.policies.column(name, in_key=name in self.key)
 
     def opened(self) -> OpenedTable:
         return self._opened(self.index)

@@ -31,13 +31,13 @@ from tidemark.captures.postgres.tables.prerequisites import document_failures, l
 from tidemark.captures.postgres.tables.record import table_changes
 from tidemark.captures.postgres.tables.record.comparison import (
     away,
-    changed_since,
     changes_of,
-    noted_earlier,
+    noted_as_before,
     noted_of,
     oldest_running,
     present,
     tell,
+    were_identified,
     why_unfit,
 )
 from tidemark.captures.postgres.tables.record.shown_names import ShownNames
@@ -101,8 +101,8 @@ class CapturedTables:
 
     def target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads call this while the log's thread may change the columns."""
-        target = replace(self.bindings[binding]).scan_target()  # All of it as of one moment.
-        return replace(target, snapshot=self.scans.snapshot(binding))
+        bound = replace(self.bindings[binding])  # All of it as of one moment.
+        return replace(bound.scan_target(), snapshot=self.scans.snapshot(binding))
 
     # What they were.
 
@@ -117,15 +117,14 @@ class CapturedTables:
         after the rows that are read again.
         """
         for binding in self.bindings:
+            binding.identified &= were_identified(binding, identity)
             if binding.index in self._left_out:
-                # It is compared once it is back.
                 binding.noted = (identity.get("tables") or {}).get(binding.state_key) or {}
-                continue
-            before = noted_earlier(binding, identity)
-            if before is not None and changed_since(binding, before):
-                binding.noted = before
+                continue  # It is compared once it is back.
+            if noted_as_before(self.session, binding, identity):
                 self._names_shown.note(binding)
                 self.found.add(binding.index)
+            self.opened.put(binding.opened())
 
     def published_again(self) -> None:
         """Notes all tables as they are now: all of them are read again, or are captured from now on."""
@@ -247,8 +246,8 @@ class CapturedTables:
             if not self._rekeyed(binding, relation):
                 return AlteredTable(binding.index, None, Consequence.EMPTIED)
         # Values that changed without events in the log are found in the catalogs: see ``altered``.
-        binding.table = as_logged(self.session, self._config, binding, relation)
-        self._names_shown.note(binding, relation)
+        binding.table, sure = as_logged(self.session, self._config, binding, relation)
+        self._names_shown.note(binding, relation, sure=sure)
         for failure in document_failures(binding.resource, binding.table):
             raise away(failure)
         emitted = {column.name: column for column in binding.columns}
@@ -356,7 +355,7 @@ class CapturedTables:
 
     def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
         """Continues with the table as it is now, to which the log has been read; None if it cannot be compared yet."""
-        known = binding.opened()
+        known, columns = binding.document_schema, binding.noted["columns"]
         changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
         if changed is None:
             return None
@@ -364,9 +363,10 @@ class CapturedTables:
         self._truncated.discard(binding.index)
         self._bind(binding, table)
         binding.noted = noted_of(binding, since)
-        now = self.opened[binding.index]
-        schema = now.document_schema if now.document_schema != known.document_schema else None
-        return AlteredTable(binding.index, schema, changed.consequence)
+        schema = binding.document_schema
+        # With identities a schema marks where the table became this one, also where no row of it follows.
+        sent = schema != known or (binding.identified and binding.noted["columns"] != columns)
+        return AlteredTable(binding.index, schema if sent else None, changed.consequence)
 
     def _look(self) -> None:
         """Finds tables that changed since the last look."""

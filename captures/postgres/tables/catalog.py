@@ -60,7 +60,7 @@ SELECT a.attrelid::bigint, a.attname, a.atttypid::bigint, a.atttypmod,
        pg_catalog.format_type(a.atttypid, a.atttypmod), a.attndims,
        NOT a.attnotnull OR EXISTS (SELECT FROM pg_catalog.pg_constraint n WHERE n.conrelid = a.attrelid
                                    AND n.contype = 'n' AND n.conkey[1] = a.attnum AND NOT n.convalidated),
-       a.attgenerated::text, coalesce(pg_catalog.col_description(a.attrelid, a.attnum), '')
+       a.attgenerated::text, coalesce(pg_catalog.col_description(a.attrelid, a.attnum), ''), a.attnum
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
@@ -183,9 +183,11 @@ def _read_columns(connection: psycopg.Connection, relations: list[int]) -> dict[
     types = _read_type_rows(connection, {row[2] for row in rows})
     transcoded = is_transcoded(connection)
     columns: dict[int, list[Column]] = defaultdict(list)
-    for relation, name, oid, typmod, type_name, dimensions, nullable, generated, description in rows:
+    for relation, name, oid, typmod, type_name, dimensions, nullable, generated, description, number in rows:
         declared = types.declared(oid, typmod, type_name, dimensions)
-        columns[relation].append(Column(name, declared, nullable, generated, description, transcoded=transcoded))
+        columns[relation].append(
+            Column(name, declared, nullable, generated, description, number=number, transcoded=transcoded)
+        )
     return columns
 
 

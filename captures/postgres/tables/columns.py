@@ -69,6 +69,9 @@ class Column:
         salt: Documents have hashes with this salt instead of the values; empty if they have the values.
         on_bad_value: The policy for bad values.
         definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
+        number: pg_attribute.attnum, the column's identity; 0 where it is not known.
+        fill: JSON of the value of all rows from before the column was added, of a column that is newer than the table's
+            fingerprint; empty if that is NULL, or is not known.
         transcoded: Texts come through a ``tidemark.captures.postgres.values.encodings.Transcoder``, with its marks.
     """
 
@@ -80,6 +83,8 @@ class Column:
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
     definition: str = ""
+    number: int = 0
+    fill: str = ""
     transcoded: bool = False
 
 

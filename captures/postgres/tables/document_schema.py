@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from tidemark.captures.postgres.log.event_location import LOC_PARTS
@@ -9,7 +10,13 @@ from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
 from tidemark.captures.postgres.values import types
 from tidemark.captures.postgres.values.encodings import Unsayable
 from tidemark.captures.tables.bad_values import LEAVES_OUT
-from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, typed
+from tidemark.captures.tables.document_schema import (
+    JsonSchema,
+    closed_schema,
+    hashed_schema,
+    typed,
+    with_identities,
+)
 
 _LOC: JsonSchema = {
     "type": "array",
@@ -21,18 +28,21 @@ _LOC: JsonSchema = {
 }
 
 
-def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool) -> JsonSchema:
+def document_schema(
+    table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool, identified: bool = False
+) -> JsonSchema:
     """The schema of the documents of ``table`` that have these columns.
 
     Args:
         key: Names of the key columns, all among ``columns``.
         truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
+        identified: The schema has the columns' identities, and what fills older rows.
     """
     # Not as an Unsayable: JSON's encoder takes no subclass of str for the name of a member.
     members = {str(column.name): _column_schema(column, in_key=column.name in key) for column in columns}
     generated = [column.name for column in table.columns if column.generated]
     left_out = f"Generated columns are left out: {', '.join(generated)}." if generated else ""
-    return closed_schema(
+    schema = closed_schema(
         members,
         key,
         place=("loc", _LOC),
@@ -41,6 +51,10 @@ def document_schema(table: Table, columns: Sequence[Column], key: Sequence[str],
         quarantines=any(column.on_bad_value == "quarantine" for column in columns),
         description="\n".join(filter(None, (table.description, left_out))),
     )
+    if not identified:
+        return schema
+    identities = {str(column.name): str(column.number) for column in columns if column.number}
+    return with_identities(schema, identities, {str(c.name): json.loads(c.fill) for c in columns if c.fill})
 
 
 def _column_schema(column: Column, *, in_key: bool) -> JsonSchema:

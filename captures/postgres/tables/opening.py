@@ -49,6 +49,7 @@ def opened_bindings(
             salt=config.hash_salt.get_secret_value().encode(),
             on_bad_value=config.on_bad_value,
             unfit=unfit,
+            identified=config.identifies_columns,
         )
         if unfit is None:
             made.noted = noted_of(made, since)

@@ -5,6 +5,7 @@ Five seconds by default, ``TIDEMARK_TEST_SECONDS`` when it is set; ``make soak``
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import Counter
@@ -17,6 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.captures.column_identities import Document, LoggedColumns, identified
 from tests.captures.postgres.table_changes import CHANGES, KEYED, KEYLESS, TABLES
 from tests.captures.session import ConnectorEnded, Json, Session
 from tests.captures.sessions import Sessions
@@ -118,7 +120,8 @@ class AddedUp:
     def __init__(self, binding: int) -> None:
         self._binding = binding
         self._added = 0
-        self._found: Counter[tuple[Any, ...]] = Counter()
+        self._found: Counter[str] = Counter()  # JSON of the values, by the columns' identities.
+        self._log: LoggedColumns | None = None
 
     def rows(self, capture: Session) -> Counter[tuple[Any, ...]]:
         """Takes in what came since the last call."""
@@ -126,17 +129,22 @@ class AddedUp:
             if index == self._binding:
                 self._add(doc)
         self._added = len(capture.documents)
-        return Counter({row: count for row, count in self._found.items() if count})
+        rows: Counter[tuple[Any, ...]] = Counter()
+        for text, count in self._found.items():
+            row = json.loads(text) if self._log is None else self._log.shown(json.loads(text))
+            # Some events are of a moment at which there was no ``n``: they come before the table is emptied for that.
+            rows[row["id"], row.get("n")] += count
+        return Counter({row: count for row, count in rows.items() if count})
 
     def _add(self, doc: Json) -> None:
         meta = doc["_meta"]
+        self._log = doc.log if isinstance(doc, Document) else None
         if meta["op"] == "t":
             self._found.clear()
             return
-        # Some events are of a moment at which there was no ``n``: they come before the table is emptied for that.
-        self._found[doc["id"], doc.get("n")] += -1 if meta["op"] == "d" else 1
+        self._found[json.dumps(identified(doc), sort_keys=True)] += -1 if meta["op"] == "d" else 1
         if meta["op"] == "u":
-            self._found[meta["before"]["id"], meta["before"].get("n")] -= 1
+            self._found[json.dumps(identified(doc, meta["before"]), sort_keys=True)] -= 1
 
 
 def until_equal(sessions: Sessions, engine: PostgresEngine, database: Database) -> None:

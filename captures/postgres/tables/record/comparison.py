@@ -15,8 +15,9 @@ from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_ta
 from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
+from tidemark.captures.postgres.tables.record.column_fills import with_fills
 from tidemark.captures.postgres.tables.record.rewrites import had_rows_before_it_joined, holds_older_rows
-from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, Handling, difference, fingerprint
 from tidemark.captures.postgres.tables.record.table_record import TableRecord
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
@@ -36,16 +37,44 @@ def oldest_running(session: psycopg.Connection) -> str:
 
 
 def present(session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding) -> Table | None:
-    """The table as it is now, with its record. Raises as ``bound_tables``."""
-    return bound_tables(session, [binding.resource], config.publication)[0]
+    """The table as it is now, with its record, and with what fills new columns. Raises as ``bound_tables``."""
+    table = bound_tables(session, [binding.resource], config.publication)[0]
+    return None if table is None else with_fills(session, binding, table)
 
 
 def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
     """The ``fingerprint`` of the binding's table."""
-    return fingerprint(recorded(binding.table), binding.resource, binding.key, since)
+    identified = binding.identified
+    return fingerprint(recorded(binding.table), binding.resource, binding.key, since, identified=identified)
 
 
-def noted_earlier(binding: PostgresBinding, identity: JsonObject) -> JsonObject | None:
+def noted_as_before(session: psycopg.Connection, binding: PostgresBinding, identity: JsonObject) -> bool:
+    """Whether the binding's table changed since an earlier session's state: it then has the fingerprint of that.
+
+    Raises:
+        SourceError: The server cannot be asked.
+    """
+    before = _noted_earlier(binding, identity)
+    if before is None or not _changed_since(binding, before):
+        binding.noted = noted_of(binding, binding.noted["since"])  # It says whether columns were identified.
+        return False
+    binding.noted = before
+    with asking(f"reading what fills new columns of {binding.name}"):
+        binding.table = with_fills(session, binding, binding.table)
+    return True
+
+
+def were_identified(binding: PostgresBinding, identity: JsonObject) -> bool:
+    """Whether an earlier session's schemas had the identities of the binding's columns, or there were none of it.
+
+    To a log whose schemas began without them, those columns would be new ones.
+    """
+    tables = identity.get("tables")
+    before = None if tables is None else tables.get(binding.state_key)
+    return tables is not None and (before is None or bool(before.get("identified")))
+
+
+def _noted_earlier(binding: PostgresBinding, identity: JsonObject) -> JsonObject | None:
     """The ``fingerprint`` of the binding's table in an earlier session's state; None if it had none.
 
     Another table with its name has none, and its key is left out: the engine empties both when it begins.
@@ -60,12 +89,17 @@ def noted_earlier(binding: PostgresBinding, identity: JsonObject) -> JsonObject 
     return {**before, "key": binding.noted["key"]} if before["oid"] == binding.noted["oid"] else None
 
 
-def changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
+def _changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
     """Whether anything of the binding's table differs from a fingerprint."""
     if before["columns"] != binding.noted["columns"] or "shown" in before:
         return True  # Columns may have been renamed, and renamed back.
-    changed = difference(before, recorded(binding.table), binding.resource, binding.key)
+    changed = difference(before, recorded(binding.table), binding.resource, binding.key, _followed(binding))
     return bool(changed.found or changed.rewritten or changed.joined)
+
+
+def _followed(binding: PostgresBinding) -> Handling | None:
+    """Where schemas have the columns' identities, ``PostgresBinding.handling``."""
+    return binding.handling if binding.identified else None
 
 
 def changes_of(
@@ -80,7 +114,7 @@ def changes_of(
         SourceError: The server cannot be asked.
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
-    changed = difference(binding.noted, recorded(table), binding.resource, key)
+    changed = difference(binding.noted, recorded(table), binding.resource, key, _followed(binding))
     with asking(f"checking whether partitions of {binding.name} had rows"):
         had_rows = {store: had_rows_before_it_joined(session, store, table.oid) for store in changed.joined}
     if None in had_rows.values():

@@ -5,12 +5,16 @@ does a label of an enum. Rows of the log with the name in between are wrong then
 until the table is compared, also when the capture is stopped or killed in between::
 
     "shown": {"labels": [[16410, "low"]],                  by type
-              "columns": [[["price", 23], ["note", 25]]]}  of each Relation message, by name and type
+              "columns": [[["price", 23], ["note", 25]]],  of each Relation message, by name and type
+              "told": {"4": "stop"},                       new columns, by number, and how their values were handled
+              "unsure": true}                              it is not known which columns rows of the log have
+
+Where schemas have the identities of columns, names do not matter. Then the last two are kept instead of ``columns``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, TableRecord, TypePart, digest
@@ -35,12 +39,41 @@ def with_columns(noted: JsonObject, columns: Iterable[tuple[str, int]]) -> JsonO
     return _with(noted, "columns", [others]) if others else noted
 
 
-def with_record(noted: JsonObject, record: TableRecord) -> JsonObject:
-    """The fingerprint with the columns and labels that only a later record has: chunks may read rows with these."""
+def with_told(noted: JsonObject, handlings: Mapping[int, str], *, sure: bool) -> JsonObject:
+    """The fingerprint with columns whose identities were told.
+
+    Args:
+        handlings: How the values of each column are handled, by number.
+        sure: All of them were told, and rightly.
+    """
+    shown = noted.get("shown", {})
+    told = {str(number): each for number, each in handlings.items() if str(number) not in noted["columns"]}
+    new: JsonObject = {"told": {**told, **shown.get("told", {})}} if told.keys() - shown.get("told", {}).keys() else {}
+    if not sure and not is_unsure(noted):
+        new["unsure"] = True
+    return {**noted, "shown": {**shown, **new}} if new else noted
+
+
+def is_unsure(noted: JsonObject) -> bool:
+    """Whether the log has had rows of which it is not known which columns they have."""
+    return bool(noted.get("shown", {}).get("unsure"))
+
+
+def told_otherwise(noted: JsonObject, number: int, handling: str) -> bool:
+    """Whether values of a new column were handled in another way for a while."""
+    return bool(noted.get("shown", {}).get("told", {}).get(str(number), handling) != handling)
+
+
+def with_later_labels(noted: JsonObject, record: TableRecord) -> JsonObject:
+    """The fingerprint with the labels that only a later record has: chunks may read rows with these."""
     known = known_labels(noted, record)
     later = {(part.oid, label) for part in _enums(record.columns) for label in labels_of(part) - known[part.oid]}
-    columns = [(column.name, column.type) for column in record.columns if not column.generated]
-    return with_columns(with_labels(noted, later), columns)
+    return with_labels(noted, later)
+
+
+def with_later_columns(noted: JsonObject, record: TableRecord) -> JsonObject:
+    """The same of columns."""
+    return with_columns(noted, [(column.name, column.type) for column in record.columns if not column.generated])
 
 
 def known_labels(noted: JsonObject, record: TableRecord) -> dict[int, frozenset[str]]:

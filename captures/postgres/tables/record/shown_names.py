@@ -10,8 +10,17 @@ from collections.abc import Sequence
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.record.column_identities import noted_columns
 from tidemark.captures.postgres.tables.record.comparison import recorded
-from tidemark.captures.postgres.tables.record.shown_changes import known_labels, with_columns, with_labels, with_record
+from tidemark.captures.postgres.tables.record.shown_changes import (
+    known_labels,
+    told_otherwise,
+    with_columns,
+    with_labels,
+    with_later_columns,
+    with_later_labels,
+    with_told,
+)
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.protocol.messages import JsonObject
 
@@ -28,11 +37,27 @@ class ShownNames:
         self._changed = False
         self._labels: dict[int, list[tuple[int, str]]] = {}  # By binding, those that came since they were noted.
 
-    def note(self, binding: PostgresBinding, relation: Relation | None = None) -> None:
-        """Notes what the bound table, or a relation of it, has and its fingerprint lacks."""
-        noted = with_record(binding.noted, recorded(binding.table))
-        if relation is not None:
-            noted = with_columns(noted, [(column.name, column.type_oid) for column in relation.columns])
+    def note(self, binding: PostgresBinding, relation: Relation | None = None, *, sure: bool = True) -> None:
+        """Notes what the bound table, or a relation of it, has and its fingerprint lacks.
+
+        Args:
+            sure: The bound table has the numbers of the relation's columns.
+        """
+        noted = with_later_labels(binding.noted, recorded(binding.table))
+        if binding.identified:
+            columns = [column for column in binding.table.columns if column.number and not column.generated]
+            handlings = {column.number: binding.handling(column.name) for column in columns}
+            for known in noted_columns(noted):
+                sure &= handlings.get(known.number) in (None, binding.handling(known.name))
+            sure &= not any(told_otherwise(noted, number, handling) for number, handling in handlings.items())
+            noted = with_told(noted, handlings, sure=sure)
+            shown = [(column.number, column.name, column.type.oid) for column in columns]
+            if shown != [(known.number, known.name, known.type) for known in noted_columns(noted)]:
+                self._found.add(binding.index)
+        else:
+            noted = with_later_columns(noted, recorded(binding.table))
+            if relation is not None:
+                noted = with_columns(noted, [(column.name, column.type_oid) for column in relation.columns])
         self._keep(binding, noted)
 
     def labels(self, binding: PostgresBinding) -> EnumLabels:

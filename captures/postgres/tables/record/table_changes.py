@@ -98,19 +98,37 @@ COLUMN_ADDED = TableChange(
 )
 COLUMN_FILLED = TableChange(
     "column_filled",
-    "A column is added that has values in existing rows (`DEFAULT`, an identity)",
+    "A column is added that has values of its own in each existing row (`DEFAULT random()`, an identity), or the one "
+    "value of all is not known: they were rewritten since, or it is bad, hashed, composite, or JSON with spaces",
     _LOG_TOO,
     Consequence.READ_AGAIN,
 )
+COLUMN_CONSTANT = TableChange(
+    "column_constant",
+    "A column is added that has one value in all existing rows (`DEFAULT 7`, `DEFAULT now()`): the schema says which",
+    _LOG_TOO,
+    Consequence.NOTHING,
+)
 COLUMN_MADE_AGAIN = TableChange(
     "column_made_again",
-    "A column is dropped, and another is added with its name",
+    "A column is dropped, another is added with its name and type, and rows change before the catalogs are compared: "
+    "the log does not tell which of the two they have",
     _BEFORE_CHUNK,
     Consequence.READ_AGAIN,
 )
 COLUMN_DROPPED = TableChange("column_dropped", "A column is dropped", _LOG_TOO, Consequence.NOTHING)
+COLUMN_FOLLOWED = TableChange(
+    "column_followed",
+    "A column is renamed, or two swap their names: the schema says which is which",
+    _LOG_TOO,
+    Consequence.NOTHING,
+)
 COLUMN_RENAMED = TableChange(
-    "column_renamed", "A column is renamed, or two swap their names", _LOG_TOO, Consequence.READ_AGAIN
+    "column_renamed",
+    "A column is renamed, and `exclude`, `hash` or `on_bad_value` has one of the names; or columns are renamed, added "
+    "and dropped so often, while rows change, that the log does not tell which columns they have",
+    _LOG_TOO,
+    Consequence.READ_AGAIN,
 )
 COLUMN_TYPE = TableChange("column_type", "A column has another type", _LOG_TOO, Consequence.READ_AGAIN)
 COLUMN_WRITTEN = TableChange(

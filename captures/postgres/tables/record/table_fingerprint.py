@@ -10,6 +10,7 @@
      "readable": true,
      "partitions": {"16424": "740"},       see TableRecord.partitions
      "attributes": 3,                      see TableRecord.attributes
+     "identified": true,                   schemas have always had the columns' identities
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
 
 ``tidemark.captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
@@ -17,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tidemark.captures.contract.table_changes import Consequence, TableChange
@@ -26,13 +27,18 @@ from tidemark.captures.postgres.tables.record import table_changes as changes
 from tidemark.captures.postgres.tables.record.shown_changes import (
     added_otherwise,
     columns_are_gone,
+    is_unsure,
     labels_are_gone,
     only_added,
     same_type,
     token,
+    told_otherwise,
 )
 from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
 from tidemark.protocol.messages import JsonObject
+
+Handling = Callable[[str], str]
+"""See ``tidemark.captures.postgres.tables.bindings.PostgresBinding.handling``."""
 
 _REWRITE = (changes.COLUMN_TYPE, changes.COLUMN_WRITTEN, changes.COLUMN_FILLED, changes.COLUMN_MADE_AGAIN)
 """The changes of columns that may write all rows to other files."""
@@ -65,12 +71,15 @@ class Difference(NamedTuple):
         return self._replace(found=(*self.found, Found(change, tuple(columns))))
 
 
-def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str) -> JsonObject:
+def fingerprint(
+    record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str, *, identified: bool = False
+) -> JsonObject:
     """What the state keeps of a record.
 
     Args:
         key: The binding's key.
         since: The lower bound of running transactions, from a snapshot that is not younger than the record.
+        identified: See ``tidemark.captures.postgres.tables.bindings.PostgresBinding``.
     """
     publication = record.publication
     made: JsonObject = {
@@ -84,6 +93,8 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
     }
     if record.partitions is not None:
         made["partitions"] = record.partitions
+    if identified:
+        made["identified"] = True
     if record.entry is not None:
         made["entry"] = record.entry
     if publication is not None:
@@ -91,8 +102,18 @@ def fingerprint(record: TableRecord, resource: ResourceConfig, key: Sequence[str
     return made
 
 
-def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig, key: Sequence[str]) -> Difference:
-    """What changed since ``before``, a ``fingerprint`` of the table or of one that had its name."""
+def difference(
+    before: JsonObject,
+    record: TableRecord,
+    resource: ResourceConfig,
+    key: Sequence[str],
+    handling: Handling | None = None,
+) -> Difference:
+    """What changed since ``before``, a ``fingerprint`` of the table or of one that had its name.
+
+    Args:
+        handling: Where schemas have the columns' identities: how the values of a column with this name are handled.
+    """
     if before["oid"] != record.oid:
         return Difference((Found(changes.MADE_AGAIN),))
     found = []
@@ -108,7 +129,7 @@ def difference(before: JsonObject, record: TableRecord, resource: ResourceConfig
     joined, of_partitions = _of_partitions(before.get("partitions"), record)
     found += of_partitions
     rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
-    of_columns = _of_columns(before, record, resource, rewritten=bool(rewritten))
+    of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
     if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
@@ -133,32 +154,53 @@ def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[
     return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
-def _of_columns(noted: JsonObject, record: TableRecord, resource: ResourceConfig, *, rewritten: bool) -> list[Found]:
+def _of_columns(
+    noted: JsonObject,
+    record: TableRecord,
+    resource: ResourceConfig,
+    key: Sequence[str],
+    handling: Handling | None,
+    *,
+    rewritten: bool,
+) -> list[Found]:
     """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
     before: dict[str, list[Any]] = noted["columns"]
     gone, otherwise = columns_are_gone(noted, record.columns), added_otherwise(noted, record)
+    unsure = handling is not None and is_unsure(noted)
+    followed = None if unsure else handling
     names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
     for column in record.columns:
         if _mark(column, resource) in ("excluded", "generated"):
             continue
         known = before.get(str(column.number))
+        in_key = column.name in key or (known is not None and known[0] in noted["key"])
         if known is None:
-            found = [_added(column, again=column.name in names, rewritten=rewritten)]
+            if followed is not None and not in_key:
+                found = [_added_as_told(noted, record, column, followed)]
+            else:
+                found = [_added(column, again=column.name in names, rewritten=rewritten)]
             if otherwise:
                 found.append(changes.COLUMN_RENAMED)
         else:
-            found = list(_altered(known, column, resource, rewritten=rewritten))
+            found = list(_altered(known, column, resource, None if in_key else followed, rewritten=rewritten))
             if gone and not found and known[4] != column.written:
                 found.append(changes.COLUMN_RENAMED)  # And renamed back.
+        if unsure and (known is None or _is_touched(known, column)):
+            found.append(changes.COLUMN_RENAMED)
         found += _of_types(noted, known, column)
-        for change in found:
+        for change in dict.fromkeys(found):
             by_change.setdefault(change, []).append(column.name)
     numbers = {str(column.number) for column in record.columns}
     for number, known in before.items():
         if number not in numbers:
             by_change.setdefault(changes.COLUMN_DROPPED, []).append(known[0])
     return [Found(change, tuple(columns)) for change, columns in by_change.items()]
+
+
+def _is_touched(known: list[Any], column: ColumnRecord) -> bool:
+    """Whether a column may have had another name for a while."""
+    return [*known[:3], known[4]] != [column.name, column.type, column.typmod, column.written]
 
 
 def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> TableChange:
@@ -168,8 +210,18 @@ def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> TableChange
     return changes.COLUMN_FILLED if column.filled or rewritten else changes.COLUMN_ADDED
 
 
+def _added_as_told(noted: JsonObject, record: TableRecord, column: ColumnRecord, handling: Handling) -> TableChange:
+    """Of a column with an identity: no value of another one, whatever it was called, counts as its own."""
+    if told_otherwise(noted, column.number, handling(column.name)):
+        return changes.COLUMN_RENAMED
+    # After a rewrite the catalog no longer shows what there was, nor do types which values there were in between.
+    if record.rewritten(noted["files"]) or (column.filled and not column.constant):
+        return changes.COLUMN_FILLED
+    return changes.COLUMN_CONSTANT if column.filled else changes.COLUMN_ADDED
+
+
 def _altered(
-    known: list[Any], column: ColumnRecord, resource: ResourceConfig, *, rewritten: bool
+    known: list[Any], column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
 ) -> Iterable[TableChange]:
     name, type_oid, typmod, mark, written, _ = known
     if mark == "generated":
@@ -177,7 +229,8 @@ def _altered(
     elif mark != _mark(column, resource):
         yield changes.INCLUDED
     if name != column.name:
-        yield changes.COLUMN_RENAMED
+        same = handling is not None and handling(name) == handling(column.name)
+        yield changes.COLUMN_FOLLOWED if same else changes.COLUMN_RENAMED
     another = type_oid != column.type and (rewritten or not same_type(type_oid, column.type))
     if another or (typmod != column.typmod and rewritten):
         yield changes.COLUMN_TYPE

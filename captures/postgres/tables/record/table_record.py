@@ -194,6 +194,8 @@ class ColumnRecord(NamedTuple):
         generated: pg_attribute.attgenerated.
         written: The transaction that wrote the column's row in the catalog.
         filled: When the column was added, existing rows got values in it.
+        constant: It is known which: the same value in all of them, see
+            ``tidemark.captures.postgres.tables.record.column_fills``.
     """
 
     number: int
@@ -204,6 +206,7 @@ class ColumnRecord(NamedTuple):
     written: str
     filled: bool
     types: tuple[TypePart, ...]
+    constant: bool = False
 
     @property
     def definition(self) -> str:
@@ -267,7 +270,7 @@ class TableRecord:
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
             tuple(
-                ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ())])
+                ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ()), False])
                 for column in columns or ()
             ),
             repr(indexes),

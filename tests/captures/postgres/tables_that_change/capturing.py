@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tests.captures.column_identities import shown
 from tests.captures.impatient import impatient
 from tests.captures.session import Json, Session, apply, bindings, replay, session
 from tests.captures.source_tables import endpoint
@@ -24,6 +25,7 @@ def capturing(
     tables: Sequence[str] = ("public.t",),
     stop: bool = False,
     resource: Json | None = None,
+    env: dict[str, str] | None = None,
     **config: Any,
 ) -> Iterator[Session]:
     """A capture by a connector that looks all the time. A first one makes publication and slot."""
@@ -31,7 +33,8 @@ def capturing(
     bound = bindings(*tables, **(resource or {}))
     if state is None:
         apply(settings, bound)
-    with session(settings, bound, state, stop=stop, command=impatient("tidemark.connectors.postgres", 0.5)) as capture:
+    command = impatient("tidemark.connectors.postgres", 0.5)
+    with session(settings, bound, state, stop=stop, command=command, env=env) as capture:
         yield capture
 
 
@@ -54,7 +57,7 @@ def kept(capture: Session, key: Sequence[str] = ("id",), binding: int = 0) -> Co
         return Counter(json.dumps(row, sort_keys=True) for row in replay(documents, key).values())
     rows: Counter[str] = Counter()
     for document in documents:
-        row = json.dumps({name: value for name, value in document.items() if name != "_meta"}, sort_keys=True)
+        row = json.dumps(shown(document), sort_keys=True)
         if document["_meta"]["op"] == "c":
             rows[row] += 1
     return rows

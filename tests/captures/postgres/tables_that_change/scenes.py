@@ -137,13 +137,22 @@ SCENES = {
         role=True,
     ),
     changes.COLUMN_ADDED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int"]),
-    changes.COLUMN_FILLED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
+    changes.COLUMN_FILLED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} serial"]),
+    changes.COLUMN_CONSTANT: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
     changes.COLUMN_MADE_AGAIN: Scene(lambda n: ["ALTER TABLE t DROP a", f"ALTER TABLE t ADD a int DEFAULT {n + 1000}"]),
     changes.COLUMN_DROPPED: Scene(
         lambda n: [f"ALTER TABLE t DROP c{n}"],
         create=["CREATE TABLE t (id int PRIMARY KEY, a int, c0 int, c1 int, c2 int, c3 int)", _ROWS],
     ),
     changes.COLUMN_RENAMED: Scene(
+        lambda n: [
+            f"ALTER TABLE t ADD c{n} int DEFAULT 1",
+            f"UPDATE t SET c{n} = 3 WHERE id = 5",
+            f"ALTER TABLE t DROP c{n}",
+            f"ALTER TABLE t ADD c{n} int DEFAULT 2",
+        ]
+    ),
+    changes.COLUMN_FOLLOWED: Scene(
         _same("ALTER TABLE t RENAME a TO b", "ALTER TABLE t RENAME c TO a", "ALTER TABLE t RENAME b TO c"),
         create=["CREATE TABLE t (id int PRIMARY KEY, a int, c int)", _ROWS],
     ),

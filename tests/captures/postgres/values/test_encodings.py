@@ -8,6 +8,7 @@ from hashlib import sha256
 import psycopg
 import pytest
 
+from tests.captures.impatient import impatient
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
@@ -189,3 +190,19 @@ def test_names_and_types(western: Database) -> None:
         capture.until(lambda c: "TM-CAP-020" in str(c.state))
         prepare(western, "INSERT INTO users VALUES (1, 'followed')")
         capture.until(lambda c: c.rows(0) == table_rows(western))
+
+
+def test_a_constant_that_fills_older_rows(western: Database) -> None:
+    """One that is no text is not told: the rows are read again, which sets the table aside."""
+    prepare(western, USERS, FILL, NOTES, "INSERT INTO notes VALUES (1, 'é')")
+    with session(endpoint(western), BOTH, command=impatient("tidemark.connectors.postgres")) as capture:
+        capture.until(Session.done)
+        prepare(western, "ALTER TABLE users ADD filled text DEFAULT 'é€'", "ALTER TABLE users RENAME name TO named")
+        capture.until(lambda c: all(row.get("filled") == "é€" for row in c.rows(0).values()))
+        assert len(capture.rows(0)) == 1000 and all("named" in row for row in capture.rows(0).values())
+        assert len(capture.documents) == 1001
+        prepare(
+            western,
+            f"DO $$ BEGIN EXECUTE 'ALTER TABLE notes ADD bad text DEFAULT ' || quote_literal({UNSAYABLE}); END $$",
+        )
+        capture.until(aside)
