@@ -134,3 +134,84 @@ def test_each_commit_has_the_hash_of_the_one_before(folder: CaptureFolder) -> No
     commits = list(log.commits())
     assert [commit.previous for commit in commits] == ["", *(log.digest(one.number) for one in commits[:-1])]
     assert len({commit.writer for commit in commits}) == 2
+
+
+def test_columns_tell_by_their_ids_whether_events_can_follow(folder: CaptureFolder) -> None:
+    """A type may be any other if the column is another, and a name may be another if the column is the same."""
+    folder.script(
+        [OPENED, schema(c={**TEXT, "x-column": "2"}), BEGIN, captured(id=1, c="a"), COMPLETE, checkpoint(1)],
+        [OPENED, schema(c={**INTEGER, "x-column": "3"}), captured(id=2, c=7), checkpoint(2)],
+        [OPENED, schema(d={**INTEGER, "x-column": "3"}), captured(id=3, d=8), checkpoint(3)],
+        [OPENED, schema(d={**DAY, "x-column": "3"}), captured(id=4, d="2026-01-31"), checkpoint(4)],
+    )
+    for _ in range(4):
+        run_session(folder)
+    assert of_segments(folder) == [1, 1, 1, None]
+
+
+def test_a_key_of_another_column_begins_another(folder: CaptureFolder) -> None:
+    folder.script(
+        [
+            OPENED,
+            sourced(complete=True, id={**INTEGER, "x-column": "1"}),
+            BEGIN,
+            captured(id=1),
+            COMPLETE,
+            checkpoint(1),
+        ],
+        [OPENED, sourced(complete=True, id={**INTEGER, "x-column": "2"}), captured(id=1), checkpoint(2)],
+    )
+    run_session(folder)
+    run_session(folder)
+    assert of_segments(folder) == [1, None]
+
+
+def newest(folder: CaptureFolder) -> dict[str, tuple[str | None, Any]]:
+    """Identity and fill of each column that the table has by now."""
+    summary = folder.log.summary()
+    columns = summary.schemas[summary.totals["public/t"].fingerprint].columns
+    shown = summary.shown("public/t")
+    assert shown is not None
+    assert shown.fingerprints[-1] == summary.totals["public/t"].fingerprint
+    return {column.name: (column.id, column.fill) for column in columns}
+
+
+def test_a_change_that_no_event_follows_is_in_the_log(folder: CaptureFolder) -> None:
+    first, second = {**TEXT, "x-column": "2"}, {"type": "string", "format": "number", "x-precision": 5, "x-scale": 2}
+    filled = {**second, "x-column": "3", "x-fill": "1.50"}
+    folder.script(
+        [
+            OPENED,
+            schema(c=first),
+            BEGIN,
+            captured(id=1, c="a"),
+            COMPLETE,
+            checkpoint(1),
+            schema(d=first),
+            checkpoint(2),
+        ],
+        [OPENED, schema(d=first, more=filled), checkpoint(3)],
+        [OPENED, schema(d=first), checkpoint(4), schema(d=first, more=filled), checkpoint(5)],
+        [OPENED, schema(d=first, more={**second, "x-column": "3"}), captured(id=2, d="b", more="2.25"), checkpoint(6)],
+    )
+    run_session(folder)
+    assert newest(folder) == {"id": (None, None), "d": ("2", None)}
+    run_session(folder)
+    assert "more" not in newest(folder)  # At the start of a session the schema may be ahead of the log.
+    run_session(folder)
+    after = {"id": (None, None), "d": ("2", None), "more": ("3", "1.50")}
+    assert newest(folder) == after
+    run_session(folder)
+    assert newest(folder) == after  # The log remembers what the first schema said.
+    assert of_segments(folder) == [1, 1]
+
+
+def test_a_fill_that_its_column_cannot_hold_has_the_table_read_again(folder: CaptureFolder) -> None:
+    wrong = {**DAY, "x-column": "3", "x-fill": "no day"}
+    folder.script(
+        [OPENED, schema(), BEGIN, captured(id=1), COMPLETE, checkpoint(1)],
+        [OPENED, schema(c=wrong), captured(id=2, c="2026-01-31"), checkpoint(2)],
+    )
+    run_session(folder)
+    run_session(folder)
+    assert of_segments(folder) == [1, None]
