@@ -31,6 +31,7 @@ from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.partitions import plan, read_partition
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.lineage import Lineage
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""
@@ -174,6 +175,11 @@ class Capture:
 
         return self._differences(seen, tables)
 
+    def rows_read(self, table: str) -> int:
+        """How many rows of a table backfills have brought."""
+        log = FollowedLog(self.log)
+        return sum(segment.snapshot_rows for segment in log.segments(table.replace(".", "/"), 0, log.end()))
+
     def history_differences(self, tables: Iterable[str]) -> list[str]:
         """Between the lake's histories and the events of the log; empty when they are equal."""
         log = FollowedLog(self.log)
@@ -188,8 +194,8 @@ class Capture:
             has = {name: len(rows) - rows.column(name).null_count for name in kept.columns}
             if lost := {name: count for name, count in _values(log, target.collection).items() if has[name] != count}:
                 found.append(f"{table} history: other numbers of values than the log's {lost}")
-            changes = InferredSchema.of(log, table, 0, log.end()).columns
-            if len(list(_events(log, target.collection, changes))) != len(events):
+            changes = InferredSchema.of(log, table, 0, log.end())
+            if len(list(_events(log, target.collection, changes.columns, changes.lineage))) != len(events):
                 found.append(f"{table}: changes are not all events")
         return found
 
@@ -205,9 +211,11 @@ class Capture:
         return found
 
 
-def _events(log: FollowedLog, collection: str, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _events(
+    log: FollowedLog, collection: str, columns: Mapping[str, str], lineage: Lineage | None = None
+) -> Iterator[dict[str, Any]]:
     """All events of a table, read as these columns."""
-    for partition in plan(log, collection, columns, 0, log.end()):
+    for partition in plan(log, collection, columns, 0, log.end(), lineage=lineage):
         for batch in read_partition(log.root, columns, partition):
             yield from batch.to_pylist()
 

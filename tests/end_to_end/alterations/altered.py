@@ -28,6 +28,7 @@ class Altered:
         alter: The statements.
         key: Names of the key's columns afterwards.
         options: Of the table.
+        followed: No row is read again for it.
     """
 
     type: str
@@ -35,6 +36,7 @@ class Altered:
     alter: tuple[str, ...]
     key: tuple[str, ...] = ("id",)
     options: str = ""
+    followed: bool = False
 
     def create(self, name: str) -> list[str]:
         numbers = " UNION ALL ".join(f"SELECT {i} AS i" for i in range(1, ROWS + 1))
@@ -86,6 +88,8 @@ class AlteredTables:
             self._while_the_capture_runs()
         self._capture.catch_up()
         _assert_none(self._capture.live_differences(self._keys))
+        followed = [f"{self._source.schema}.{name}" for name, case in self._cases.items() if case.followed]
+        assert {table: self._capture.rows_read(table) for table in followed} == dict.fromkeys(followed, ROWS)
         self._materialize()
         self._assert_equal(self._keys)
         if rebuild:

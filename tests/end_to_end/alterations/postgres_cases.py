@@ -12,15 +12,16 @@ def retyped(type_: str, value: str, new: str, column: str = "c") -> Altered:
 DAY = "DATE '2026-01-01' + i"
 
 CASES = {
-    "add": Altered("int", "i", ("ALTER TABLE {t} ADD COLUMN d text",)),
-    "add_default": Altered("int", "i", ("ALTER TABLE {t} ADD COLUMN d int DEFAULT 7",)),
-    "drop": Altered("int", "i", ("ALTER TABLE {t} DROP COLUMN c",)),
-    "drop_and_add": Altered("int", "i", ("ALTER TABLE {t} DROP COLUMN c, ADD COLUMN c date",)),
-    "rename": Altered("int", "i", ("ALTER TABLE {t} RENAME COLUMN c TO d",)),
+    "add": Altered("int", "i", ("ALTER TABLE {t} ADD COLUMN d text",), followed=True),
+    "add_default": Altered("int", "i", ("ALTER TABLE {t} ADD COLUMN d int DEFAULT 7",), followed=True),
+    "drop": Altered("int", "i", ("ALTER TABLE {t} DROP COLUMN c",), followed=True),
+    "drop_and_add": Altered("int", "i", ("ALTER TABLE {t} DROP COLUMN c, ADD COLUMN c date",), followed=True),
+    "rename": Altered("int", "i", ("ALTER TABLE {t} RENAME COLUMN c TO d",), followed=True),
     "swap": Altered(
         "text",
         "i::text",
         ("ALTER TABLE {t} RENAME c TO x", "ALTER TABLE {t} RENAME n TO c", "ALTER TABLE {t} RENAME x TO n"),
+        followed=True,
     ),
     "int_to_bigint": retyped("int", "i", "bigint"),
     "int_to_text": retyped("int", "i", "text"),
