@@ -61,11 +61,11 @@ class CollectionGenerations:
         return 1 if self._newest is None else self._newest.number
 
     def begin(self, schema: TableSchema, offset: int) -> Generation:
-        """A new generation, whose first event has this schema and this offset. It is not whole."""
+        """A new generation from this offset on, as the table has this schema. It is not whole."""
         number = 1 if self._newest is None else self._newest.number + 1
         why = "" if number == 1 else self.departed or departure(self._schemas, schema) or "the table is read again"
         self._newest = Generation(collection=self._collection, number=number, begin=offset, why=why)
-        self._schemas, self._fills = [schema], {}
+        self._schemas, self._fills = [], {}  # A schema that no event comes under binds none.
         self.filled(schema)
         self.departed = ""
         return self._newest

@@ -126,6 +126,15 @@ def test_a_type_that_holds_all_old_values_begins_none(folder: CaptureFolder) -> 
     assert of_segments(folder) == [1, 1]
 
 
+def test_a_schema_that_no_event_came_under_binds_none(folder: CaptureFolder) -> None:
+    """So a table that changes before its first row is not read again."""
+    row = captured(id=1, c="2026-01-31")
+    folder.script([OPENED, schema(c=TEXT), BEGIN, schema(c=DAY), row, COMPLETE, checkpoint(1)])
+    run_session(folder)
+    assert generations(folder) == [(1, 0, 1)]
+    assert of_segments(folder) == [1]
+
+
 def test_each_commit_has_the_hash_of_the_one_before(folder: CaptureFolder) -> None:
     folder.script([OPENED, captured(id=1), checkpoint(1)], [OPENED, captured(id=2), checkpoint(2)])
     run_session(folder)
