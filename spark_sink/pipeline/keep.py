@@ -116,10 +116,13 @@ class _Keeping:
         behind = []
         for ward in self._care.active:
             lacks = pending.between(ward.target.collection, ward.complete_to, limit)
-            if lacks or (ward.keeper is not None and ward.keeper.is_outdated(self._log.summary_at(limit))):
-                behind.append(ward)
-            else:
-                ward.complete_to = max(ward.complete_to, limit)
+            try:
+                if lacks or (ward.keeper is not None and ward.keeper.is_outdated(self._log.summary_at(limit))):
+                    behind.append(ward)
+                else:
+                    ward.complete_to = max(ward.complete_to, limit)
+            except TidemarkError as error:
+                self._failed(ward, error)
         return behind
 
     def _is_due(self, ward: Ward, pending: Pending) -> bool:

@@ -126,8 +126,8 @@ class TableKeeper:
         """Whether the table's columns are not those of the newest schema. An event's columns come with the event."""
         if self.target.kind != CURRENT or (shown := self.target.generation(summary)) is None:
             return False
-        told = tuple(shown.fingerprints)
-        if told == self._told or not any(c.id for f in told for c in summary.schemas[f].columns):
+        told = *shown.fingerprints, *self._own_columns
+        if told == self._told or not any(c.id for f in shown.fingerprints for c in summary.schemas[f].columns):
             return False
         adapted = Lineage(schemas_of(summary, shown)).adapted(self._own_columns, self.table.column_ids)
         if self._differs(adapted):
@@ -218,9 +218,15 @@ class TableKeeper:
         else:
             newest = summary.totals[collection].fingerprint
             schemas = [spanned(summary.schemas[fingerprint]) for fingerprint in [*fingerprints, newest]]
-        if keyed and self.is_outdated(summary) and self.target.options.on_schema_change == "version":
+        if (
+            keyed
+            and self.table.exists
+            and self._is_other(summary)
+            and self.target.options.on_schema_change == "version"
+        ):
             self._begin_version(schemas)
-        fitting = number, *told, *fingerprints
+        # Somebody may have restored the table to a version with other columns.
+        fitting = number, *told, *fingerprints, *self._own_columns
         if self._fitting == fitting and self.table.exists and not self._columns:
             return
         there = self._own_columns
@@ -255,7 +261,7 @@ class TableKeeper:
                 self._lacking = added  # The engine adds them with the part that has them.
             else:
                 self.table.add_columns(added)
-        self._fitting = fitting
+        self._fitting = number, *told, *fingerprints, *self._own_columns
 
     def _begin_version(self, schemas: Sequence[TableSchema]) -> None:
         """Begins another table, if rows under these schemas cannot be in the one that there is."""

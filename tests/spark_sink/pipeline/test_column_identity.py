@@ -99,6 +99,21 @@ def test_a_column_that_is_dropped_and_added_again_ends_its_values(lake: KeptLake
     assert changed(lake, "id", "a") == [(1, None), (2, new)]
 
 
+def test_a_table_that_is_restored_to_a_version_with_the_old_name(lake: KeptLake) -> None:
+    log = lake.log
+    log.commit(row("c", 1, a="x"), row("c", 2, a="y"))
+    lake.keep_well("current")
+    log.announce(identified(b=("2", "string")))
+    log.commit(row("u", 2, b="z"))
+    lake.keep_well("current")
+    table = DeltaTable(str(lake.warehouse / "public" / "items" / "current"))
+    before = next(entry["version"] for entry in table.history() if entry.get("tidemark.position") == 2)
+    table.restore(before)
+    assert viewed(lake, "id", "b") == [(1, "x"), (2, "z")]
+    lake.keep_well("current")
+    assert rows(lake, "id", "b") == viewed(lake, "id", "b") == [(1, "x"), (2, "z")]
+
+
 FILLS = [
     ("boolean", True, True),
     ("bigint", 7, 7),
