@@ -125,7 +125,8 @@ class InferredSchema:
         return None
 
     def _loss(self, schema: TableSchema) -> str | None:
-        names = dict(self.lineage.taken(schema, self.columns)[0]) if self.lineage is not None else {}
+        taken = self.lineage.taken(schema.fingerprint, self.columns) if self.lineage is not None else None
+        names = dict(taken[0]) if taken is not None else {}
         lost = [name for name in self._columns(schema) if names.get(name, name) not in self.own]
         if not lost:
             return None

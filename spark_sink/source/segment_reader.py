@@ -42,12 +42,9 @@ def segment_files(
         kind = segment.fingerprint, told
         if kind not in known:
             schema = log.schema(segment.fingerprint)
-            if lineage is not None and told:
-                known[kind] = lineage.taken(schema, columns)
-                check_readable(schema, columns, dict(known[kind][0]))
-            else:
-                check_readable(schema, columns)
-                known[kind] = renamed(schema, columns), ()
+            taken = lineage.taken(segment.fingerprint, columns) if lineage is not None and told else None
+            check_readable(schema, columns, None if taken is None else dict(taken[0]))
+            known[kind] = (renamed(schema, columns), ()) if taken is None else taken
         files.append(SegmentFile.of(segment, *known[kind]))
     return files
 

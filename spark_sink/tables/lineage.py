@@ -11,9 +11,10 @@ from functools import cached_property
 
 import orjson
 
-from tidemark.protocol.changelog import Summary, TableSchema
+from tidemark.protocol.changelog import Segment, Summary, TableSchema
 from tidemark.protocol.changelog.column_identity import BY_NAME, identities
 from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.table_columns import dotted
@@ -105,15 +106,27 @@ class Lineage:
                     found[identity] = StateColumn(column.name, column.type, identity, fill)
         return tuple(found.values())
 
-    def taken(self, schema: TableSchema, columns: Columns) -> tuple[Renamed, Filled]:
-        """How a reader of columns of the state takes them from the events under one of the schemas."""
-        kind = schema.fingerprint, tuple(columns)
+    def taken(self, fingerprint: str, columns: Columns) -> tuple[Renamed, Filled] | None:
+        """How a reader of columns of the state takes them from events.
+
+        Args:
+            fingerprint: Of the events' schema.
+            columns: That are read.
+
+        Returns:
+            None if that is none of the schemas.
+        """
+        known = self._identities.get(fingerprint)
+        if known is None:
+            return None
+        kind = fingerprint, tuple(columns)
         if kind not in self._taken:
-            known = self._identities.get(schema.fingerprint)
-            if known is None:
-                known = identities([schema, *self.schemas])[0]
-            self._taken[kind] = self._from({known[column.name]: column.name for column in schema.columns}, columns)
+            self._taken[kind] = self._from({identity: name for name, identity in known.items()}, columns)
         return self._taken[kind]
+
+    def file(self, segment: Segment, columns: Columns) -> SegmentFile:
+        """The file of a segment of the generation, for a reader of columns of the state."""
+        return SegmentFile.of(segment, *(self.taken(segment.fingerprint, columns) or ()))
 
     def adapted(self, there: Columns, ids: Mapping[str, str]) -> Adapted:
         """How the rows of a table get the columns of the state.

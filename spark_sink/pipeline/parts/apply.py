@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
-from tidemark.spark_sink.changes.sources import BackfilledRun, SourceGroup
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
 from tidemark.spark_sink.pipeline.parts.plan import Part
@@ -186,7 +185,7 @@ class Applier:
             columns=part.state.columns,
             key=part.state.key,
             target=part.file_bytes,
-            groups=self._with_columns(joined_runs(keys.groups) if keys else part.sources.groups, part),
+            groups=joined_runs(keys.groups) if keys else part.sources.groups,
             segments=tuple(segment_files(self._log, segments, part.state.columns, part.state.lineage)),
             start=part.start,
             end=part.end,
@@ -195,25 +194,6 @@ class Applier:
             whole=part.state.recast,
             renamed=part.state.renamed,
             filled=part.state.filled,
-        )
-
-    def _with_columns(self, groups: tuple[SourceGroup, ...], part: Part) -> tuple[SourceGroup, ...]:
-        """The groups, with runs that are read as the part's columns."""
-        files = segment_files(self._log, part.segments, part.state.columns, part.state.lineage)
-        others = {file.path: file for file in files if file.renamed or file.filled}
-        if not others:
-            return groups
-        return tuple(
-            replace(
-                group,
-                sources=tuple(
-                    replace(run, segment=others.get(run.segment.path, run.segment))
-                    if isinstance(run, BackfilledRun)
-                    else run
-                    for run in group.sources
-                ),
-            )
-            for group in groups
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.sources import SourceGroup
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
@@ -53,6 +54,10 @@ class TableState:
     def key_types(self) -> list[str]:
         """The Spark types of the key's columns."""
         return [self.columns[name] for name in self.key]
+
+    def file(self, segment: Segment) -> SegmentFile:
+        """The file of a segment, from which the table's columns are read."""
+        return SegmentFile.of(segment) if self.lineage is None else self.lineage.file(segment, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,9 @@ def plan_part(
     size = sum(segment.uncompressed for segment in counted)
     way, reason, hit = _way(state, counted, files, types, size, settings)
     # A single task takes backfilled rows as events, since it holds them in memory in any case.
-    found = sources(files, counted if way == "rewrite" else (), types, start) if state.key else Sources((), {})
+    found = (
+        sources(files, counted if way == "rewrite" else (), types, start, state.file) if state.key else Sources((), {})
+    )
     return Part(
         target=target,
         state=state,

@@ -7,7 +7,7 @@ the log's segments state. If a run overlaps another source, its rows are taken a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,7 +63,11 @@ class Sources:
 
 
 def sources(
-    files: Iterable[tuple[DataFile, KeyBounds]], segments: Sequence[Segment], types: Sequence[str], start: int
+    files: Iterable[tuple[DataFile, KeyBounds]],
+    segments: Sequence[Segment],
+    types: Sequence[str],
+    start: int,
+    file_of: Callable[[Segment], SegmentFile] = SegmentFile.of,
 ) -> Sources:
     """Groups the table's files and the backfilled runs of a part.
 
@@ -72,6 +76,7 @@ def sources(
         segments: The part's segments.
         types: Spark types of the key's columns.
         start: The smallest offset that counts.
+        file_of: Gives the file of a segment, from which rows are read.
     """
     groups = file_groups(files)
     runs = [
@@ -80,7 +85,7 @@ def sources(
             stated_place(types, run.last),
             (
                 BackfilledRun(
-                    SegmentFile.of(segment),
+                    file_of(segment),
                     run.first_offset,
                     run.last_offset,
                     run.rows,

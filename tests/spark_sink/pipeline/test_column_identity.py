@@ -99,6 +99,17 @@ def test_a_column_that_is_dropped_and_added_again_ends_its_values(lake: KeptLake
     assert changed(lake, "id", "a") == [(1, None), (2, new)]
 
 
+@pytest.mark.parametrize("way", ["task", "rewrite"])
+def test_backfilled_rows_of_before_the_change(lake: KeptLake, way: str) -> None:
+    log = lake.log
+    log.commit(*(Event("c", {"id": n, "a": f"old {n}"}, snapshot=True) for n in range(1, 5)))
+    log.announce(identified(b=("2", "string"), a=("3", "bigint", 7)))
+    log.commit(row("u", 2, "b", a=8))
+    lake.keep_well("current", way=way)
+    now = [(1, "old 1", 7), (2, "old 2", 8), (3, "old 3", 7), (4, "old 4", 7)]
+    assert rows(lake, "id", "b", "a") == viewed(lake, "id", "b", "a") == now
+
+
 def test_a_table_that_is_restored_to_a_version_with_the_old_name(lake: KeptLake) -> None:
     log = lake.log
     log.commit(row("c", 1, a="x"), row("c", 2, a="y"))
