@@ -26,6 +26,7 @@ SLOW_ROOMS = (
     "tests/house/test_warm_command.py",
     "tests/runtime/test_exactly_once.py",
     "tests/runtime/test_foreign_connectors.py",
+    "tests/runtime/changelog/generations/",
     "tests/runtime/changelog/test_memory.py",
     "tests/runtime/commands/test_output.py",
     "tests/conformance/test_set_aside.py",
