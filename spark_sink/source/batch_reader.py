@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         collection = find_collection(log, summary, self.options.required_table())
         if self.inferred and (departure := self.inferred.departure(log, collection, start, end)):
             raise departure.error()
-        lineage = self.inferred.lineage if self.inferred else newest_lineage(summary, collection)
+        lineage = self.inferred.lineage if self.inferred else newest_lineage(summary, collection, self.columns)
         return plan(log, collection, self.columns, start, end, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

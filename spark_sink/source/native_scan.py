@@ -107,10 +107,10 @@ def read_changes(
         inferred = InferredSchema.of(log, table, first, last)
         columns, lineage = inferred.columns, inferred.lineage
     else:
-        lineage = newest_lineage(summary, collection)
         fields = (spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema).fields
         columns = {field.name: field.dataType.simpleString() for field in fields}
         check_pinned(columns)
+        lineage = newest_lineage(summary, collection, columns)
     segments = list(log.segments(collection, first, last))
     return segments_frame(spark, log, segments, columns, first, last, lineage=lineage)
 

@@ -97,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.inferred is not None:
             lineage = self.inferred.lineage
         else:
-            lineage = newest_lineage(self.log.summary_at(last), self.collection)
+            lineage = newest_lineage(self.log.summary_at(last), self.collection, self.columns)
         return plan(self.log, self.collection, self.columns, first, last, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

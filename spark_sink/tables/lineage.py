@@ -89,6 +89,7 @@ class Lineage:
         """
         found: dict[str, StateColumn] = {}
         names: set[str] = set()
+        ended: set[str] = set()
         for schema in reversed(self.schemas):
             known = self._identities[schema.fingerprint]
             for column in schema.columns:
@@ -100,7 +101,9 @@ class Lineage:
                             f"column {column.name} of {dotted(schema.collection)} is stored as {column.type} in a part "
                             f"of the log and cannot be read as {same.type}",
                         )
-                elif column.name.casefold() not in names:
+                elif column.name.casefold() in names:
+                    ended.add(identity)
+                elif identity not in ended:
                     names.add(column.name.casefold())
                     fill = "" if column.fill is None else orjson.dumps(column.fill).decode()
                     found[identity] = StateColumn(column.name, column.type, identity, fill)
@@ -176,11 +179,19 @@ class Lineage:
         return tuple(renamed.items()), tuple(filled.items())
 
 
-def newest_lineage(summary: Summary, collection: str) -> Lineage | None:
-    """The lineage of a collection's newest generation; None where names alone tell its columns apart."""
+def newest_lineage(summary: Summary, collection: str, columns: Columns | None = None) -> Lineage | None:
+    """The lineage of a collection's newest generation; None where names alone tell its columns apart.
+
+    Args:
+        summary: Of the log.
+        collection: Its name.
+        columns: That a reader chose. They may have names of columns over several generations, which tell them apart.
+    """
     newest = summary.newest(collection)
     if newest is None or newest.ended is not None or not newest.fingerprints:
         return None
     schemas = [summary.schemas[fingerprint] for fingerprint in newest.fingerprints]
-    told = any(column.id is not None for schema in schemas for column in schema.columns)
-    return Lineage(schemas, newest.number) if told else None
+    known = [column for schema in schemas for column in schema.columns]
+    spans = any(column.spanning in (columns or ()) for column in known)
+    told = any(column.id is not None for column in known)
+    return Lineage(schemas, newest.number) if told and not spans else None

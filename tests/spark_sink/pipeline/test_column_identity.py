@@ -110,6 +110,37 @@ def test_backfilled_rows_of_before_the_change(lake: KeptLake, way: str) -> None:
     assert rows(lake, "id", "b", "a") == viewed(lake, "id", "b", "a") == now
 
 
+def test_a_name_that_another_column_has_by_now_does_not_bring_an_older_one_back(lake: KeptLake) -> None:
+    log = lake.log
+    log.commit(row("c", 1, a="x"))
+    log.announce(identified(b=("2", "string")))
+    log.commit(row("c", 2, b="y"))
+    log.announce(identified(b=("3", "bigint", 7)))
+    lake.keep_well("current")
+    table = DeltaTable(str(lake.warehouse / "public" / "items" / "current"))
+    assert [field.name for field in table.schema().fields] == ["id", "b", "_offset", "_commit_ts"]
+    assert rows(lake, "id", "b") == viewed(lake, "id", "b") == [(1, 7), (2, 7)]
+
+
+def test_a_schema_may_have_the_names_over_several_generations(lake: KeptLake) -> None:
+    log = lake.log
+    log.commit(row("c", 1, a="x"))
+    spanning = identified(a=("2", "bigint")).columns
+    spanning[1] = spanning[1].model_copy(update={"spanning": "a__2"})
+    log.change_schema(TableSchema(collection="public/items", columns=spanning, key=["id"]))
+    log.begin()
+    log.commit(Event("t"), row("c", 1, a=5))
+    log.complete()
+    log.commit()
+    found = read_changes(
+        lake.session(), log.root, "public.items", schema="id bigint, a string, a__2 bigint, _op string"
+    )
+    assert sorted(map(tuple, found.where("_op = 'c'").collect()), key=str) == [
+        (1, "x", None, "c"),
+        (1, None, 5, "c"),
+    ]
+
+
 def test_a_table_that_is_restored_to_a_version_with_the_old_name(lake: KeptLake) -> None:
     log = lake.log
     log.commit(row("c", 1, a="x"), row("c", 2, a="y"))
