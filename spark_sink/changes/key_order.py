@@ -116,3 +116,8 @@ def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
     matched: Any = pc.list_flatten(shared[f"{_INDEX}_list"])
     everyone = pa.array(range(rows.num_rows), pa.int64())
     return pc.is_in(everyone, value_set=matched.combine_chunks())
+
+
+def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The keys of rows, each once."""
+    return rows.group_by(list(key), use_threads=False).aggregate([])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
+
+import pyarrow as pa
 
 from tidemark.spark_sink.formats.data_files import KeyBounds
 
@@ -28,6 +30,11 @@ class ChangedKeys:
         self._keys = sorted((key for key in listed if None not in key), key=lambda key: key[0])
         self._first = [key[0] for key in self._keys]
         self._any = bool(listed)
+
+    @classmethod
+    def of(cls, keys: pa.Table) -> Self:
+        """The keys of a table that has no other columns."""
+        return cls(zip(*(column.to_pylist() for column in keys.columns), strict=True))
 
     def may_hit(self, bounds: KeyBounds) -> bool:
         """Whether a changed key may lie within the bounds."""

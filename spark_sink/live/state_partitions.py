@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
 from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.spark_sink.changes.key_order import distinct
 from tidemark.spark_sink.changes.sources import as_events
 from tidemark.spark_sink.live.base_reader import BaseFiles, rows_with, rows_without
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
-from tidemark.spark_sink.live.table_view import BoundedFile, TableView, distinct
+from tidemark.spark_sink.live.table_view import BoundedFile, TableView
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema

@@ -15,10 +15,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.protocol.changelog import Segment, TableSchema
+from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.changes.key_order import distinct
 from tidemark.spark_sink.changes.stated_keys import native
 from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
@@ -222,7 +223,7 @@ class TableView:
         changed: ChangedKeys | ChangedBoxes
         lacking: ChangedKeys | ChangedBoxes
         if self.has_small_tail:
-            changed, lacking = _reach(self.tail_keys.changed), _reach(self.tail_keys.lacking)
+            changed, lacking = ChangedKeys.of(self.tail_keys.changed), ChangedKeys.of(self.tail_keys.lacking)
         else:
             changed = lacking = ChangedBoxes([self._box(segment) for segment in self.segments])
         touched = tuple(file for file in self.base.files if changed.may_hit(file.bounds))
@@ -310,8 +311,8 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     kept = _kept(log, Target(collection, CURRENT), generation.number, end, warehouse)
     start = kept.position if kept else generation.begin
     segments = [s for s in log.segments(collection, start, end) if s.generation == generation.number]
-    more = [schema for schema in _schemas(log, segments) if schema not in schemas]
-    schemas = [*more, *schemas]
+    later = dict.fromkeys(s.fingerprint for s in segments if s.fingerprint not in generation.fingerprints)
+    schemas += map(log.schema, later)
     check_keyed(key, schemas)
     lineage = Lineage(schemas, generation.number)
     # A column that was dropped before the table was kept has its rows' values.
@@ -379,10 +380,6 @@ def _base(kept: PositionedTable, key: Columns, adapted: Adapted) -> Base:
     return Base(files, columns=kept.columns, renamed=adapted.renamed, filled=adapted.filled)
 
 
-def _schemas(log: FollowedLog, segments: Sequence[Segment]) -> list[TableSchema]:
-    return [log.schema(fingerprint) for fingerprint in dict.fromkeys(segment.fingerprint for segment in segments)]
-
-
 def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, end: int) -> int | None:
     """The offset of the last ``t`` in ``[start, end)``."""
     for segment in reversed(segments):
@@ -399,12 +396,3 @@ def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, en
         if found is not None:
             return int(found)
     return None
-
-
-def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The keys of rows, each once."""
-    return rows.group_by(list(key), use_threads=False).aggregate([])
-
-
-def _reach(keys: pa.Table) -> ChangedKeys:
-    return ChangedKeys(zip(*(column.to_pylist() for column in keys.columns), strict=True))
