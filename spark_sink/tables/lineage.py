@@ -101,10 +101,10 @@ class Lineage:
                             f"column {column.name} of {dotted(schema.collection)} is stored as {column.type} in a part "
                             f"of the log and cannot be read as {same.type}",
                         )
-                elif column.name.casefold() in names:
+                elif column.name in names:
                     ended.add(identity)
                 elif identity not in ended:
-                    names.add(column.name.casefold())
+                    names.add(column.name)
                     fill = "" if column.fill is None else orjson.dumps(column.fill).decode()
                     found[identity] = StateColumn(column.name, column.type, identity, fill)
         return tuple(found.values())
