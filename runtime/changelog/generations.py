@@ -46,6 +46,10 @@ class CollectionGenerations:
         ]
         return schema.model_copy(update={"columns": columns})
 
+    def has_new_columns(self, schema: TableSchema) -> bool:
+        """Whether a column has an id that no schema of the generation had."""
+        return any(column.id is not None and column.id not in self._fills for column in schema.columns)
+
     def follows(self, schema: TableSchema) -> bool:
         """Whether the next events can be of the newest generation under a schema."""
         return self._newest is not None and not self.departed and not departure(self._schemas, schema)

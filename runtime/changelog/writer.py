@@ -139,9 +139,9 @@ class LogWriter:
         try:
             schema = with_stated_fills(schema, text)
         except ChangeLogError as error:
-            schema = without_fills(schema)
-            if generations is not None:
+            if generations is not None and generations.has_new_columns(schema):
                 generations.departed = error.message  # The rows that have it must be read.
+            schema = without_fills(schema)
         if generations is not None:
             schema = generations.filled(schema)
         number = 1 if generations is None else generations.number(schema)

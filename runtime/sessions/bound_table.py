@@ -58,6 +58,7 @@ class BoundTable:
     def handle(self, batch: Batch) -> BoundCollection:
         """Where documents go that come next, in this batch."""
         if self._handle is None:
+            batch.announced.pop(self.table.binding.collection.name, None)  # Its newest event has this schema.
             if self._generations.is_new:
                 batch.generations.append(self._generations.begin_whole(batch.next_offset))
             self._handle = self._bind(self._generations)

@@ -220,7 +220,25 @@ def test_a_fill_that_its_column_cannot_hold_has_the_table_read_again(folder: Cap
     folder.script(
         [OPENED, schema(), BEGIN, captured(id=1), COMPLETE, checkpoint(1)],
         [OPENED, schema(c=wrong), captured(id=2, c="2026-01-31"), checkpoint(2)],
+        [OPENED, schema(c=wrong), BEGIN, captured(id=2, c="2026-01-31"), COMPLETE, checkpoint(3)],
     )
-    run_session(folder)
-    run_session(folder)
+    for _ in range(3):
+        run_session(folder)
+    assert of_segments(folder) == [1, None, 2]
+
+
+def test_a_change_that_another_one_follows_at_once_is_not_the_newest(folder: CaptureFolder) -> None:
+    first, other = {**TEXT, "x-column": "2"}, {**DAY, "x-column": "2"}
+    folder.script(
+        [
+            *(OPENED, schema(c=first), BEGIN, captured(id=1, c="a"), COMPLETE, checkpoint(1)),
+            *(schema(d=first), schema(d=other), captured(id=2, d="2026-01-31"), checkpoint(2)),
+        ]
+    )
+    run_session(folder, due=RARELY)
+    summary = folder.log.summary()
+    assert [column.type for column in summary.schemas[summary.totals["public/t"].fingerprint].columns] == [
+        "bigint",
+        "date",
+    ]
     assert of_segments(folder) == [1, None]
