@@ -16,8 +16,8 @@ from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.changes.key_order import Place, in_order, is_ascending, reaches
 from tidemark.spark_sink.source.segment_reader import read_segments
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
-from tidemark.spark_sink.tables.lineage import Filled, Renamed, stored_names
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,7 @@ class SourceReader:
         columns: Of the rows.
         key: Names of the key's columns.
         reading: Counts what is read.
-        renamed: Columns that the table's files have under other names, or that are not read.
-        fills: Columns that the table's files lack, and their values.
+        places: Where the table's files have the columns.
     """
 
     def __init__(
@@ -110,8 +109,7 @@ class SourceReader:
         columns: Columns,
         key: Sequence[str],
         reading: Reading,
-        renamed: Renamed = (),
-        fills: Filled = (),
+        places: ColumnPlaces = AS_THEY_ARE,
     ) -> None:
         self._log = log
         self._table = table
@@ -119,8 +117,7 @@ class SourceReader:
         self._schema = arrow_schema(columns)
         self._key = list(key)
         self._reading = reading
-        self._names = dict(renamed)
-        self._fills = fills
+        self._places = places
 
     def load(self, group: SourceGroup) -> pa.Table:
         """All rows of a group, in key order.
@@ -148,11 +145,9 @@ class SourceReader:
                     raise SparkError(
                         "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
                     )
-                names = stored_names(parquet.schema_arrow.names, self._names)
-                wanted = [name for name in self._schema.names if name in names]
-                for batch in parquet.iter_batches(columns=[names[name] for name in wanted], use_threads=False):
-                    rows = batch.select([names[name] for name in wanted]).rename_columns(wanted)
-                    yield filled(conformed(rows, self._schema), self._fills)
+                wanted = self._places.wanted(parquet.schema_arrow.names, self._schema)
+                for batch in parquet.iter_batches(columns=wanted, use_threads=False):
+                    yield self._places.rows(batch, self._schema)
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{path} is missing") from None
         except (pa.ArrowException, OSError) as error:

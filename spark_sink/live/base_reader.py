@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import has_key_of
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
-from tidemark.spark_sink.tables.lineage import Filled, Renamed, stored_names
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
@@ -21,29 +21,10 @@ _ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class BaseFiles:
-    """Files of a kept table.
-
-    Attributes:
-        paths: Of the files.
-        renamed: Columns that readers have under other names, or not at all.
-        filled: Columns that the files lack, and their values.
-    """
+    """Files of a kept table, by their paths, and where they have the columns of a reader."""
 
     paths: tuple[str, ...]
-    renamed: Renamed = ()
-    filled: Filled = ()
-
-    def rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Rows as they are stored, with the columns of a schema."""
-        names = dict(self.renamed)
-        kept = rows.select([name for name in rows.column_names if names.get(name, name) is not None])
-        kept = kept.rename_columns([names.get(name) or name for name in kept.column_names])
-        return filled(conformed(kept, schema), self.filled)
-
-    def stored(self, parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-        """The names of a schema's columns in a file."""
-        names = stored_names(parquet.schema_arrow.names, dict(self.renamed))
-        return [names[name] for name in schema.names if name in names]
+    places: ColumnPlaces = AS_THEY_ARE
 
 
 def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -60,8 +41,9 @@ def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> I
     schema = arrow_schema(columns)
     for path in files.paths:
         with _opened(path) as parquet:
-            for batch in parquet.iter_batches(_ROWS, columns=files.stored(parquet, schema), use_threads=False):
-                rows = files.rows(pa.Table.from_batches([batch]), schema)
+            wanted = files.places.wanted(parquet.schema_arrow.names, schema)
+            for batch in parquet.iter_batches(_ROWS, columns=wanted, use_threads=False):
+                rows = files.places.rows(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
                     rows = rows.filter(pc.invert(has_key_of(rows, keys, keys.column_names)))
                 yield from rows.to_batches()
@@ -78,13 +60,13 @@ def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
     found = [schema.empty_table()]
     for path in files.paths:
         with _opened(path) as parquet:
-            names = files.stored(parquet, schema)
+            names = files.places.wanted(parquet.schema_arrow.names, schema)
             for group in range(parquet.num_row_groups):
                 there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
                 hit = has_key_of(there, keys, keys.column_names)
                 if pc.any(hit).as_py():
                     rows = parquet.read_row_group(group, names, use_threads=False)
-                    found.append(files.rows(rows.filter(hit), schema))
+                    found.append(files.places.rows(rows.filter(hit), schema))
     return pa.concat_tables(found)
 
 

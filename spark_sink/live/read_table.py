@@ -97,7 +97,7 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
         return spark.createDataFrame([], ddl(view.columns))
     if view.base.version is not None:
         return _by_engine(spark, view)
-    names = view.base.names
+    names = view.base.places.stored(view.base.columns)
     stored = {names[name]: view.base.columns[names[name]] for name in view.columns if name in names}
     frame = parquet_files(spark, [Path(file.path) for file in files], stored)
     return frame if stored == view.columns else _as_view(frame, view, stored)
@@ -113,7 +113,7 @@ def _as_view(frame: DataFrame, view: TableView, there: Collection[str]) -> DataF
     """
     from pyspark.sql import functions as F
 
-    names, fills = view.base.names, dict(view.base.filled)
+    names, fills = view.base.places.stored(view.base.columns), dict(view.base.places.filled)
 
     def column(name: str, type_: str) -> Column:
         if names.get(name) in there:

@@ -99,7 +99,7 @@ def plan_state(
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 
     def base_files(files: Iterable[BoundedFile]) -> BaseFiles:
-        return BaseFiles(tuple(file.path for file in files), view.base.renamed, view.base.filled)
+        return BaseFiles(tuple(file.path for file in files), view.base.places)
 
     def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
         for run in runs(files, base_bytes):

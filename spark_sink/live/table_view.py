@@ -32,7 +32,7 @@ from tidemark.spark_sink.source.options import resolve_offset
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
-from tidemark.spark_sink.tables.lineage import Adapted, Filled, Lineage, Renamed, stored_names
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, Adapted, ColumnPlaces, Lineage
 from tidemark.spark_sink.tables.table_columns import (
     EVENT_META,
     ROW_META,
@@ -85,21 +85,14 @@ class Base:
             its directory then counts as the one file. Else None.
         error: That says so.
         columns: Names and types, as the files have them.
-        renamed: Those that have other names in the view, or none.
-        filled: Columns of the view that the files lack, and their values.
+        places: Where the files have the columns of the view.
     """
 
     files: tuple[BoundedFile, ...] = ()
     version: int | None = None
     error: SparkError | None = None
     columns: Columns = field(default_factory=dict)
-    renamed: Renamed = ()
-    filled: Filled = ()
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names of the view's columns in the files."""
-        return stored_names(self.columns, dict(self.renamed))
+    places: ColumnPlaces = AS_THEY_ARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,9 +368,9 @@ def _base(kept: PositionedTable, key: Columns, adapted: Adapted) -> Base:
         if error.code != "TM-SPK-018":
             raise
         whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
-        return Base((whole,), kept.version, error, kept.columns, adapted.renamed, adapted.filled)
+        return Base((whole,), kept.version, error, kept.columns, adapted.places)
     files = tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed)
-    return Base(files, columns=kept.columns, renamed=adapted.renamed, filled=adapted.filled)
+    return Base(files, columns=kept.columns, places=adapted.places)
 
 
 def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, end: int) -> int | None:

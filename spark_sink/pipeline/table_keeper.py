@@ -21,7 +21,7 @@ from tidemark.spark_sink.pipeline.parts.ranges import file_groups
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
-from tidemark.spark_sink.tables.lineage import Adapted, Lineage
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, Adapted, Lineage
 from tidemark.spark_sink.tables.table_columns import (
     ROW_META,
     check_keyed,
@@ -143,7 +143,7 @@ class TableKeeper:
         return {name: type_ for name, type_ in self.table.columns.items() if name not in self._meta}
 
     def _differs(self, adapted: Adapted) -> bool:
-        return bool(adapted.renamed or adapted.filled) or dict(adapted.columns) != self._own_columns
+        return adapted.places != AS_THEY_ARE or dict(adapted.columns) != self._own_columns
 
     def _generation(self, summary: Summary) -> KnownGeneration:
         found = self.target.generation(summary)
@@ -186,8 +186,7 @@ class TableKeeper:
             self.table.engine_only,
             begins=begins,
             recast=bool(self._columns) and not begins,
-            renamed=self._adapted.renamed,
-            filled=self._adapted.filled,
+            places=self._adapted.places,
             lineage=self._lineage,
         )
 
@@ -236,8 +235,9 @@ class TableKeeper:
             rows = ({}, {}) if begins or not self.table.exists else (there, self.table.column_ids)
             self._adapted = self._lineage.adapted(*rows)
             columns = self._adapted.columns
-            if self._adapted.renamed and self.target.options.on_schema_change == "stop":
-                raise self._stopped(f"column {self._adapted.renamed[0][0]} has another name or is gone")
+            renamed = self._adapted.places.renamed
+            if renamed and self.target.options.on_schema_change == "stop":
+                raise self._stopped(f"column {renamed[0][0]} has another name or is gone")
         else:
             columns = with_new_columns(widened(there, schemas), schemas)
         self._check_names(columns)
@@ -254,7 +254,7 @@ class TableKeeper:
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
             self.table.create({**columns, **self._meta}, description, self.key, number)
-        elif begins or self._adapted.renamed or self._adapted.filled or any(columns[n] != t for n, t in there.items()):
+        elif begins or self._adapted.places != AS_THEY_ARE or any(columns[n] != t for n, t in there.items()):
             self._columns = {**columns, **self._meta}
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
             if self.table.engine_only:

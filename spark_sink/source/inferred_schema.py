@@ -126,7 +126,7 @@ class InferredSchema:
 
     def _loss(self, schema: TableSchema) -> str | None:
         taken = self.lineage.taken(schema.fingerprint, self.columns) if self.lineage is not None else None
-        names = dict(taken[0]) if taken is not None else {}
+        names = dict(taken.renamed) if taken is not None else {}
         lost = [name for name in self._columns(schema) if names.get(name, name) not in self.own]
         if not lost:
             return None

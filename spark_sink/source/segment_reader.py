@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tidemark.protocol.changelog import ChangeLog, Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
-from tidemark.spark_sink.tables.lineage import Filled, Lineage, Renamed, stored_names
+from tidemark.spark_sink.tables.lineage import ColumnPlaces, Lineage
 from tidemark.spark_sink.tables.table_columns import check_readable, renamed
 
 _ROWS = 65_536
@@ -35,7 +35,7 @@ def segment_files(
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
     """
-    known: dict[tuple[str, bool], tuple[Renamed, Filled]] = {}
+    known: dict[tuple[str, bool], ColumnPlaces] = {}
     files = []
     for segment in segments:
         told = lineage is not None and segment.generation == lineage.generation
@@ -43,9 +43,9 @@ def segment_files(
         if kind not in known:
             schema = log.schema(segment.fingerprint)
             taken = lineage.taken(segment.fingerprint, columns) if lineage is not None and told else None
-            check_readable(schema, columns, None if taken is None else dict(taken[0]))
-            known[kind] = (renamed(schema, columns), ()) if taken is None else taken
-        files.append(SegmentFile.of(segment, *known[kind]))
+            check_readable(schema, columns, None if taken is None else dict(taken.renamed))
+            known[kind] = ColumnPlaces(renamed(schema, columns)) if taken is None else taken
+        files.append(SegmentFile.of(segment, known[kind].renamed, known[kind].filled))
     return files
 
 
@@ -76,9 +76,8 @@ def read_segments(
 def _read(
     parquet: pq.ParquetFile, file: SegmentFile, schema: pa.Schema, bounds: tuple[int, int] | None
 ) -> Iterator[pa.RecordBatch]:
-    names = dict(file.renamed)
-    places = stored_names(parquet.schema_arrow.names, names)
-    wanted = [places[name] for name in schema.names if name in places]
+    places = ColumnPlaces(file.renamed, file.filled)
+    wanted = places.wanted(parquet.schema_arrow.names, schema)
     wanted += [name for name, needs in (("_offset", bounds), ("_op", file.filled)) if needs and name not in wanted]
     groups = _row_groups(parquet.metadata, bounds) if bounds else None
     # Executors already have one task per core.
@@ -90,7 +89,7 @@ def _read(
                 pc.and_(pc.greater_equal(offset, pa.scalar(bounds[0])), pc.less(offset, pa.scalar(bounds[1])))
             )
         if kept.num_rows:
-            events = conformed(_with_names(kept, names) if names else kept, schema)
+            events = conformed(_with_names(kept, places) if places.renamed else kept, schema)
             yield filled(events, file.filled, _has_values(kept)) if file.filled else events
 
 
@@ -99,10 +98,9 @@ def _has_values(events: pa.RecordBatch) -> Any:
     return pc.is_in(events.column("_op"), value_set=pa.array(["c", "u"]))
 
 
-def _with_names(events: pa.RecordBatch, names: Mapping[str, str | None]) -> pa.RecordBatch:
-    """Events whose columns have other names, also where events name columns. None is of columns that are left out."""
-    events = events.select([name for name in events.schema.names if names.get(name, name) is not None])
-    events = events.rename_columns([names.get(name) or name for name in events.schema.names])
+def _with_names(events: pa.RecordBatch, places: ColumnPlaces) -> pa.RecordBatch:
+    """Events whose columns have other names, also where events name columns."""
+    names, events = dict(places.renamed), places.renaming(events)
     if "_before" in events.schema.names:
         befores = [before and _with_members(before, names) for before in events.column("_before").to_pylist()]
         place = events.schema.get_field_index("_before")

@@ -10,26 +10,57 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import orjson
+import pyarrow as pa
 
 from tidemark.protocol.changelog import Segment, Summary, TableSchema
 from tidemark.protocol.changelog.column_identity import BY_NAME, identities
 from tidemark.protocol.changelog.evolution import widens
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.tables.column_types import Columns
+from tidemark.spark_sink.tables.column_types import Columns, Rows, conformed, filled
 from tidemark.spark_sink.tables.table_columns import dotted
 
 Renamed = tuple[tuple[str, str | None], ...]
-"""Names of stored columns, and those under which a reader has them; None for a column that it does not have."""
-
 Filled = tuple[tuple[str, str], ...]
-"""Names of a reader's columns that are not stored, and their value in all rows, as JSON."""
 
 
-def stored_names(stored: Iterable[str], renamed: Mapping[str, str | None]) -> dict[str, str]:
-    """By the names under which a reader has columns, the names under which they are stored."""
-    found = {name: renamed.get(name, name) for name in stored}
-    return {other: name for name, other in found.items() if other is not None}
+@dataclass(frozen=True, slots=True)
+class ColumnPlaces:
+    """Where stored rows have the columns of a reader.
+
+    Attributes:
+        renamed: Names of stored columns, and those under which the reader has them; None for one that it does not have.
+        filled: Names of columns that are not stored, and their value in all rows, as JSON.
+    """
+
+    renamed: Renamed = ()
+    filled: Filled = ()
+
+    def stored(self, names: Iterable[str]) -> dict[str, str]:
+        """By the names that the reader has for columns, those of the stored columns."""
+        others = dict(self.renamed)
+        found = {name: others.get(name, name) for name in names}
+        return {other: name for name, other in found.items() if other is not None}
+
+    def wanted(self, names: Iterable[str], schema: pa.Schema) -> list[str]:
+        """The names of the stored columns that a schema of the reader has."""
+        stored = self.stored(names)
+        return [stored[name] for name in schema.names if name in stored]
+
+    def renaming(self, rows: Rows) -> Rows:
+        """Stored rows with the reader's names, without the columns that it does not have."""
+        if not self.renamed:
+            return rows
+        stored = self.stored(rows.schema.names)
+        return rows.select(list(stored.values())).rename_columns(list(stored))
+
+    def rows(self, rows: Rows, schema: pa.Schema) -> Rows:
+        """Stored rows with the columns of a schema of the reader."""
+        return filled(conformed(self.renaming(rows), schema), self.filled)
+
+
+AS_THEY_ARE = ColumnPlaces()
+"""Rows have the reader's columns under their own names, and null in those that are not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +80,12 @@ class Adapted:
     Attributes:
         columns: Of the state, with those that only the rows have.
         ids: The identities of columns, by name.
-        renamed: The rows' columns that have other names in the state, or none.
-        filled: The columns that the rows lack, and which are not null in them.
+        places: Where the rows have the columns of the state.
     """
 
     columns: Columns
     ids: Mapping[str, str]
-    renamed: Renamed = ()
-    filled: Filled = ()
+    places: ColumnPlaces = AS_THEY_ARE
 
 
 @dataclass(frozen=True)
@@ -70,9 +99,7 @@ class Lineage:
 
     schemas: Sequence[TableSchema]
     generation: int | None = None
-    _taken: dict[tuple[str, tuple[str, ...]], tuple[Renamed, Filled]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _taken: dict[tuple[str, tuple[str, ...]], ColumnPlaces] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def _identities(self) -> dict[str, Mapping[str, str]]:
@@ -109,7 +136,7 @@ class Lineage:
                     found[identity] = StateColumn(column.name, column.type, identity, fill)
         return tuple(found.values())
 
-    def taken(self, fingerprint: str, columns: Columns) -> tuple[Renamed, Filled] | None:
+    def taken(self, fingerprint: str, columns: Columns) -> ColumnPlaces | None:
         """How a reader of columns of the state takes them from events.
 
         Args:
@@ -129,7 +156,8 @@ class Lineage:
 
     def file(self, segment: Segment, columns: Columns) -> SegmentFile:
         """The file of a segment of the generation, for a reader of columns of the state."""
-        return SegmentFile.of(segment, *(self.taken(segment.fingerprint, columns) or ()))
+        places = self.taken(segment.fingerprint, columns) or AS_THEY_ARE
+        return SegmentFile.of(segment, places.renamed, places.filled)
 
     def adapted(self, there: Columns, ids: Mapping[str, str]) -> Adapted:
         """How the rows of a table get the columns of the state.
@@ -151,8 +179,7 @@ class Lineage:
         for column in self.state:
             columns.setdefault(column.name, column.type)
             identity_of.setdefault(column.name, column.identity)
-        renamed, filled = self._from(stored, columns)
-        return Adapted(columns, identity_of, renamed, filled)
+        return Adapted(columns, identity_of, self._from(stored, columns))
 
     def _identity_of(self, name: str) -> str:
         """The identity of a column that was stored before the log told identities."""
@@ -161,22 +188,22 @@ class Lineage:
                 return found
         return f"{BY_NAME}{name}"
 
-    def _from(self, stored: Mapping[str, str], columns: Columns) -> tuple[Renamed, Filled]:
+    def _from(self, stored: Mapping[str, str], columns: Columns) -> ColumnPlaces:
         """From what is stored, by identity, to the columns of a reader."""
         wanted = {column.name: column for column in self.state if column.name in columns}
         renamed: dict[str, str | None] = {}
-        filled = {}
+        fills = {}
         for column in wanted.values():
             name = stored.get(column.identity)
             if name is not None and name != column.name:
                 renamed[name] = column.name
             elif name is None and column.fill:
-                filled[column.name] = column.fill
+                fills[column.name] = column.fill
         identity_of = {name: identity for identity, name in stored.items()}
         for name, identity in identity_of.items():
             if name in wanted and name not in renamed and wanted[name].identity != identity:
                 renamed[name] = None
-        return tuple(renamed.items()), tuple(filled.items())
+        return ColumnPlaces(tuple(renamed.items()), tuple(fills.items()))
 
 
 def newest_lineage(summary: Summary, collection: str, columns: Columns | None = None) -> Lineage | None:

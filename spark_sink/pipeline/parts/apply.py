@@ -192,8 +192,7 @@ class Applier:
             low=keys.low if keys else (),
             high=keys.high if keys else None,
             whole=part.state.recast,
-            renamed=part.state.renamed,
-            filled=part.state.filled,
+            places=part.state.places,
         )
 
 

@@ -29,7 +29,7 @@ from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.source.arrow_handover import unpacked
 from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
-from tidemark.spark_sink.tables.lineage import Filled, Renamed
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 REPORT = "report string"
@@ -55,8 +55,7 @@ class Assignment:
         high: The end of the range, exclusive; None if the range has no end.
         join: Whether the task only joins the groups' files, without events.
         whole: Whether files without an event are rewritten, too.
-        renamed: Columns that the table's files have under other names, or that are not read.
-        filled: Columns that the table's files lack, and their values.
+        places: Where the table's files have the columns.
     """
 
     part: int
@@ -73,8 +72,7 @@ class Assignment:
     high: Place | None = None
     join: bool = False
     whole: bool = False
-    renamed: Renamed = ()
-    filled: Filled = ()
+    places: ColumnPlaces = AS_THEY_ARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
     error: TidemarkError | None = None
     adds: list[DataFile] = []
     try:
-        reader = SourceReader(work.log, work.table, work.columns, work.key, reading, work.renamed, work.filled)
+        reader = SourceReader(work.log, work.table, work.columns, work.key, reading, work.places)
         if work.join:
             _join(work, reader, writer)
             removes = base_files(work.groups)

@@ -15,7 +15,7 @@ from tidemark.spark_sink.pipeline.report import PlannedPart
 from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import Target
-from tidemark.spark_sink.tables.lineage import Filled, Lineage, Renamed
+from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces, Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,7 @@ class TableState:
         begins: The table has rows of another generation, and the part gives it all rows, and its columns.
         recast: The table has columns of narrower types, or with other names or values, and the part rewrites all files
             with these columns.
-        renamed: The table's columns that have other names in ``columns``, or none.
-        filled: The columns that the table lacks, and which are not null in its rows.
+        places: Where the table's files have ``columns``.
         lineage: Of the generation of the rows; None for a table of all events.
     """
 
@@ -46,8 +45,7 @@ class TableState:
     engine_only: SparkError | None = None
     begins: bool = False
     recast: bool = False
-    renamed: Renamed = ()
-    filled: Filled = ()
+    places: ColumnPlaces = AS_THEY_ARE
     lineage: Lineage | None = None
 
     @property
