@@ -33,7 +33,8 @@ class LogReader(Generic[S, L]):
         acknowledging: Everything that is read counts as durable at once.
         lines: Captured lines, as they came.
         documents: Those of the lines.
-        schemas: What was announced, in order.
+        schemas: What was announced, in order, without those that repeat what was known of their table: such a one only
+            marks where a table was looked at, which depends on time.
         transactions: Those that changed captured tables.
         restarted, to_read_again, changed, set_aside, away, passed: As ``LogBatch`` has them, over everything read.
         read_sizes: Bytes of output of each read.
@@ -50,6 +51,7 @@ class LogReader(Generic[S, L]):
         self.lines: list[bytes] = []
         self.documents: list[Document] = []
         self.schemas: list[Document] = []
+        self._known: dict[int, Document] = {}  # By binding.
         self.transactions: list[Transaction] = []
         self.restarted: set[int] = set()
         self.to_read_again: set[int] = set()
@@ -65,7 +67,11 @@ class LogReader(Generic[S, L]):
         for line in b"".join(batch.lines).splitlines():
             cut = split_captured(line)
             if cut is None:
-                self.schemas.append(json.loads(line)["sourcedSchema"]["documentSchema"])
+                announced = json.loads(line)["sourcedSchema"]
+                binding, schema = announced["binding"], announced["documentSchema"]
+                if self._known.get(binding) != schema:
+                    self._known[binding] = schema
+                    self.schemas.append(schema)
             else:
                 self.lines.append(line)
                 self.documents.append(json.loads(cut[1]))

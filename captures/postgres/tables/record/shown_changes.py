@@ -6,7 +6,7 @@ until the table is compared, also when the capture is stopped or killed in betwe
 
     "shown": {"labels": [[16410, "low"]],                  by type
               "columns": [[["price", 23], ["note", 25]]],  of each Relation message, by name and type
-              "told": {"4": "stop"},                       new columns, by number, and how their values were handled
+              "told": {"4": ["stop", 25]},                 new columns, by number: how handled, and the type
               "unsure": true}                              it is not known which columns rows of the log have
 
 Where schemas have the identities of columns, names do not matter. Then the last two are kept instead of ``columns``.
@@ -24,7 +24,7 @@ _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
 
 Pair = list[Any]
-"""A column's name and the oid of its type."""
+"""A column's name, or how its values are handled, and the oid of its type."""
 
 
 def with_labels(noted: JsonObject, labels: Iterable[tuple[int, str]]) -> JsonObject:
@@ -39,15 +39,15 @@ def with_columns(noted: JsonObject, columns: Iterable[tuple[str, int]]) -> JsonO
     return _with(noted, "columns", [others]) if others else noted
 
 
-def with_told(noted: JsonObject, handlings: Mapping[int, str], *, sure: bool) -> JsonObject:
+def with_told(noted: JsonObject, told_now: Mapping[int, Pair], *, sure: bool) -> JsonObject:
     """The fingerprint with columns whose identities were told.
 
     Args:
-        handlings: How the values of each column are handled, by number.
+        told_now: How the values of each column are handled, and the oid of its type, by number.
         sure: All of them were told, and rightly.
     """
     shown = noted.get("shown", {})
-    told = {str(number): each for number, each in handlings.items() if str(number) not in noted["columns"]}
+    told = {str(number): list(each) for number, each in told_now.items() if str(number) not in noted["columns"]}
     new: JsonObject = {"told": {**told, **shown.get("told", {})}} if told.keys() - shown.get("told", {}).keys() else {}
     if not sure and not is_unsure(noted):
         new["unsure"] = True
@@ -59,9 +59,10 @@ def is_unsure(noted: JsonObject) -> bool:
     return bool(noted.get("shown", {}).get("unsure"))
 
 
-def told_otherwise(noted: JsonObject, number: int, handling: str) -> bool:
-    """Whether values of a new column were handled in another way for a while."""
-    return bool(noted.get("shown", {}).get("told", {}).get(str(number), handling) != handling)
+def told_otherwise(noted: JsonObject, number: int, now: Pair) -> bool:
+    """Whether values of a new column were handled in another way, or had another type, for a while."""
+    told = noted.get("shown", {}).get("told", {}).get(str(number), now)
+    return not same_told(told, now)
 
 
 def with_later_labels(noted: JsonObject, record: TableRecord) -> JsonObject:
@@ -104,7 +105,7 @@ def added_otherwise(noted: JsonObject, record: TableRecord) -> bool:
     if [column.number for column in added] != list(range(first, first + len(added))):
         return True
     now = [[column.name, column.type] for column in added if not column.generated]
-    return any(not all(map(_same, pairs, now)) or len(pairs) > len(now) for pairs in shown)
+    return any(not all(map(same_told, pairs, now)) or len(pairs) > len(now) for pairs in shown)
 
 
 def token(parts: Sequence[str]) -> str:
@@ -120,6 +121,11 @@ def only_added(known: str, parts: Sequence[str]) -> bool:
 def same_type(one: int, other: int) -> bool:
     """Whether values of one type are the same as values of the other, if the rows were not rewritten."""
     return one == other or {one, other} <= _TEXTS
+
+
+def same_told(one: Pair, other: Pair) -> bool:
+    """Whether columns are called, or handled, alike, and their values are the same, if rows were not rewritten."""
+    return bool(one[0] == other[0]) and same_type(one[1], other[1])
 
 
 def labels_of(part: TypePart) -> frozenset[str]:
@@ -146,12 +152,8 @@ def _shown(noted: JsonObject) -> list[list[Pair]]:
     return columns
 
 
-def _same(one: Pair, other: Pair) -> bool:
-    return bool(one[0] == other[0]) and same_type(one[1], other[1])
-
-
 def _has(pairs: Iterable[Pair], wanted: Pair) -> bool:
-    return any(_same(pair, wanted) for pair in pairs)
+    return any(same_told(pair, wanted) for pair in pairs)
 
 
 def _with(noted: JsonObject, name: str, found: list[Any]) -> JsonObject:

@@ -14,6 +14,7 @@ from tidemark.captures.postgres.tables.record.column_identities import noted_col
 from tidemark.captures.postgres.tables.record.comparison import recorded
 from tidemark.captures.postgres.tables.record.shown_changes import (
     known_labels,
+    same_told,
     told_otherwise,
     with_columns,
     with_labels,
@@ -46,11 +47,12 @@ class ShownNames:
         noted = with_later_labels(binding.noted, recorded(binding.table))
         if binding.identified:
             columns = [column for column in binding.table.columns if column.number and not column.generated]
-            handlings = {column.number: binding.handling(column.name) for column in columns}
+            told = {column.number: [binding.handling(column.name), column.type.oid] for column in columns}
             for known in noted_columns(noted):
-                sure &= handlings.get(known.number) in (None, binding.handling(known.name))
-            sure &= not any(told_otherwise(noted, number, handling) for number, handling in handlings.items())
-            noted = with_told(noted, handlings, sure=sure)
+                before = [binding.handling(known.name), known.type]
+                sure &= same_told(before, told.get(known.number, before))
+            sure &= not any(told_otherwise(noted, number, now) for number, now in told.items())
+            noted = with_told(noted, told, sure=sure)
             shown = [(column.number, column.name, column.type.oid) for column in columns]
             if shown != [(known.number, known.name, known.type) for known in noted_columns(noted)]:
                 self._found.add(binding.index)

@@ -212,7 +212,7 @@ def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> TableChange
 
 def _added_as_told(noted: JsonObject, record: TableRecord, column: ColumnRecord, handling: Handling) -> TableChange:
     """Of a column with an identity: no value of another one, whatever it was called, counts as its own."""
-    if told_otherwise(noted, column.number, handling(column.name)):
+    if told_otherwise(noted, column.number, [handling(column.name), column.type]):
         return changes.COLUMN_RENAMED
     # After a rewrite the catalog no longer shows what there was, nor do types which values there were in between.
     if record.rewritten(noted["files"]) or (column.filled and not column.constant):
