@@ -202,8 +202,8 @@ class Session:
         deadline = time.monotonic() + seconds
         while (line := self._lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
             self._take(line, acknowledge=True)
-        status = self.process.wait(timeout=10)
-        self._threads[1].join(timeout=10)  # Its last log line may still be on its way.
+        status = self.process.wait(timeout=60)
+        self._threads[1].join(timeout=60)  # Its last log line may still be on its way.
         return status
 
     def send(self, message: Json | bytes) -> None:
@@ -258,10 +258,10 @@ class Session:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=60)
         self.let_go()
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=60)
         with _ignoring_broken_pipe():
             self.process.stdin.close()
         for stream in (self.process.stdout, self.process.stderr):

@@ -98,7 +98,7 @@ def backfill_with_a_waiting_commit(database: Database, capture: Capture) -> list
         cursor.executemany("INSERT INTO items VALUES (%s, %s, 'old')", [(n, n) for n in range(1, ROWS + 1)])
         with capture.start() as run:
             wait_until(lambda: capture.snapshot_rows() > 0, 60, "the backfill has begun", every=0.001)
-            connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
+            connector = wait_until(lambda: capture.connector_of(run), 60, "the connector runs", every=0.001)
             # Held still, so that the commit comes in the middle of the backfill, which has seconds left.
             os.kill(connector, signal.SIGSTOP)
             with replica_that_never_answers(cursor):

@@ -99,7 +99,7 @@ def backfill_with_waiting_commits(postgres: Postgres, capture: Capture) -> list[
         )
         with capture.start() as run:
             wait_until(lambda: reading_chunks(admin), 60, "the backfill has begun", every=0.001)
-            connector = wait_until(lambda: capture.connector_of(run), 10, "the connector runs", every=0.001)
+            connector = wait_until(lambda: capture.connector_of(run), 60, "the connector runs", every=0.001)
             # Held still, so that the commits come in the middle of the backfill, which has seconds left.
             os.kill(connector, signal.SIGSTOP)
             with commits_wait(postgres):

@@ -64,7 +64,7 @@ def test_the_runtime_killed_again_and_again(folder: CaptureFolder, seed: int) ->
             runtime.kill()
         pid = folder.connector_pid()
         assert pid is not None
-        wait_until(partial(has_ended, pid), 10, "the connector's end")
+        wait_until(partial(has_ended, pid), 60, "the connector's end")
     done = folder.run("capture", "capture.yaml", "--until-caught-up")
     assert done.returncode == 0, done.stderr
     assert_whole(folder)

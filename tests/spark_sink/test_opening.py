@@ -23,7 +23,7 @@ class Opener:
         self._ours = ours
 
     def __call__(self) -> tuple[SparkSession, bool]:
-        self.may_open.wait(10)
+        self.may_open.wait(60)
         self.opened += 1
         return cast("SparkSession", self), self._ours
 

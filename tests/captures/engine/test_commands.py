@@ -205,7 +205,7 @@ def test_wrong_commands_are_refused_and_count_as_handled(database: Database) -> 
             capture.send(command)
         capture.until(handled(12))
         # Log lines come on another pipe than the state.
-        told = wait_until(lambda: found if len(found := refusals(capture)) == len(wrong) - 1 else None, 10, "refusals")
+        told = wait_until(lambda: found if len(found := refusals(capture)) == len(wrong) - 1 else None, 60, "refusals")
         for command, words in wrong:
             sequence = command["control"]["sequence"]
             assert (words in told[sequence]) if words else sequence not in told

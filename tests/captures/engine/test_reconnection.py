@@ -218,7 +218,7 @@ def test_stdin_is_answered_while_connecting_takes_long(database: Database, comma
             capture.process.stdin.close()
             assert capture.process.wait(timeout=8) == (1 if commanded else 0), "an attempt may take 15 seconds"
             if commanded:  # No checkpoint has it, so that would be no clean end.
-                wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
+                wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 60, "the last line says why")
 
 
 def test_the_end_of_stdin_inside_a_transaction_is_no_clean_end_while_the_source_is_away(database: Database) -> None:
@@ -228,7 +228,7 @@ def test_the_end_of_stdin_inside_a_transaction_is_no_clean_end_while_the_source_
         assert capture.process.stdin is not None
         capture.process.stdin.close()
         assert capture.finish() == 1
-        wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 5, "the last line says why")
+        wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 60, "the last line says why")
         assert capture.documents == [] and capture.pending > 0
     with session(endpoint(database), BOUND, capture.state, stop=True) as again:
         assert again.finish() == 0

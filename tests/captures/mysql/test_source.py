@@ -62,7 +62,7 @@ def test_what_was_prepared_before_holds_up_what_begins_now(table: Database) -> N
         barrier = source.barrier()
         assert not source.passed(barrier)
         cursor.execute("XA COMMIT 'x'")
-        wait_until(lambda: source.passed(barrier), 10, "nothing is prepared any more")
+        wait_until(lambda: source.passed(barrier), 60, "nothing is prepared any more")
 
 
 def test_lines_of_chunks_and_truncations(table: Database) -> None:

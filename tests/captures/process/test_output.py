@@ -54,7 +54,7 @@ def test_a_signal_in_the_middle_of_a_write_loses_nothing() -> None:
     size = sum(map(len, lines))
 
     def interrupt() -> None:
-        wait_until(lambda: waiting_in(read) == fcntl.fcntl(read, fcntl.F_GETPIPE_SZ), 10, "the pipe is full")
+        wait_until(lambda: waiting_in(read) == fcntl.fcntl(read, fcntl.F_GETPIPE_SZ), 60, "the pipe is full")
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
         while sum(map(len, found)) < size:
             found.append(os.read(read, 65536))

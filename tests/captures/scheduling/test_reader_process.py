@@ -161,7 +161,7 @@ def test_a_closed_reader_leaves_nothing_behind(database: Database, table: Table)
     with closing(reader_of(database, table)) as reader:
         assert sessions(table) == before + 2
     assert not alive(reader.pid)
-    wait_until(lambda: sessions(table) == before, 10, "the reader's sessions are over")
+    wait_until(lambda: sessions(table) == before, 60, "the reader's sessions are over")
 
 
 def test_a_read_that_waits_is_canceled(database: Database, table: Table) -> None:
@@ -180,7 +180,7 @@ def test_a_read_that_waits_is_canceled(database: Database, table: Table) -> None
         waiting = """
             SELECT count(*) FROM pg_locks
             WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-        wait_until(lambda: table.session.execute(waiting).fetchone() == (1,), 10, "the reader waits")
+        wait_until(lambda: table.session.execute(waiting).fetchone() == (1,), 60, "the reader waits")
         reader.cancel()
         thread.join(3)
         assert not thread.is_alive() and failures[0].code == "TM-PG-019"
@@ -237,7 +237,7 @@ def parent(request: pytest.FixtureRequest, database: Database, table: Table) -> 
         running = """
             SELECT count(*) FROM pg_stat_activity
             WHERE query LIKE 'COPY%' AND state = 'active' AND datname = current_database()"""
-        wait_until(lambda: table.session.execute(running).fetchone() == (1,), 10, "the chunk is being read")
+        wait_until(lambda: table.session.execute(running).fetchone() == (1,), 60, "the chunk is being read")
         yield Parent(process, reader, before)
     finally:
         process.kill()
@@ -249,9 +249,9 @@ def test_a_parent_that_is_killed_takes_its_readers_and_their_queries_along(paren
     server = parent.fork_server
     assert server != parent.process.pid and alive(server)
     parent.process.kill()
-    parent.process.wait(10)
-    wait_until(lambda: not alive(parent.reader) and not alive(server), 5, "the reader and its server are gone")
-    wait_until(lambda: sessions(table) == parent.sessions, 5, "the sessions are over")
+    parent.process.wait(60)
+    wait_until(lambda: not alive(parent.reader) and not alive(server), 60, "the reader and its server are gone")
+    wait_until(lambda: sessions(table) == parent.sessions, 60, "the sessions are over")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")

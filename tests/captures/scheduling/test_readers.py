@@ -74,7 +74,7 @@ def request(binding: int = 0) -> ChunkRequest:
 
 
 def result(pool: ReaderPool) -> Chunk | ChunkFailure:
-    (taken,) = wait_until(pool.take, 10, "a chunk comes back")
+    (taken,) = wait_until(pool.take, 60, "a chunk comes back")
     return taken
 
 
@@ -82,7 +82,7 @@ def test_a_reader_that_was_made_ahead_reads_the_first_chunk() -> None:
     readers = Readers()
     with pool_of(readers) as pool:
         pool.ahead()
-        wait_until(lambda: readers.made, 10, "a reader is made")
+        wait_until(lambda: readers.made, 60, "a reader is made")
         pool.ahead()
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
@@ -94,7 +94,7 @@ def test_what_fails_ahead_is_tried_again_and_told_with_the_first_chunk() -> None
     readers = Readers(failures=2)
     with pool_of(readers) as pool:
         pool.ahead()
-        wait_until(lambda: readers.failures == 1, 10, "making a reader failed")
+        wait_until(lambda: readers.failures == 1, 60, "making a reader failed")
         pool.submit(request())
         failure = result(pool)
         assert isinstance(failure, ChunkFailure) and failure.opening and failure.request.binding == 0
@@ -107,7 +107,7 @@ def test_an_idle_reader_is_closed_and_another_made_when_there_is_a_chunk() -> No
     with pool_of(readers, size=1, idle_seconds=0.05) as pool:
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
-        wait_until(lambda: readers.made[0].closed, 10, "the idle reader is closed")
+        wait_until(lambda: readers.made[0].closed, 60, "the idle reader is closed")
         pool.submit(request())
         assert isinstance(result(pool), Chunk)
     assert [reader.closed for reader in readers.made] == [True, True]

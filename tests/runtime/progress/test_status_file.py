@@ -32,7 +32,7 @@ def test_the_last_news_before_a_silence_is_written(tmp_path: Path) -> None:
         display.log(status("scanning"))
         display.log(status("paused"))
         assert written(tmp_path)["state"] == "scanning"
-        wait_until(lambda: written(tmp_path)["state"] == "paused", 10, "the file has what came last")
+        wait_until(lambda: written(tmp_path)["state"] == "paused", 60, "the file has what came last")
 
 
 def test_the_end_is_written_at_once(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_signal_ends_the_connector_and_commits_nothing_partial(folder: Capture
         assert runtime.wait(30) == 130
     child = int((folder.path / "child.pid").read_text())
     assert not is_running(pid)
-    wait_until(lambda: not is_running(child), 10, "the end of what the connector started")
+    wait_until(lambda: not is_running(child), 60, "the end of what the connector started")
     assert folder.ids() == [1, 2, 3, 4, 5]
     assert folder.log.summary().state == {"cursor": 5}
     assert "Traceback" not in folder.stderr
@@ -49,7 +49,7 @@ def test_a_second_signal_does_not_wait_for_a_stubborn_connector(folder: CaptureF
     with folder.start("capture", "capture.yaml") as runtime:
         pid = asleep(folder)
         runtime.send_signal(signal.SIGINT)
-        wait_until((folder.path / "terminated").exists, 10, "the runtime waiting for its connector")
+        wait_until((folder.path / "terminated").exists, 60, "the runtime waiting for its connector")
         runtime.send_signal(signal.SIGINT)
         assert runtime.wait(GRACE_SECONDS - 0.5) == 130  # less than the grace that a connector has
     assert not is_running(pid)
@@ -69,7 +69,7 @@ def test_a_connector_that_hangs_does_not_keep_a_command_from_ending_in_time(fold
         runtime.send_signal(signal.SIGTERM)
         assert runtime.wait(10) == 130
     other = int(folder.requests("discover")[-1]["pid"])
-    wait_until(lambda: not is_running(pid) and not is_running(other), 10, "the end of both")
+    wait_until(lambda: not is_running(pid) and not is_running(other), 60, "the end of both")
     assert "Traceback" not in folder.stderr
 
 
@@ -98,4 +98,4 @@ def test_the_connector_does_not_outlive_a_killed_runtime(folder: CaptureFolder) 
     with folder.start("capture", "capture.yaml") as runtime:
         pid = asleep(folder)
         runtime.kill()
-    wait_until(lambda: not is_running(pid), 10, "the end of the connector")
+    wait_until(lambda: not is_running(pid), 60, "the end of the connector")

@@ -260,7 +260,7 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
         assert source.begin_snapshot(0, ()) is Begun.OPEN
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(reader.read, request)
-            wait_until(lambda: asked(keyless, slowly), 10, "the rows are being read")
+            wait_until(lambda: asked(keyless, slowly), 60, "the rows are being read")
             source.start_over()
             assert len(reading.result().rows) == 7
         # The next scan is not the one that was given up.

@@ -79,7 +79,7 @@ def test_a_server_that_lacks_what_was_read_is_refused(pair: tuple[Database, Data
     with session(replica.config(), bindings("shop.t"), before.state, command=COMMAND) as after:
         with pytest.raises(ConnectorEnded):
             after.until(lambda s: s.done() and s.checkpoints > 5)
-        wait_until(lambda: after.process.poll() is not None, 10, "the connector has ended")
+        wait_until(lambda: after.process.poll() is not None, 60, "the connector has ended")
         assert "TM-MY-016" in str(after.logs[-1])
     options = {"on_lost_position": "backfill"}
     with session({**replica.config(), **options}, bindings("shop.t"), before.state, command=COMMAND) as anew:

@@ -133,7 +133,7 @@ def test_a_stream_that_nobody_reads_is_closed(database: Database) -> None:
             [database.name],
         )
         active = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
-        wait_until(lambda: admin.execute(active, [config["slot"]]).fetchone() == (False,), 10, "the walsender is gone")
+        wait_until(lambda: admin.execute(active, [config["slot"]]).fetchone() == (False,), 60, "the walsender is gone")
         admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
         prepare(database, "INSERT INTO users VALUES (1, 'after')")
         capture.until(lambda c: (1,) in c.rows())

@@ -99,13 +99,13 @@ def test_a_capture_that_waits_ends_when_it_is_told_to_and_leaves_nothing_behind(
     prepare(database, USERS)
     config: Json = endpoint(database)
     with writing(database, "INSERT INTO users VALUES (1)"), session(config, BOUND) as capture:
-        wait_until(lambda: said(capture, "process"), 20, "it says for whom it waits")
+        wait_until(lambda: said(capture, "process"), 60, "it says for whom it waits")
         assert capture.process.stdin is not None
         capture.process.stdin.close()
-        assert capture.process.wait(timeout=10) == 0
+        assert capture.process.wait(timeout=60) == 0
         with database.connect() as admin:
             slots = "SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s"
-            wait_until(lambda: admin.execute(slots, [config["slot"]]).fetchone() is None, 10, "there is no slot")
+            wait_until(lambda: admin.execute(slots, [config["slot"]]).fetchone() is None, 60, "there is no slot")
 
 
 @pytest.mark.parametrize(

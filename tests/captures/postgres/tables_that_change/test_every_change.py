@@ -64,7 +64,7 @@ def load(database: Database, scene: Scene) -> Iterator[None]:
         yield
     finally:
         over.set()
-        writer.join(timeout=10)
+        writer.join(timeout=60)
 
 
 class Stage:
