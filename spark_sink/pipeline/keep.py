@@ -220,6 +220,9 @@ class _Keeping:
         self._progress.applied(Applied(part.described, outcome.cost))
 
     def _failed(self, ward: Ward, error: TidemarkError) -> None:
+        if error.code == _SPARK_FAILED and self._stop.is_set():
+            # PySpark calls Java once more where an interrupt passes, and what that raises takes the interrupt's place.
+            raise KeyboardInterrupt from error
         if error.code == _SPARK_FAILED and not self._jobs.is_alive():
             raise error
         if error.code == _CONFLICT:
