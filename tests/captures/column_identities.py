@@ -103,10 +103,16 @@ class Replayed:
             row[identity] = old.get(identity, fills.get(identity, "<missing>"))
         self._rows[key] = row
 
-    def rows(self) -> dict[tuple[Any, ...], Json]:
-        """All rows by their keys, as the newest schema calls their columns."""
-        shown = dict if self._log is None else self._log.shown
-        return {key: shown(row) for key, row in self._rows.items()}
+    def rows(self, *, whole: bool = False) -> dict[tuple[Any, ...], Json]:
+        """All rows by their keys, as the newest schema calls their columns.
+
+        Args:
+            whole: With null in the columns that no document of a row had.
+        """
+        if self._log is None:
+            return {key: dict(row) for key, row in self._rows.items()}
+        nulls = dict.fromkeys(self._log.identities) if whole else {}
+        return {key: {**nulls, **self._log.shown(row)} for key, row in self._rows.items()}
 
 
 def identified(document: Json, values: Json | None = None) -> Json:

@@ -244,9 +244,14 @@ class Session:
         states = self.state.get("bindings", {}).values()
         return bool(states) and all(state["scan"].get("done") for state in states)
 
-    def rows(self, binding: int = 0, key: Sequence[str] = ("id",)) -> Rows:
-        """What replaying the checkpointed documents of a binding gives."""
-        return replay((doc for index, doc in self.documents if index == binding), key)
+    def rows(self, binding: int = 0, key: Sequence[str] = ("id",), *, whole: bool = False) -> Rows:
+        """What replaying the checkpointed documents of a binding gives; ``whole`` as of ``Replayed.rows``."""
+        return replay((doc for index, doc in self.documents if index == binding), key, whole=whole)
+
+    def read(self, binding: int = 0) -> int:
+        """How many rows chunks brought."""
+        of_binding = (doc["_meta"]["source"] for index, doc in self.documents if index == binding)
+        return sum(bool(source.get("snapshot")) for source in of_binding)
 
     def last_words(self) -> str:
         """The last log lines, in short."""
@@ -386,12 +391,17 @@ Rows = dict[tuple[Any, ...], Json]
 """A table's rows by their keys."""
 
 
-def replay(documents: Iterable[Json], key: Sequence[str]) -> Rows:
-    """The rows after all documents, which come in order. ``key`` has the names of the key's columns."""
+def replay(documents: Iterable[Json], key: Sequence[str], *, whole: bool = False) -> Rows:
+    """The rows after all documents, which come in order.
+
+    Args:
+        key: The names of the key's columns.
+        whole: As of ``Replayed.rows``.
+    """
     replayed = Replayed(key)
     for document in documents:
         replayed.take(document)
-    return replayed.rows()
+    return replayed.rows(whole=whole)
 
 
 def _parsed(output: bytes) -> list[Message]:

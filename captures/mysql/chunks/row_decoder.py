@@ -76,15 +76,14 @@ _EXTRA = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))
 """Keys that are not made of the document's text: they are selected in addition."""
 
 
-def selected(columns: Sequence[Column], key: Sequence[str]) -> list[str]:
-    """The SQL expressions whose texts the decoder of these columns takes, in order."""
+def selected(columns: Sequence[Column], key: Sequence[str], *, of: str = "{}") -> list[str]:
+    """The SQL expressions whose texts the decoder of these columns takes, in order; ``of`` is SQL with the column."""
     forms = [(quoted_name(column.name), key_form(column)) for column in _in_order(columns, key)]
     extra = [_EXTRA[form].replace("%s", name) for name, form in forms if form in _EXTRA]
-    return [*map(_expression, columns), *extra]
+    return [*(_expression(column, of.format(quoted_name(column.name))) for column in columns), *extra]
 
 
-def _expression(column: Column) -> str:
-    name = quoted_name(column.name)
+def _expression(column: Column, name: str) -> str:
     if column.data_type == "bit":
         return f"CAST({name} AS UNSIGNED)"
     if column.data_type == "float" or (column.data_type == "double" and column.scale is not None):

@@ -92,7 +92,13 @@ FINGERPRINT = 64 * 1024
 # MariaDB's flags of a GTID event.
 STANDALONE = 1
 """The group is one statement, with no commit after it."""
+_GROUP_COMMIT = 2
+"""Eight bytes of a commit's number follow."""
 PREPARED_XA = 64
+_COMPLETED_XA = 128
+# More of them, in a byte behind the XID (MariaDB 10.8 and later).
+_START_ALTER = 2
+_ROLLBACK_ALTER = 8
 
 Event = tuple[bytes, ByteText, int, int, int, int, int, int, int, int]
 """An event as it is read: bytes that hold it and the same as Latin-1, begin and end of its body in them, and of its
@@ -153,12 +159,15 @@ class Gtid(NamedTuple):
         commit_time: Microseconds since 1970, None where the event does not say.
         begins: MariaDB: the event stands for a BEGIN.
         prepares: MariaDB: the event stands for an XA START.
+        undecided: MariaDB: the statement of its group is an ALTER that has only begun, or has failed. One that has
+            ended follows in a group of its own (``binlog_alter_two_phase``).
     """
 
     text: str
     commit_time: int | None = None
     begins: bool = False
     prepares: bool = False
+    undecided: bool = False
 
 
 def lenenc(body: bytes | memoryview, at: int) -> tuple[int, int]:
@@ -244,7 +253,16 @@ def _signed(value: int) -> int:
 def read_mariadb_gtid(body: bytes, server_id: int) -> Gtid:
     """MariaDB's GTID event; the server is in the event's header. It stands for a BEGIN unless it is standalone."""
     number, domain, flags = _MARIADB_GTID.unpack_from(body)
-    return Gtid(f"{domain}-{server_id}-{number}", None, not flags & STANDALONE, flags & PREPARED_XA != 0)
+    undecided = _extra_flags(body, flags) & (_START_ALTER | _ROLLBACK_ALTER) != 0
+    return Gtid(f"{domain}-{server_id}-{number}", None, not flags & STANDALONE, flags & PREPARED_XA != 0, undecided)
+
+
+def _extra_flags(body: bytes, flags: int) -> int:
+    """MariaDB's second byte of flags; 0 from servers without it."""
+    at = _MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT else 0)
+    if flags & (PREPARED_XA | _COMPLETED_XA):
+        at += 6 + body[at + 4] + body[at + 5]
+    return body[at] if at < len(body) else 0
 
 
 def read_query(body: bytes) -> Query:

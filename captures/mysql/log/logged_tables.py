@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.mysql.rows.table_map import read_table_name
+from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.logged_table import LoggedTable, logged_table
 from tidemark.captures.mysql.tables.unlogged_alterations import UnloggedAlterations
 from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import SourcedSchema
+from tidemark.protocol.messages import JsonObject, SourcedSchema
+
+logger = logging.getLogger(__name__)
 
 _REMEMBERED = 10_000
 """The most TABLE_MAP events that are remembered."""
@@ -69,8 +74,7 @@ class LoggedTables:
             if table.rekeyed:
                 self.empty(table.binding, batch)
             if table.new_schema is not None:
-                batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))
-                batch.changed.add(table.binding)
+                self._announce(table.binding, table.new_schema, batch)
         return table
 
     def names_columns(self, binding: int) -> bool:
@@ -87,6 +91,9 @@ class LoggedTables:
             self._unlogged.suspect(bound.binding)
         for bound in self._unlogged.found(position, self.names_columns):
             # No event has its values, and later rows may have been read by the earlier columns.
+            self.replaced(bound, batch)
+        for bound in self.tables.misled(position):
+            logger.warning("%s was altered in a way that is not understood: it is read again", bound.name)
             self.replaced(bound, batch)
 
     def altered(self, binding: int) -> None:
@@ -109,9 +116,17 @@ class LoggedTables:
             batch.restarted.add(table.binding)
         return left_out is not False
 
-    def read_again(self, bound: BoundTable, batch: LogBatch) -> BoundTable | None:
-        """Reads the catalog again, and announces the schema. Returns None if the table had to be set aside."""
-        fresh = self.tables.refresh(bound.binding)
+    def read_again(
+        self, bound: BoundTable, batch: LogBatch, alteration: Alteration | None = None, *, marked: bool = False
+    ) -> BoundTable | None:
+        """Reads the catalog again, and announces the schema. Returns None if the table had to be set aside.
+
+        Args:
+            alteration: The statement of the log that is followed, see ``CapturedTables.apply``.
+            marked: The schema is announced even if it is the same: it marks this place in the log.
+        """
+        binding = bound.binding
+        fresh = self.tables.refresh(binding) if alteration is None else self.tables.apply(binding, alteration)
         if isinstance(fresh, SourceError):
             # Its rows mean something else from here on: those of a system-versioned table include its history.
             self.set_aside(bound.binding, fresh, batch)
@@ -121,9 +136,20 @@ class LoggedTables:
         batch.changed.add(bound.binding)
         if fresh.identity != bound.identity:
             self.empty(bound.binding, batch)
-        if schema is not None:
-            batch.lines.append(encode(SourcedSchema(binding=bound.binding, document_schema=schema)))
+        if marked or schema is not None:
+            self._announce(binding, fresh.announced or {}, batch)
         return fresh
+
+    def mark(self, binding: int, batch: LogBatch) -> None:
+        """Announces the schema with the present identities of the columns, at this place in the log."""
+        bound, _ = self.tables.adopt(binding, self.tables[binding].table.columns)
+        self._announce(binding, bound.announced or {}, batch)
+
+    @staticmethod
+    def _announce(binding: int, schema: JsonObject, batch: LogBatch) -> None:
+        batch.lines.append(encode(SourcedSchema(binding=binding, document_schema=schema)))
+        batch.changed.add(binding)
+        batch.noted = True
 
     def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
         """Empties a table and reads it again: another table has its name, or its rows changed without events."""
@@ -137,7 +163,7 @@ class LoggedTables:
     def empty(self, binding: int, batch: LogBatch) -> None:
         """The rows downstream are removed, and the table is read again."""
         batch.follow(binding, Consequence.EMPTIED)
-        self.tables.left_columns(binding).clear()
+        self.tables.rows_replaced(binding)
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Stops the capture of a binding, for the reason ``error``."""

@@ -32,6 +32,7 @@ class OpenTransaction:
 
     Attributes:
         explicit: It ends with a commit, not after its first statement.
+        undecided: See ``Gtid``: its statement has changed nothing.
         held: It is an XA transaction: its rows are kept for its commit.
         row: The next row's number if several events share a position; None if each event has its own.
         row_events: Row events so far, including those of tables that are not captured.
@@ -46,6 +47,7 @@ class OpenTransaction:
         self._current: Transaction | None = None
         self.gtid = gtid.text
         self.explicit = gtid.begins
+        self.undecided = gtid.undecided
         self.milliseconds = gtid.commit_time // 1000 if gtid.commit_time else timestamp * 1000
         self.committed_at = gtid.commit_time / 1e6 if gtid.commit_time else None
         self.held: Prepared | None = None

@@ -11,12 +11,13 @@ from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.mysql.config import OnStatement
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, is_strict, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
-from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Change
+from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
 from tidemark.captures.mysql.statements.changes import changes
 from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.followed_columns import resolved
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -195,28 +196,40 @@ class StatementEffects:
     def _altered(self, bound: BoundTable, change: Change, where: StatementPlace, batch: LogBatch) -> None:
         """An ALTER TABLE: the key may be another, and columns may have values that no event has."""
         alteration, binding = change.alteration, bound.binding
-        left = self._tables.left_columns(binding)
-        reused = alteration.reused(left)
-        left |= alteration.left()
-        batch.noted |= bool(alteration.left())
         self._logged.altered(binding)
+        marked = self._tables.identified and alteration.of_columns
+        followed = self._followed(bound, alteration, where.position)
+        reused = self._left(binding, alteration, batch) if followed is None else set()
         now = bound
-        if where.position > bound.as_of:
-            fresh = self._logged.read_again(bound, batch)
+        if followed is not None or bound.follows or where.position > bound.as_of:
+            fresh = self._logged.read_again(bound, batch, followed, marked=marked)
             if fresh is None:
                 return
             now = fresh
+            if followed is not None and not now.follows:
+                followed, reused = None, self._left(binding, alteration, batch)
+                self._logged.mark(binding, batch)
             reused &= now.emitted
-        elif (
-            alteration.primary
-            or (alteration.unique and not bound.by_primary_key)
-            or ((alteration.of_columns or alteration.unique) and not self._logged.names_columns(binding))
-        ):
-            # Rows before this statement were read by the columns, or told apart by the key, that the table had only
-            # after it.
-            self._logged.empty(binding, batch)
+        else:
+            if (
+                alteration.primary
+                or (alteration.unique and not bound.by_primary_key)
+                or ((alteration.of_columns or alteration.unique) and not self._logged.names_columns(binding))
+            ):
+                # Rows before this statement were read by the columns, or told apart by the key, that the table had only
+                # after it.
+                self._logged.empty(binding, batch)
+            if marked:
+                self._logged.mark(binding, batch)
+        if followed is not None:
+            alteration = followed
+            reused = {new for old, new in followed.renamed if not now.captures_alike(old, new)} & now.emitted
+            if not (self._logged.names_columns(binding) or now.definitions.knows(followed, where.position)):
+                self._logged.empty(binding, batch)  # Rows before this statement were read by a later definition.
         if self._mariadb:
-            now.definitions.note_own_types(alteration, (*bound.defined, *bound.table.columns))
+            before = bound.followed if followed is not None else (*bound.defined, *bound.table.columns)
+            now.definitions.note_own_types(alteration, before)
+        filled = now.fills.keys() if followed is not None else ()
         converted = now.definitions.converted(
             alteration,
             where.position,
@@ -225,12 +238,13 @@ class StatementEffects:
             emitted=now.emitted,
             strict=where.strict,
             tinyint1_as_bool=now.tinyint1_as_bool,
+            filled=filled if self._tables.identified else None,
         )
         if binding in batch.restarted or not (reused or converted):
             return
         batch.follow(binding, Consequence.READ_AGAIN)
         if reused:
-            left.clear()
+            self._tables.rows_replaced(binding)
         names = ".".join(change.name), where.text, ", ".join(sorted({*reused, *converted}))
         if now.scan.reads:
             logger.info("%s was altered at %s: no event has the values of %s; its rows are read again", *names)
@@ -240,6 +254,26 @@ class StatementEffects:
                 "they change, since the table is captured from its log only (scan: none)",
                 *names,
             )
+
+    def _followed(self, bound: BoundTable, alteration: Alteration, position: int) -> Alteration | None:
+        """The statement, if it is sure what became of which column: all events so far were read by the columns before
+        it, all of it is understood, and the key stays. A table without a key has no rows downstream that get values.
+        """
+        exactly = bound.follows or position > bound.until
+        other_key = alteration.primary or (alteration.unique and not bound.by_primary_key)
+        if not self._tables.identified or not exactly or other_key or not bound.key:
+            return None
+        return resolved(alteration, bound.followed)
+
+    def _left(self, binding: int, alteration: Alteration, batch: LogBatch) -> set[str]:
+        """Notes names that are no longer those of a column, or of another one. Returns those under which rows that were
+        captured before may have other columns' values.
+        """
+        identities = self._tables.identities(binding)
+        reused = alteration.reused(identities.used)
+        identities.end(alteration.left())
+        batch.noted |= bool(alteration.left())
+        return reused
 
     def _renamed(self, renames: Iterable[Change], batch: LogBatch) -> None:
         """Follows tables through all renames of one statement.

@@ -304,6 +304,9 @@ class BinlogLog:
         if transaction.held is not None:
             transaction.held.let_go()  # What it changes counts when it is read again, for the commit.
             return
+        if transaction.undecided:
+            self._commit(timestamp, batch)
+            return
         order, place = (
             (self._place.order, f"{self._place}:") if recall is None else (recall.after.order, self._xa.place)
         )

@@ -55,6 +55,10 @@ class Alteration:
             strings of bytes, or as texts.
         primary: The primary key may be another.
         unique: A unique index may be another, which is the key where there is no primary key.
+        placed: Where columns stand that are added or moved, in the order of the clauses: after the column of this name,
+            or first if it is empty. None: at the end.
+        redefaulted: Names of columns whose default is another one, which changes no row.
+        unknown: It has clauses of which nothing is known.
     """
 
     renamed: tuple[tuple[str, str], ...] = ()
@@ -65,6 +69,9 @@ class Alteration:
     own: tuple[tuple[str, str], ...] = ()
     primary: bool = False
     unique: bool = False
+    placed: tuple[tuple[str, str | None], ...] = ()
+    redefaulted: tuple[str, ...] = ()
+    unknown: bool = False
 
     @property
     def of_columns(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
-from tidemark.captures.mysql.statements.tokens import Name, Token, Tokens
+from tidemark.captures.mysql.statements.tokens import END, Name, Token, Tokens
 from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS
 
 _NO_COLUMN = (
@@ -28,6 +28,40 @@ _NO_COLUMN = (
     "SYSTEM",
 )
 """What comes after ADD or DROP where no column does. All but VECTOR are reserved or followed by another word."""
+
+_NO_INDEX = ("PARTITION", "PERIOD", "SYSTEM")
+"""Those of them after which no index or constraint comes, either."""
+
+_OPTIONS = (
+    "ALGORITHM",
+    "AUTO_INCREMENT",
+    "AVG_ROW_LENGTH",
+    "CHARACTER",
+    "CHARSET",
+    "CHECKSUM",
+    "COLLATE",
+    "COMMENT",
+    "COMPRESSION",
+    "DEFAULT",
+    "DISABLE",
+    "ENABLE",
+    "ENCRYPTED",
+    "ENCRYPTION",
+    "ENGINE",
+    "FORCE",
+    "KEY_BLOCK_SIZE",
+    "LOCK",
+    "MAX_ROWS",
+    "MIN_ROWS",
+    "ORDER",
+    "PAGE_COMPRESSED",
+    "ROW_FORMAT",
+    "STATS_AUTO_RECALC",
+    "STATS_PERSISTENT",
+    "STATS_SAMPLE_PAGES",
+    "TABLESPACE",
+)
+"""How clauses begin that set options of the table, or of the statement."""
 
 _OWN = ("UUID", "INET4", "INET6", "JSON", "VECTOR")
 """Types of MariaDB that its log does not tell from others."""
@@ -69,7 +103,8 @@ def alter(statement: Tokens) -> list[Change]:
     if ignores:
         found.refilled()  # Rows that a new unique index, or a new partitioning, has no place for are gone.
     for clause in statement.clauses():
-        _clause(clause, found)
+        if clause.peek() is not END:
+            _clause(clause, found)
     return [Change(Action.ALTERED, name, alteration=found.alteration), *found.tables]
 
 
@@ -83,11 +118,16 @@ def _clause(clause: Tokens, found: _Found) -> None:
             old, new = clause.word(), clause.word()
             if new != old:
                 found.alteration.renamed += ((old, new),)
-            _column(new, clause, found, converted=True)
+            _column(new, clause, found, added=False)
         case "MODIFY":
             clause.accept("COLUMN")
             clause.exists_clause()
-            _column(clause.word(), clause, found, converted=True)
+            _column(clause.word(), clause, found, added=False)
+        case "ALTER":
+            if clause.peek().upper not in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+                clause.accept("COLUMN")
+                clause.exists_clause()
+                found.alteration.redefaulted += (clause.word(),)
         case "ADD":
             _add(clause, found)
         case "DROP":
@@ -107,6 +147,7 @@ def _clause(clause: Tokens, found: _Found) -> None:
 
 def _options(first: str, clause: Tokens, found: _Found) -> None:
     """Options of the table, which no commas need to part: an engine that stores no rows has lost those that were."""
+    found.alteration.unknown |= first not in _OPTIONS
     previous = first
     for token in clause.rest():
         if previous == "ENGINE" and token.upper in ENGINES_WITHOUT_ROWS:
@@ -142,21 +183,19 @@ def _add(clause: Tokens, found: _Found) -> None:
 def _added(definition: Tokens, found: _Found, *, named: bool) -> None:
     first = definition.peek()
     if not named and first.upper in _NO_COLUMN:
+        found.alteration.unknown |= first.upper in _NO_INDEX
         for token in definition.rest():
             found.key(token)
         return
     name = definition.word()
     found.alteration.added += (name,)
-    _column(name, definition, found, converted=False)
+    _column(name, definition, found, added=True)
 
 
-def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) -> None:
-    """The rest of a column's definition, after its name.
-
-    Args:
-        converted: Rows have values in it already.
-    """
-    valued, previous, depth = converted, "", 0
+def _column(name: str, definition: Tokens, found: _Found, *, added: bool) -> None:
+    """The rest of a column's definition, after its name; unless it is ``added``, rows have values in it already."""
+    valued, previous, depth = not added, "", 0
+    place: str | None = None
     if (kind := definition.peek().upper) in _OWN and name:
         found.alteration.own += ((name, kind.lower()),)
     for token in definition.rest():
@@ -165,16 +204,21 @@ def _column(name: str, definition: Tokens, found: _Found, *, converted: bool) ->
         depth += (word == "(") - (word == ")")
         if within:
             continue  # A condition of a CHECK names NULL, too.
+        place = token.text if previous == "AFTER" and token.is_name else "" if word == "FIRST" else None
+        found.alteration.unknown |= word in ("PARTITION", "REMOVE")  # Clauses that no comma need part from this one.
         given = previous == "DEFAULT" and word != "NULL"
         valued |= given or (previous == "NOT" and word == "NULL") or word in ("AS", "AUTO_INCREMENT")
         found.key(token)
         previous = word
     if valued and name:
         found.alteration.revalued += (name,)
+    if added or place is not None:
+        found.alteration.placed += ((name, place),)
 
 
 def _drop(clause: Tokens, found: _Found) -> None:
     first = clause.peek()
+    found.alteration.unknown |= first.upper in _NO_INDEX
     if first.upper == "PARTITION":
         found.refilled()
     elif first.upper == "PRIMARY":

@@ -24,7 +24,7 @@ from tidemark.captures.rows.captured_line import chunk_head, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.messages import Json, JsonObject
 
 _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
@@ -69,6 +69,10 @@ class BoundTable(TableBinding):
         past: Columns that the table had before, by name.
         definitions: The columns as the statements of the log find them that are yet to be read.
         announced: The document schema that was announced last.
+        follows: ``table`` has the columns of the log at its position, statement by statement, although the catalog
+            may have later ones.
+        identities: What identifies the columns, by name; None where schemas do not say it.
+        fills: The constants of the columns that the latest statement added, by name.
         unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
 
     Raises:
@@ -92,13 +96,23 @@ class BoundTable(TableBinding):
     past: Mapping[str, Column] = field(default_factory=dict)
     definitions: Definitions = field(default_factory=lambda: Definitions((), 0, captured=False), compare=False)
     announced: JsonObject | None = None
+    follows: bool = False
+    identities: Mapping[str, str] | None = None
+    fills: Mapping[str, Json] = field(default_factory=dict)
     unfit: SourceError | None = None
 
     def read(self, table: Table, as_of: int, until: int) -> BoundTable:
         """The table by the catalog, which was read while the log's end went from ``as_of`` to ``until``."""
         nullable = frozenset(column.name for column in table.columns if column.nullable)
         return replace(
-            self._with(table), unfit=None, as_of=as_of, until=until, defined=table.columns, nullable=nullable
+            self._with(table),
+            unfit=None,
+            as_of=as_of,
+            until=until,
+            defined=table.columns,
+            nullable=nullable,
+            follows=False,
+            fills={},
         )
 
     def resumed(self, layout: Layout) -> BoundTable:
@@ -112,6 +126,7 @@ class BoundTable(TableBinding):
                 as_of=layout.as_of,
                 until=layout.until,
                 defined=layout.columns,
+                follows=layout.follows,
                 definitions=Definitions(layout.columns, layout.until, captured=True),
             )
         present = {column.name for column in now.columns}
@@ -134,7 +149,9 @@ class BoundTable(TableBinding):
     def layout(self, position: int) -> LayoutParts:
         """The state's description of its rows, for a log that was read to ``position``."""
         as_of, until = (each if each > position else 0 for each in (self.as_of, self.until))
-        return self.defined, {**self.past, **self.definitions.own}, as_of, until
+        follows = self.follows and until > 0
+        columns = self.table.columns if follows else self.defined
+        return columns, {**self.past, **self.definitions.own}, as_of, until, follows
 
     @property
     def captured(self) -> tuple[Column, ...]:
@@ -142,9 +159,20 @@ class BoundTable(TableBinding):
         return self._captured(captured_columns(self.table.columns))
 
     @property
+    def followed(self) -> tuple[Column, ...]:
+        """The columns before the next statement of the log, if that comes after ``until`` or ``follows`` is true."""
+        return self.table.columns if self.follows else self.defined
+
+    @property
     def emitted(self) -> frozenset[str]:
         """Their names."""
         return frozenset(column.name for column in self.captured)
+
+    def captures_alike(self, name: str, other: str) -> bool:
+        """Whether documents have the values of columns of these two names, and in the same way."""
+        resource = self.resource
+        named = [name in resource.exclude or name == "_meta", name in resource.hash, self.policies.columns.get(name)]
+        return named == [other in resource.exclude, other in resource.hash, self.policies.columns.get(other)]
 
     @property
     def by_primary_key(self) -> bool:
@@ -168,6 +196,8 @@ class BoundTable(TableBinding):
             self.key,
             truncates=self.emit_truncate,
             tinyint1_as_bool=self.tinyint1_as_bool,
+            identities=self.identities,
+            fills=self.fills,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,10 +16,14 @@ from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.server.prerequisites import definition_failures
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
+from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable, absent, bound_tables
 from tidemark.captures.mysql.tables.catalog import folded
+from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
 from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
+from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
 from tidemark.captures.mysql.values.charsets import Charsets
@@ -28,7 +32,7 @@ from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import Binding, JsonObject
+from tidemark.protocol.messages import Binding, Json, JsonObject
 
 if TYPE_CHECKING:
     from tidemark.captures.mysql.log.stream import BinlogLog
@@ -76,11 +80,13 @@ class CapturedTables:
                 if resumed.table.columns != bound.table.columns:
                     self._differing.add(bound.binding)
         self.charsets = Charsets(session)
-        self._doubted: set[int] = set()
+        self._doubted: dict[int, int] = {}
+        self._following: set[int] = set()
         self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
         self._log: BinlogLog | None = None
-        self.noted = NotedTables(self._bindings)
+        self.noted = NotedTables(self._bindings, identified=config.identifies_columns)
+        self._bindings[:] = map(self._identified, self._bindings)
         self.snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self.target))
         self.opened = OpenedTables(bound.opened() for bound in self._bindings)
         for bound in list(self._bindings):
@@ -129,8 +135,13 @@ class CapturedTables:
 
     def restore(self, identity: JsonObject | None) -> None:
         """Restores what ``noted`` said in the last session."""
-        for binding in self.noted.restore(identity):
-            self.opened.put(replace(self.opened[binding], captured_otherwise=True))
+        otherwise = self.noted.restore(identity)
+        for bound in map(self._identified, self._bindings):
+            self._bindings[bound.binding] = bound
+            self.opened.put(replace(bound.opened(), captured_otherwise=bound.binding in otherwise))
+            self._announce(bound.binding)
+            if bound.follows:
+                self._following.add(bound.binding)
 
     def on_another_server(self) -> None:
         """Positions in another server's log mean nothing here."""
@@ -152,8 +163,9 @@ class CapturedTables:
         parts = self._bindings[binding].layout(position)
         known = self._layouts.get(binding)
         if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
-            columns, past, as_of, until = parts
-            known = self._layouts[binding] = parts, layout(columns, past.values(), as_of=as_of, until=until)
+            columns, past, as_of, until, follows = parts
+            text = layout(columns, past.values(), as_of=as_of, until=until, follows=follows)
+            known = self._layouts[binding] = parts, text
         return known[1]
 
     def _announce(self, binding: int) -> None:
@@ -175,7 +187,7 @@ class CapturedTables:
 
     def found_altered(self, binding: int) -> None:
         """See ``tidemark.captures.contract.source.Source``, also for the methods below."""
-        self._doubted.add(binding)
+        self._doubted.setdefault(binding, 0)
 
     def unfit(self, binding: int) -> SourceError | None:
         found = self._present(self._bindings[binding])
@@ -222,15 +234,78 @@ class CapturedTables:
         wanted = self._folded(schema, "")[0]
         return [table for name, table in self._by_name if name == wanted]
 
-    def refresh(self, binding: int) -> BoundTable | SourceError:
-        """Reads the catalog again. An error when the table cannot be captured."""
+    def refresh(self, binding: int, filled: Collection[str] = ()) -> BoundTable | SourceError:
+        """Reads the catalog again. An error when the table cannot be captured.
+
+        Args:
+            filled: Names of columns of which ``BoundTable.fills`` is to have the constants.
+        """
         bound = self._bindings[binding]
         with asking(f"reading the columns of {bound.name}"):
             as_of = end_of_log(self._session)
         table = self._present(bound)
         if isinstance(table, SourceError):
             return table
-        return self._bind(binding, table, as_of)
+        with asking(f"reading the defaults of {bound.name}"):
+            fills = constants(self._session, bound.read(table, as_of, as_of), filled) if filled else {}
+        return self._bind(binding, table, as_of, fills)
+
+    def apply(self, binding: int, alteration: Alteration) -> BoundTable | SourceError:
+        """Applies a statement to the columns, which are those before it: the catalog may have later ones, too.
+
+        Args:
+            alteration: As ``followed_columns.resolved``.
+
+        Returns:
+            As ``refresh``. Where the catalog no longer tells what the statement did, the columns are the catalog's, and
+            ``BoundTable.follows`` is false.
+        """
+        columns = self._bindings[binding].followed
+        fresh = self.refresh(binding, {*alteration.added} & {*alteration.revalued})
+        if isinstance(fresh, SourceError):
+            return fresh
+        after = followed(columns, alteration, fresh.table.columns)
+        if after is None or not set(fresh.key) <= {column.name for column in after}:
+            fresh = self._bindings[binding] = replace(fresh, fills={})
+            return fresh
+        self.noted.columns[binding].follow(alteration)
+        self._following.add(binding)
+        bound = self._bindings[binding] = replace(fresh.shown(after), follows=True)
+        return bound
+
+    def misled(self, position: int) -> list[BoundTable]:
+        """Those that were followed to where the catalog was read, and do not have its columns there."""
+        found = []
+        for binding in list(self._following):
+            bound = self._bindings[binding]
+            if bound.follows and position < bound.until:
+                continue
+            self._following.discard(binding)
+            if bound.follows and binding not in self._left_out:
+                self._bindings[binding] = replace(bound, follows=False)
+                if not same_names(bound.table.columns, bound.defined):
+                    found.append(self._bindings[binding])
+        return found
+
+    @property
+    def identified(self) -> bool:
+        """Whether schemas say the identities of columns."""
+        return self._config.identifies_columns
+
+    def identities(self, binding: int) -> ColumnIdentities:
+        """Those of a table's columns. Kept with the state: to be changed."""
+        return self.noted.columns[binding]
+
+    def rows_replaced(self, binding: int) -> None:
+        """All rows of a table are read again, so no row downstream has values of earlier columns."""
+        self.noted.replaced(binding)
+
+    def _identified(self, bound: BoundTable) -> BoundTable:
+        """The table with the identities of its columns, where schemas say them."""
+        if not self._config.identifies_columns or bound.unfit is not None:
+            return bound
+        names = [column.name for column in bound.table.columns if not column.hidden]
+        return replace(bound, identities=self.noted.columns[bound.binding].identified(names))
 
     def _present(self, bound: BoundTable) -> Table | SourceError:
         """The table as it is now, or why it cannot be captured."""
@@ -241,16 +316,14 @@ class CapturedTables:
         assert table is not None
         return table
 
-    def _bind(self, binding: int, table: Table, as_of: int) -> BoundTable:
+    def _bind(self, binding: int, table: Table, as_of: int, fills: Mapping[str, Json] | None = None) -> BoundTable:
         """Binds it to the table. The schema is announced later, when the log shows rows with these columns."""
-        bound = self._bindings[binding] = self._bindings[binding].read(table, as_of, self.end_of_log())
+        bound = self._identified(self._bindings[binding].read(table, as_of, self.end_of_log()))
+        bound = self._bindings[binding] = replace(bound, fills=fills or {})
         self._differing.discard(binding)
+        self._doubted.pop(binding, None)
         self.opened.put(bound.opened())
         return bound
-
-    def left_columns(self, binding: int) -> set[str]:
-        """Names that columns had before, which rows downstream may still have. Kept with the state: to be changed."""
-        return self.noted.left[binding]
 
     def columns_now(self, binding: int) -> tuple[Column, ...] | None:
         """The columns as the catalog has them; None where the table is gone, or left out."""
@@ -262,15 +335,16 @@ class CapturedTables:
         return None if table is None else table.columns
 
     def doubted(self) -> list[BoundTable]:
-        """Those in which chunks found other columns since this was asked last."""
-        found = []
-        if self._log is not None and self._log.position >= self._until:
-            self._doubted |= self._differing  # No statement of the log explains the difference.
-            self._differing = set()
-        while self._doubted:
-            if (binding := self._doubted.pop()) not in self._left_out:
-                found.append(self._bindings[binding])
-        return found
+        """Those in which chunks found other columns, and of which the log has told nothing up to its end."""
+        position = self._until if self._log is None else self._log.position
+        found = set(self._differing) if position >= self._until else set()
+        self._differing -= found
+        for binding, end in list(self._doubted.items()):
+            end = self._doubted[binding] = end or self.end_of_log()
+            if position >= end:
+                found = found | {binding}
+                del self._doubted[binding]
+        return [self._bindings[binding] for binding in sorted(found - self._left_out)]
 
     def end_of_log(self) -> int:
         """Where the server's log ends now."""
@@ -292,7 +366,7 @@ class CapturedTables:
         Returns:
             The table with them, and the document schema when it is not the one that was announced last.
         """
-        bound = self._bindings[binding] = self._bindings[binding].shown(columns)
+        bound = self._bindings[binding] = self._identified(self._bindings[binding].shown(columns))
         announced = bound.announced
         self.opened.put(bound.opened())
         self._announce(binding)

@@ -87,6 +87,7 @@ class Definitions:
         emitted: Iterable[str],
         strict: bool,
         tinyint1_as_bool: bool,
+        filled: Collection[str] | None = None,
     ) -> tuple[str, ...]:
         """The columns of documents that may have other values after a statement, which is noted as read.
 
@@ -96,11 +97,17 @@ class Definitions:
             as_of: Where the log ended after that: ``now`` may have all statements up to here, and has no later one.
             emitted: Names of the columns that documents have.
             strict: By its ``sql_mode`` the statement would have failed instead of changing a value that does not fit.
+            filled: Names of columns that it adds, and of which consumers know the value of all rows; None if they never
+                do.
         """
         if position > self._as_of:
             self._before, self._named = self._now, set()
+        named = {*alteration.revalued, *alteration.added, *self._rename(alteration)}
         before = self._before
-        named = {*alteration.revalued, *alteration.added}
+        if filled is not None and before is not None:
+            # The value that consumers know is the catalog's, perhaps of after this statement.
+            others = {name.lower() for name in alteration.redefaulted}
+            named |= {column.name for column in now if column.name.lower() in others and column.name not in before}
         if alteration.texts:
             named |= {column.name for column in (*self._now.values(), *now) if column.charset is not None}
         self._explain({*named, *alteration.left(), *(new for _, new in alteration.renamed)}, position)
@@ -109,6 +116,8 @@ class Definitions:
             return ()
         found = []
         for column in now:
+            if column.name in (filled or ()):
+                continue
             known = before.get(column.name)
             if column.name in named and (known is None or column.name in self._named):
                 other = column.name not in alteration.added or column.name in alteration.revalued or not column.nullable
@@ -126,6 +135,30 @@ class Definitions:
         if converted:
             self._before = None  # All rows are read again, in their state of ``as_of`` or later.
         return converted
+
+    def knows(self, alteration: Alteration, position: int) -> bool:
+        """Whether the definitions of all columns that a statement changes were known before it, which ends at
+        ``position``."""
+        if position > self._as_of or self._before is None:
+            return True
+        came = {*alteration.added, *(new for _, new in alteration.renamed)}
+        named = {*alteration.revalued, *alteration.left()} - came
+        if alteration.texts:
+            named |= {column.name for column in self._now.values() if column.charset is not None}
+        return named <= self._before.keys() - self._named
+
+    def _rename(self, alteration: Alteration) -> set[str]:
+        """Follows the definitions from before to the columns' new names. Returns those that have none."""
+        if self._before is None:
+            return set()
+        before, renamed = self._before, dict(alteration.renamed)
+        left = alteration.left()
+        self._before = {name: column for name, column in before.items() if name not in left} | {
+            new: replace(before[old], name=new) for old, new in renamed.items() if old in before
+        }
+        moved = {renamed.get(name, name) for name in self._named if name not in left or name in renamed}
+        self._named = moved
+        return {new for old, new in renamed.items() if old not in before}
 
     # Changes that no statement explains.
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.values.types import ANY, Form, form
 from tidemark.captures.tables.bad_values import LEAVES_OUT
-from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema
+from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, with_identities
+from tidemark.protocol.messages import Json
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 
 def document_schema(
-    table: Table, columns: Sequence[Column], key: Sequence[str], *, truncates: bool, tinyint1_as_bool: bool
+    table: Table,
+    columns: Sequence[Column],
+    key: Sequence[str],
+    *,
+    truncates: bool,
+    tinyint1_as_bool: bool,
+    identities: Mapping[str, str] | None = None,
+    fills: Mapping[str, Json] | None = None,
 ) -> JsonSchema:
     """The schema of the documents of ``table`` that have these columns.
 
@@ -22,12 +30,14 @@ def document_schema(
         key: Names of the key columns, all among ``columns``.
         truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
         tinyint1_as_bool: As in the configuration.
+        identities: As of ``with_identities``; None where schemas do not have them.
+        fills: The same.
     """
     members = {
         column.name: _column_schema(column, in_key=column.name in key, tinyint1_as_bool=tinyint1_as_bool)
         for column in columns
     }
-    return closed_schema(
+    schema = closed_schema(
         members,
         key,
         place=(
@@ -39,6 +49,9 @@ def document_schema(
         quarantines=any(column.on_bad_value == "quarantine" for column in columns),
         description=table.description,
     )
+    if identities is None:
+        return schema
+    return with_identities(schema, {name: identities[name] for name in members}, fills or {})
 
 
 def _column_schema(column: Column, *, in_key: bool, tinyint1_as_bool: bool) -> JsonSchema:

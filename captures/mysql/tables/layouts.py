@@ -33,6 +33,7 @@ class Layout:
             columns are those of the rows that come next.
         until: The same of where the log ended after that: the columns may be those after a statement between the two.
         past: Columns that the table had before, of which the log says less than we know.
+        follows: The columns are those of the rows that come next, although the log was not read to ``as_of``.
     """
 
     columns: tuple[Column, ...]
@@ -40,13 +41,14 @@ class Layout:
     as_of: int = 0
     until: int = 0
     past: tuple[Column, ...] = ()
+    follows: bool = False
 
 
-LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int, int]
-"""What the text of a layout is made of: columns, those of before by name, ``as_of`` and ``until``."""
+LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int, int, bool]
+"""What the text of a layout is made of: columns, those of before by name, ``as_of``, ``until`` and ``follows``."""
 
 
-def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, until: int) -> str:
+def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, until: int, follows: bool = False) -> str:
     """The text of a layout.
 
     Args:
@@ -54,6 +56,7 @@ def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, unt
         past: Those that it had before.
         as_of: As of ``Layout``.
         until: The same.
+        follows: The same.
     """
     members: dict[str, object] = {"columns": list(map(_members, columns)), "complete": True}
     if gone := [_members(column) for column in past if column.log_says_less]:
@@ -62,6 +65,8 @@ def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, unt
         members["as_of"] = as_of
     if until:
         members["until"] = until
+    if follows:
+        members["follows"] = True
     return msgspec.json.encode(members).decode()
 
 
@@ -76,6 +81,7 @@ def read_layout(text: str) -> Layout:
             as_of,
             msgspec.convert(found.get("until", as_of), int),  # Earlier versions had only the one.
             msgspec.convert(found.get("past", ()), tuple[Column, ...]),
+            msgspec.convert(found.get("follows", False), bool),
         )
     except (msgspec.MsgspecError, KeyError):
         raise ProtocolError("TM-PRO-003", "open.state: a layout of a table that this connector did not write") from None

@@ -77,7 +77,17 @@ def test_gtids_of_mariadb() -> None:
     begins = events.read_mariadb_gtid(struct.pack("<QIB", 77, 3, 4), 12)
     assert begins == events.Gtid("3-12-77", None, begins=True)
     assert not events.read_mariadb_gtid(struct.pack("<QIB", 77, 3, 1), 12).begins
-    assert events.read_mariadb_gtid(struct.pack("<QIB", 77, 3, 64), 12).prepares
+    xid = struct.pack("<IBB", 1, 2, 3) + b"gtbqu"
+    assert events.read_mariadb_gtid(struct.pack("<QIB", 77, 3, 64) + xid, 12).prepares
+
+
+@pytest.mark.parametrize(("flags", "before"), [(1, b""), (3, bytes(8)), (65, struct.pack("<IBB", 1, 2, 3) + b"gtbqu")])
+def test_alters_of_mariadb_in_two_groups(flags: int, before: bytes) -> None:
+    """The second byte of flags: after the number of a commit and the XID, where there are such."""
+    head = struct.pack("<QIB", 77, 3, flags) + before
+    found = [events.read_mariadb_gtid(head + bytes([more]), 12).undecided for more in (0, 1, 2, 4, 8, 3)]
+    assert found == [False, False, True, False, True, True]
+    assert not events.read_mariadb_gtid(head, 12).undecided
 
 
 def query_body(schema: bytes, text: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -28,6 +28,7 @@ from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
 from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.values.charsets import Charsets
 from tidemark.captures.tables.truncation import Truncation
@@ -78,15 +79,25 @@ class OneTable(CapturedTables):
     def leave_out(self, binding: int) -> None:
         raise AssertionError("no table of these tests is set aside")
 
-    def refresh(self, binding: int) -> BoundTable | SourceError:
+    def refresh(self, binding: int, filled: Collection[str] = ()) -> BoundTable | SourceError:
         return BOUND
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS
         return BOUND, None
 
-    def left_columns(self, binding: int) -> set[str]:
-        return set()
+    @property
+    def identified(self) -> bool:
+        return False
+
+    def identities(self, binding: int) -> ColumnIdentities:
+        return ColumnIdentities()
+
+    def rows_replaced(self, binding: int) -> None:
+        return
+
+    def misled(self, position: int) -> list[BoundTable]:
+        return []
 
     def __getitem__(self, binding: int) -> BoundTable:
         return BOUND

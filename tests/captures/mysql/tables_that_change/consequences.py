@@ -28,15 +28,22 @@ CHANGES = (
         Consequence.NOTHING,
     ),
     TableChange(
-        "values are given",
-        "`ADD COLUMN` with a default or NOT NULL, a type, length or character set that may convert values, removed or "
-        "renamed labels, `NOT NULL` without a strict `sql_mode`, the expression of a generated column",
+        "a constant is added",
+        "`ADD COLUMN` with a default that is a constant, or NOT NULL without a default",
         _STATEMENT,
-        Consequence.READ_AGAIN,
+        Consequence.NOTHING,
     ),
     TableChange(
-        "a name is used again",
-        "a column is renamed (or two swap names); a new column gets the name of a dropped one",
+        "names change",
+        "a column is renamed, or two swap names; a new column gets the name of a dropped one",
+        _STATEMENT,
+        Consequence.NOTHING,
+    ),
+    TableChange(
+        "values are given",
+        "`ADD COLUMN` with any other default (`UUID()`, `CURRENT_TIMESTAMP`, `AUTO_INCREMENT`), a type, length or "
+        "character set that may convert values, removed or renamed labels, `NOT NULL` without a strict `sql_mode`, the "
+        "expression of a generated column",
         _STATEMENT,
         Consequence.READ_AGAIN,
     ),

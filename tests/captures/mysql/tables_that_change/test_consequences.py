@@ -16,6 +16,7 @@ from tests.captures.mysql.tables_that_change.consequences import CHANGES
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.protocol.environment import RUNTIME
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
@@ -47,9 +48,18 @@ EXAMPLES: dict[str, list[list[str]]] = {
         [PARTITIONED, "ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (200))"],
     ],
     "an excluded column is dropped": [["ALTER TABLE t DROP COLUMN secret"]],
-    "values are given": [
-        ["ALTER TABLE t ADD COLUMN c INT DEFAULT 7"],
+    "a constant is added": [
+        ["INSERT INTO t (id, u) VALUES (1, 1)", "ALTER TABLE t ADD COLUMN c INT DEFAULT 7"],
         ["ALTER TABLE t ADD COLUMN c INT NOT NULL"],
+    ],
+    "names change": [
+        ["ALTER TABLE t CHANGE a secret INT, CHANGE secret a INT"],
+        ["ALTER TABLE t CHANGE a c INT"],
+        ["ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT"],
+        ["ALTER TABLE t DROP COLUMN a", "ALTER TABLE t ADD COLUMN a INT"],
+    ],
+    "values are given": [
+        ["ALTER TABLE t ADD COLUMN c DATETIME DEFAULT CURRENT_TIMESTAMP"],
         ["ALTER TABLE t MODIFY a VARCHAR(20)"],
         ["ALTER TABLE t ADD COLUMN c INT AS (a + 1) STORED"],
         ["ALTER TABLE t MODIFY g INT AS (b + 2) VIRTUAL"],
@@ -59,12 +69,6 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["ALTER TABLE t CONVERT TO CHARACTER SET ascii"],
         ["ALTER TABLE t MODIFY e ENUM('x', 'renamed')"],
         ["ALTER TABLE t ADD COLUMN s SERIAL"],
-    ],
-    "a name is used again": [
-        ["ALTER TABLE t CHANGE a secret INT, CHANGE secret a INT"],
-        ["ALTER TABLE t CHANGE a c INT"],
-        ["ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT"],
-        ["ALTER TABLE t DROP COLUMN a", "ALTER TABLE t ADD COLUMN a INT"],
     ],
     "captured otherwise": [["SELECT 1"]],
     "put back": [],
@@ -189,6 +193,21 @@ def test_what_follows(binlog_database: Database, change: TableChange, metadata: 
                 assert followed(log) == (change.consequence, change.code), example
         if not ran:
             pytest.skip("only MariaDB has it")
+
+
+@pytest.mark.parametrize("change", ["a constant is added", "names change"])
+def test_what_follows_under_another_runtime(
+    binlog_database: Database, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows nothing of constants and identities."""
+    monkeypatch.delenv(RUNTIME)
+    for example in EXAMPLES[change]:
+        run(binlog_database, "DROP TABLE IF EXISTS t", TABLE)
+        with captured_log(binlog_database, "t") as log:
+            for statement in example:
+                run(binlog_database, statement)
+                log.read()
+            assert followed(log) == (Consequence.READ_AGAIN, ""), example
 
 
 def test_a_table_that_is_captured_from_its_log_only(
