@@ -80,7 +80,7 @@ class CapturedTables:
                 if resumed.table.columns != bound.table.columns:
                     self._differing.add(bound.binding)
         self.charsets = Charsets(session)
-        self._doubted: dict[int, int] = {}
+        self._doubted: dict[int, int] = {}  # By binding, where the log ended when it was looked at; 0 before that.
         self._following: set[int] = set()
         self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
@@ -318,8 +318,8 @@ class CapturedTables:
 
     def _bind(self, binding: int, table: Table, as_of: int, fills: Mapping[str, Json] | None = None) -> BoundTable:
         """Binds it to the table. The schema is announced later, when the log shows rows with these columns."""
-        bound = self._identified(self._bindings[binding].read(table, as_of, self.end_of_log()))
-        bound = self._bindings[binding] = replace(bound, fills=fills or {})
+        read = self._identified(self._bindings[binding].read(table, as_of, self.end_of_log()))
+        bound = self._bindings[binding] = replace(read, fills=fills or {})
         self._differing.discard(binding)
         self._doubted.pop(binding, None)
         self.opened.put(bound.opened())

@@ -318,12 +318,10 @@ def _after_the_last_truncate(capture: Session) -> list[Json]:
     return rows
 
 
-def test_statements_that_are_not_understood(binlog_database: Database) -> None:
+def test_statements_that_are_not_understood(mariadb_database: Database) -> None:
     """What IF EXISTS passed over, and clauses that are not known, have the columns that are new read again."""
-    if binlog_database.is_mysql:
-        pytest.skip("only MariaDB has it")
-    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 11)")
-    with session(binlog_database.config(), bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
+    run(mariadb_database, "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 11)")
+    with session(mariadb_database.config(), bindings(f"{mariadb_database.name}.t"), command=COMMAND) as capture:
         capture.until(Session.done)
         for clauses in (
             "DROP COLUMN IF EXISTS x, ADD COLUMN c INT DEFAULT 7",
@@ -331,7 +329,7 @@ def test_statements_that_are_not_understood(binlog_database: Database) -> None:
             "RENAME COLUMN IF EXISTS x TO y, RENAME COLUMN a TO b",
         ):
             read = capture.read()
-            _alter(binlog_database, "t", clauses)
-            (expected,) = _rows_of(binlog_database, ["t"])
+            _alter(mariadb_database, "t", clauses)
+            (expected,) = _rows_of(mariadb_database, ["t"])
             capture.until(lambda c: c.done() and c.rows(whole=True) == expected)  # noqa: B023
             assert capture.read() > read
