@@ -34,6 +34,31 @@ def identities(schemas: Sequence[TableSchema]) -> list[Identities]:
     ]
 
 
+def go_on(before: Sequence[TableSchema], after: Sequence[TableSchema]) -> bool:
+    """Whether ids mean the same columns in a generation as in the one before it.
+
+    A table that was dropped and created again can have the ids of its columns for others. So each column that is there
+    when the generation begins must have the name and the id that it had before, and no id may come again that had gone.
+
+    Args:
+        before: The schemas of the earlier generation, from the oldest to the newest.
+        after: Those of the later one.
+    """
+    last, first = _names(before[-1]), _names(after[0])
+    gone = {id for schema in before for id in _names(schema)} - last.keys()
+    if any(id in gone for schema in after for id in _names(schema)):
+        return False
+    old, new = ({name: id for id, name in names.items()} for names in (last, first))
+    return all(first.get(id, name) == name for id, name in last.items()) and all(
+        new.get(name, id) == id for name, id in old.items()
+    )
+
+
+def _names(schema: TableSchema) -> dict[str, str]:
+    """By id, what the source calls the columns that have one."""
+    return {column.id: column.in_source for column in schema.columns if column.id is not None}
+
+
 def _identity(column: Column, others: Sequence[TableSchema]) -> str:
     if column.id is not None:
         return column.id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tidemark.protocol.changelog.column_identity import identities
+from tidemark.protocol.changelog.column_identity import go_on, identities
 from tidemark.protocol.changelog.models import TableSchema
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
@@ -66,6 +66,11 @@ def departure(before: Sequence[TableSchema], after: TableSchema) -> str:
             if same.name in after.key or not widens(column.type, same.type):
                 return f"column {same.name} was {column.type} and is {same.type}"
     return ""
+
+
+def fits(before: Sequence[TableSchema], after: Sequence[TableSchema]) -> bool:
+    """Whether rows under the schemas of one generation can be in a table with those under the schemas of another."""
+    return go_on(before, after) and not any(departure(before, schema) for schema in after)
 
 
 def changes(before: TableSchema, after: TableSchema) -> str:

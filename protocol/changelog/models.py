@@ -312,12 +312,15 @@ class KnownGeneration(Generation):
         bytes: Of their files.
         ended: The offset of the collection's first later event, which belongs to none or to a later one. None without
             such an event.
+        shown_until: The offset up to which readers of the table's rows count its events: where an event follows that
+            belongs to none, that of the first event of its commit. A transaction may have both. None for no limit.
     """
 
     fingerprints: list[str] = []
     events: int = 0
     bytes: int = 0
     ended: int | None = None
+    shown_until: int | None = None
 
 
 class Summary(Model):
@@ -344,16 +347,6 @@ class Summary(Model):
         """The generation of a collection that began last; None where it has no event."""
         known = self.generations.get(collection)
         return known[-1] if known else None
-
-    def shown(self, collection: str) -> KnownGeneration | None:
-        """The generation that readers of a table's rows look at; None where the collection has no event.
-
-        It is the last one that is whole. While none ever was, it is the newest, which grows.
-        """
-        known = self.generations.get(collection)
-        if not known:
-            return None
-        return known[0] if known[0].whole is not None else known[-1]
 
 
 class Consumer(Model):

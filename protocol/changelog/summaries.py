@@ -87,7 +87,10 @@ def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGenera
                 known[place] = _with_segment(one, segment)
         if segment.generation is None:
             place = max((place for place, one in enumerate(known) if one.begin <= segment.first_offset), default=0)
-            known[place] = _ended(known[place], segment.first_offset)
+            limit = known[place].shown_until
+            known[place] = _ended(known[place], segment.first_offset).model_copy(
+                update={"shown_until": commit.first_offset if limit is None else limit}
+            )
     for stated in commit.generations:
         found[stated.collection] = _needed(found[stated.collection])
     for collection, fingerprint in commit.announced.items():

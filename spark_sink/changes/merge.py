@@ -56,8 +56,8 @@ def merge(
 ) -> list[str]:
     """Merges events with groups of sources.
 
-    A group of the table's own files that no event touches stays as it is, unless its keys go beyond the range: another
-    task then has the rest of it.
+    A group of the table's own files that no event touches stays as it is, unless its keys go beyond the range, so that
+    another task has the rest of it, or the reader leaves out rows of it.
 
     Args:
         groups: In key order.
@@ -109,7 +109,8 @@ class _Merger:
         has_events = first is not None and (bound is None or first < bound)
         touched = has_events and first is not None and group.may_hold(first)
         shared = self._is_shared(group)
-        if not (self.whole or touched or shared or group.is_new or (has_events and group.size < small)):
+        changes = self.whole or touched or shared or group.is_new or self.reader.is_stale(group)
+        if not (changes or (has_events and group.size < small)):
             # Its files stay, so no new file may span them.
             self.writer.cut()
             self.write_events(bound)

@@ -6,10 +6,13 @@ Sources are in groups, which follow one another in key order. No key is in two s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.segment_files import SegmentFile
@@ -22,11 +25,15 @@ from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """A file of the table, by its path in the table's directory. Its size is in bytes."""
+    """A file of the table, by its path in the table's directory. Its size is in bytes.
+
+    ``oldest`` is the smallest ``_offset`` of its rows; None if only its footer may tell.
+    """
 
     path: str
     size: int
     rows: int
+    oldest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,12 @@ class SourceReader:
 
     Args:
         log: The change log's directory.
-        table: The table's directory.
-        columns: Of the rows.
+        table: The table's.
+        columns: Names and Spark types of the table's columns.
         key: Names of the key's columns.
-        reading: Counts what is read.
+        reading: Counts.
         places: Where the table's files have the columns.
+        floor: Rows of the table with a smaller ``_offset`` are left out.
     """
 
     def __init__(
@@ -110,6 +118,7 @@ class SourceReader:
         key: Sequence[str],
         reading: Reading,
         places: ColumnPlaces = AS_THEY_ARE,
+        floor: int = 0,
     ) -> None:
         self._log = log
         self._table = table
@@ -118,6 +127,20 @@ class SourceReader:
         self._key = list(key)
         self._reading = reading
         self._places = places
+        self._floor = floor
+
+    def is_stale(self, group: SourceGroup) -> bool:
+        """Whether the table's files in a group have rows below the floor. Raises what ``load`` does."""
+        return any(isinstance(source, BaseFile) and self._oldest(source) < self._floor for source in group.sources)
+
+    def _oldest(self, source: BaseFile) -> int:
+        if source.oldest is not None or not self._floor:
+            return source.oldest or 0
+        with _opened(self._table / source.path) as parquet:
+            metadata = parquet.metadata
+            place = metadata.schema.names.index("_offset")
+            ends: list[Any] = [metadata.row_group(i).column(place).statistics for i in range(metadata.num_row_groups)]
+            return min((int(end.min) if end is not None and end.has_min_max else 0 for end in ends), default=0)
 
     def load(self, group: SourceGroup) -> pa.Table:
         """All rows of a group, in key order.
@@ -139,19 +162,17 @@ class SourceReader:
 
     def _file(self, source: BaseFile) -> Iterator[pa.RecordBatch]:
         path = self._table / source.path
-        try:
-            with pq.ParquetFile(path) as parquet:
-                if parquet.metadata.num_rows != source.rows:
-                    raise SparkError(
-                        "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
-                    )
-                wanted = self._places.wanted(parquet.schema_arrow.names, self._schema)
-                for batch in parquet.iter_batches(columns=wanted, use_threads=False):
-                    yield self._places.rows(batch, self._schema)
-        except FileNotFoundError:
-            raise SparkError("TM-SPK-015", f"{path} is missing") from None
-        except (pa.ArrowException, OSError) as error:
-            raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
+        with _opened(path) as parquet:
+            if parquet.metadata.num_rows != source.rows:
+                raise SparkError(
+                    "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
+                )
+            wanted = self._places.wanted(parquet.schema_arrow.names, self._schema)
+            for batch in parquet.iter_batches(columns=wanted, use_threads=False):
+                rows = batch
+                if self._floor:
+                    rows = batch.filter(pc.greater_equal(batch.column("_offset"), pa.scalar(self._floor)))
+                yield self._places.rows(rows, self._schema)
 
     def _run(self, run: BackfilledRun) -> Iterator[pa.RecordBatch]:
         columns = {**self._columns, "_snapshot": "boolean"}
@@ -165,6 +186,18 @@ class SourceReader:
             raise ChangeLogError(
                 "TM-LOG-009", f"{self._log / run.segment.path} has {found} backfilled rows, but the log has {run.rows}"
             )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Opens a file of the table."""
+    try:
+        with pq.ParquetFile(path) as parquet:
+            yield parquet
+    except FileNotFoundError:
+        raise SparkError("TM-SPK-015", f"{path} is missing") from None
+    except (pa.ArrowException, OSError) as error:
+        raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def as_events(rows: pa.Table) -> pa.Table:

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 _MILLISECOND = 1000
 
+_OLDEST = "min._offset"
+
 _IN_PYTHON = {
     # From 0001-01-01 to 9999-12-31, as days and as microseconds since 1970: what Python's types can say.
     "date": (-719_162, 2_932_896),
@@ -31,12 +33,14 @@ class DataFile:
         rows: The number of rows.
         stats: The statistics as JSON, in the form of the Delta log. Empty for a file that was read from a table: see
             ``PositionedTable.bounds``.
+        oldest: For a file that was read from a table, the smallest ``_offset`` of its rows; None if it is unknown.
     """
 
     path: str
     size: int
     rows: int
     stats: str = ""
+    oldest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,9 @@ class KeyBounds:
 def listed_files(actions: pa.Table) -> list[DataFile]:
     """The files of a table's flattened add actions, as ``DeltaTable.get_add_actions(flatten=True)`` has them."""
     columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
-    return [DataFile(path, size, rows or 0) for path, size, rows in zip(*columns, strict=True)]
+    there = _OLDEST in actions.schema.names
+    columns.append(actions.column(_OLDEST).to_pylist() if there else [None] * actions.num_rows)
+    return [DataFile(path, size, rows or 0, oldest=oldest) for path, size, rows, oldest in zip(*columns, strict=True)]
 
 
 def listed_bounds(actions: pa.Table, key: Mapping[str, str]) -> list[KeyBounds]:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from tidemark.protocol.changelog import Summary
 from tidemark.protocol.changelog.models import CollectionTotals
+from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.source.followed_log import FollowedLog
 
 
-def position_at(log: FollowedLog, collection: str, generation: int, end: int) -> Position:
-    """The position of a table that has all events of a generation, or all of them if it is 0, below a commit's end."""
-    return Position(end, log.mark(end), generation, _events(log.summary_at(end), collection, generation))
+def position_at(log: FollowedLog, collection: str, shown: Shown | None, end: int) -> Position:
+    """The position of a table that has what is shown below a commit's end; all events if that is None."""
+    generation, over = (shown.newest.number, shown.over) if shown else (0, 0)
+    return Position(end, log.mark(end), generation, _events(log.summary_at(end), collection, generation), over)
 
 
-def complete_to(table: PositionedTable, log: FollowedLog, collection: str, summary: Summary) -> int:
+def complete_to(
+    table: PositionedTable, log: FollowedLog, collection: str, summary: Summary, shown: Shown | None
+) -> int:
     """The offset below which a kept table lacks no event: its position, or the end of a summary.
 
     The summary has as many events of the table as there are below its position, or more. So no commit is read to know
     that a table is complete that has had no event for long.
+
+    Args:
+        table: The kept table.
+        log: That it is kept from.
+        collection: Of the table.
+        summary: The log's.
+        shown: What the table is to have by then; None for a table of events.
     """
     if not table.exists or not table.position:
         return 0
@@ -27,7 +38,8 @@ def complete_to(table: PositionedTable, log: FollowedLog, collection: str, summa
     applied = standing.events
     if applied < 0:
         applied = _events(log.summary_at(standing.offset), collection, standing.generation)
-    is_complete = 0 <= applied == _events(summary, collection, standing.generation)
+    is_newest = standing.generation == (shown.newest.number if shown else 0)
+    is_complete = is_newest and 0 <= applied == _events(summary, collection, standing.generation)
     return summary.next_offset if is_complete else standing.offset
 
 

@@ -23,6 +23,7 @@ from tidemark.spark_sink.formats.delta_log import DeltaLog, LoggedCommit
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
 _BEFORE, _GENERATION, _EVENTS = "tidemark.before", "tidemark.generation", "tidemark.events"
+_OVER = "tidemark.over"
 """A field of the ``commitInfo`` of our commits."""
 
 
@@ -33,15 +34,18 @@ class Position:
     Attributes:
         offset: All events below it are applied.
         before: ``FollowedLog.mark`` of that offset; 0 where an earlier version did not state it.
-        generation: The number of the generation that the rows are of; 0 for a table of events, which has them all.
+        generation: The number of the newest generation that rows are of; 0 for a table of events, which has them all.
         events: How many events below the offset the log has of that generation, or of the table if it is 0; -1 where an
             earlier version did not state it. While the log has no more of them, the table lacks none.
+        over: The number of the oldest generation that rows may be of, over which the newest one is laid; 0 for rows of
+            the newest alone.
     """
 
     offset: int
     before: int = 0
     generation: int = 1
     events: int = -1
+    over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,11 @@ class Owner:
     def transactions(self) -> tuple[str, ...]:
         """The applications whose transaction versions are the members of the position."""
         offset = self.position_transaction
-        return offset, f"{offset}:before", f"{offset}:generation", f"{offset}:events"
+        return offset, *(f"{offset}:{member}" for member in ("before", "generation", "events", "over"))
 
     def commit_properties(self, position: Position, version: int) -> CommitProperties:
         """The properties of a commit of ours, which makes this version, or fails if another process committed first."""
-        members = position.offset, position.before, position.generation, position.events
+        members = position.offset, position.before, position.generation, position.events, position.over
         return CommitProperties(
             custom_metadata=self._words(position),
             app_transactions=[
@@ -90,6 +94,7 @@ class Owner:
             _BEFORE: position.before,
             _GENERATION: position.generation,
             _EVENTS: position.events,
+            _OVER: position.over,
         }
 
     def engine_settings(self, position: Position, version: int) -> dict[str, str]:
@@ -200,6 +205,7 @@ class Positions:
             before=int(info.get(_BEFORE, 0)),
             generation=int(info.get(_GENERATION, 1)),
             events=int(info.get(_EVENTS, -1)),
+            over=int(info.get(_OVER, 0)),
         )
 
     def _before(self, commit: LoggedCommit) -> int:
@@ -240,7 +246,7 @@ class Positions:
 
         They survive a RESTORE, so they count only if all commits since our last one were seen.
         """
-        position, before, generation, events = map(table.transaction_version, self._owner.transactions)
+        position, before, generation, events, over = map(table.transaction_version, self._owner.transactions)
         if position is None:
             raise self._foreign()
         last = table.transaction_version(self._owner.version_transaction)
@@ -253,7 +259,11 @@ class Positions:
                 "whether they changed rows",
             )
         return Position(
-            position, before or 0, 1 if generation is None else generation, -1 if events is None else events
+            position,
+            before or 0,
+            1 if generation is None else generation,
+            -1 if events is None else events,
+            over or 0,
         )
 
     def _foreign(self) -> SparkError:

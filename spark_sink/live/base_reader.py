@@ -21,10 +21,28 @@ _ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class BaseFiles:
-    """Files of a kept table, by their paths, and where they have the columns of a reader."""
+    """Files of a kept table.
+
+    Attributes:
+        paths: Their paths.
+        places: Where they have the columns of a reader.
+        floor: Rows with a smaller ``_offset`` do not count.
+    """
 
     paths: tuple[str, ...]
     places: ColumnPlaces = AS_THEY_ARE
+    floor: int = 0
+
+    def stored(self, parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+        """The names of a file's columns that are read for a schema."""
+        wanted = self.places.wanted(parquet.schema_arrow.names, schema)
+        return wanted if not self.floor or "_offset" in wanted else [*wanted, "_offset"]
+
+    def rows(self, stored: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Of such columns, the rows that count, in the schema."""
+        if self.floor:
+            stored = stored.filter(pc.greater_equal(stored["_offset"], pa.scalar(self.floor)))
+        return self.places.rows(stored, schema)
 
 
 def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -41,9 +59,8 @@ def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> I
     schema = arrow_schema(columns)
     for path in files.paths:
         with _opened(path) as parquet:
-            wanted = files.places.wanted(parquet.schema_arrow.names, schema)
-            for batch in parquet.iter_batches(_ROWS, columns=wanted, use_threads=False):
-                rows = files.places.rows(pa.Table.from_batches([batch]), schema)
+            for batch in parquet.iter_batches(_ROWS, columns=files.stored(parquet, schema), use_threads=False):
+                rows = files.rows(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
                     rows = rows.filter(pc.invert(has_key_of(rows, keys, keys.column_names)))
                 yield from rows.to_batches()
@@ -60,13 +77,13 @@ def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
     found = [schema.empty_table()]
     for path in files.paths:
         with _opened(path) as parquet:
-            names = files.places.wanted(parquet.schema_arrow.names, schema)
+            names = files.stored(parquet, schema)
             for group in range(parquet.num_row_groups):
                 there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
                 hit = has_key_of(there, keys, keys.column_names)
                 if pc.any(hit).as_py():
                     rows = parquet.read_row_group(group, names, use_threads=False)
-                    found.append(files.places.rows(rows.filter(hit), schema))
+                    found.append(files.rows(rows.filter(hit), schema))
     return pa.concat_tables(found)
 
 

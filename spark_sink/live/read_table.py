@@ -7,12 +7,13 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.live.net_rows import stream_net_rows
 from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, common_end, end_of, table_view
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import log_and_warehouse
-from tidemark.spark_sink.source.native_scan import parquet_files, segments_frame
+from tidemark.spark_sink.source.native_scan import parquet_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, fill_literal, quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
@@ -64,8 +65,8 @@ def read_tables(
 ) -> dict[str, DataFrame]:
     """Several tables as of one common offset, by the names that were asked for. All else as ``read_table``.
 
-    While one of them is being read again from the start, its rows are those of before. All tables are then as of the
-    last commit before its later events.
+    While one of them is being read again from the start with columns or a key that its old rows do not fit, its rows
+    are those of before. All tables are then as of the last commit before its later events.
     """
     root, place = log_and_warehouse(path_or_file)
     if warehouse is not None:
@@ -96,11 +97,18 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
     if not files:
         return spark.createDataFrame([], ddl(view.columns))
     if view.base.version is not None:
-        return _by_engine(spark, view)
+        return _counted(_by_engine(spark, view), view)
     names = view.base.places.stored(view.base.columns)
     stored = {names[name]: view.base.columns[names[name]] for name in view.columns if name in names}
     frame = parquet_files(spark, [Path(file.path) for file in files], stored)
-    return frame if stored == view.columns else _as_view(frame, view, stored)
+    return _counted(frame if stored == view.columns else _as_view(frame, view, stored), view)
+
+
+def _counted(rows: DataFrame, view: TableView) -> DataFrame:
+    """The rows of the base that count."""
+    from pyspark.sql import functions as F
+
+    return rows.where(F.col("_offset") >= view.base.floor) if view.base.floor else rows
 
 
 def _as_view(frame: DataFrame, view: TableView, there: Collection[str]) -> DataFrame:
@@ -141,7 +149,7 @@ def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
 
 def _tail(spark: SparkSession, view: TableView, columns: Columns) -> DataFrame:
     """The tail's events."""
-    return segments_frame(spark, view.log, view.segments, columns, view.start, view.end, lineage=view.lineage)
+    return row_events_frame(spark, view.log, view.segments, columns, view.start, view.end, view.lineage)
 
 
 def _changed_keys(spark: SparkSession, view: TableView) -> DataFrame:

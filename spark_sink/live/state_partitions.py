@@ -13,12 +13,12 @@ from pyspark.sql.datasource import InputPartition
 
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.changes.key_order import distinct
+from tidemark.spark_sink.changes.row_events import read_row_events
 from tidemark.spark_sink.changes.sources import as_events
 from tidemark.spark_sink.live.base_reader import BaseFiles, rows_with, rows_without
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.live.table_view import BoundedFile, TableView
 from tidemark.spark_sink.runs import runs
-from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
@@ -43,7 +43,7 @@ class Tail:
     key: Columns
 
     def read(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        return read_segments(self.root, self.files, columns, self.start, self.end)
+        return read_row_events(self.root, self.files, columns, self.start, self.end)
 
 
 @dataclass
@@ -99,7 +99,7 @@ def plan_state(
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 
     def base_files(files: Iterable[BoundedFile]) -> BaseFiles:
-        return BaseFiles(tuple(file.path for file in files), view.base.places)
+        return BaseFiles(tuple(file.path for file in files), view.base.places, view.base.floor)
 
     def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
         for run in runs(files, base_bytes):
@@ -172,7 +172,7 @@ def _cuts(view: TableView, tail: Tail, most: int) -> tuple[str, list[Any]]:
         return view.key[0], []
     drawn = [tail.files[i * len(tail.files) // _SAMPLED] for i in range(_SAMPLED)]
     batches = [
-        next(read_segments(tail.root, [file], tail.key, tail.start, tail.end), None) for file in dict.fromkeys(drawn)
+        next(read_row_events(tail.root, [file], tail.key, tail.start, tail.end), None) for file in dict.fromkeys(drawn)
     ]
     sample = pa.Table.from_batches([batch for batch in batches if batch is not None], arrow_schema(tail.key))
     column = max(view.key, key=lambda name: len(sample[name].unique()))

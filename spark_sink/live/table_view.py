@@ -15,11 +15,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.protocol.changelog import Segment
+from tidemark.protocol.changelog import Segment, Summary
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.shown import Shown
+from tidemark.protocol.changelog.shown import shown as shown_of
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import distinct
+from tidemark.spark_sink.changes.row_events import read_row_events
 from tidemark.spark_sink.changes.stated_keys import native
 from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
@@ -39,10 +42,8 @@ from tidemark.spark_sink.tables.table_columns import (
     check_keyed,
     dotted,
     find_collection,
-    generation_of,
     key_of,
     own_columns,
-    schemas_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Base:
         error: That says so.
         columns: Names and types, as the files have them.
         places: Where the files have the columns of the view.
+        floor: Rows with a smaller ``_offset`` do not count: the generation that was laid over them is whole.
     """
 
     files: tuple[BoundedFile, ...] = ()
@@ -93,6 +95,7 @@ class Base:
     error: SparkError | None = None
     columns: Columns = field(default_factory=dict)
     places: ColumnPlaces = AS_THEY_ARE
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class TableView:
         columns: Of a row: the table's own, then ``ROW_META``.
         base: The kept table; without files when there is none, or nothing of it is left.
         segments: Of the tail, in offset order.
-        start: The tail's events have offsets in ``[start, end)``. There is no TRUNCATE among them.
+        start: The tail's events have offsets in ``[start, end)``. No TRUNCATE among them empties the base.
         end: The offset of the view.
         lineage: Tells which columns of the events are which.
         limits: Of what the driver reads of the tail.
@@ -228,7 +231,7 @@ class TableView:
         )
 
     def _tail_events(self, columns: Columns) -> pa.Table:
-        batches = read_segments(self.log.root, self.files(columns), columns, self.start, self.end)
+        batches = read_row_events(self.log.root, self.files(columns), columns, self.start, self.end)
         return pa.Table.from_batches(batches, arrow_schema(columns))
 
     def files(self, columns: Columns) -> list[SegmentFile]:
@@ -262,16 +265,15 @@ def end_of(log: FollowedLog, as_of: AsOf) -> int:
 def common_end(log: FollowedLog, tables: Sequence[str], end: int) -> int:
     """The last offset up to ``end`` as of which all tables can be shown together.
 
-    The rows of a table that is being read again are those of its last generation that is whole: as of the begin of the
-    first commit with a later event.
+    Where later events of a table are not shown, it is as of the begin of the first commit with one of them.
 
     Raises:
         SparkError: ``TM-SPK-004`` for a table that the log does not have, or not yet as of then.
     """
     while True:
         summary = log.summary_at(end)
-        shown = [generation_of(summary, find_collection(log, summary, table)) for table in tables]
-        ended = min((one.ended for one in shown if one.ended is not None), default=end)
+        newest = [_shown(summary, find_collection(log, summary, table)).newest for table in tables]
+        ended = min((one.ended for one in newest if one.ended is not None), default=end)
         if ended >= end:
             return end
         end = log.commit(log.commit_with_offset(ended)).first_offset
@@ -296,23 +298,21 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     """
     summary = log.summary_at(end)
     collection = find_collection(log, summary, table)
-    generation = generation_of(summary, collection)
-    schemas = schemas_of(summary, generation)
-    key = key_of(schemas)
+    shown = _shown(summary, collection)
+    key = key_of(shown.schemas)
     if not key:
         raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
-    kept = _kept(log, Target(collection, CURRENT), generation.number, end, warehouse)
-    start = kept.position if kept else generation.begin
-    segments = [s for s in log.segments(collection, start, end) if s.generation == generation.number]
-    later = dict.fromkeys(s.fingerprint for s in segments if s.fingerprint not in generation.fingerprints)
-    schemas += map(log.schema, later)
-    check_keyed(key, schemas)
-    lineage = Lineage(schemas, generation.number)
+    check_keyed(key, shown.schemas)
+    kept = _kept(log, Target(collection, CURRENT), shown, end, warehouse)
+    start = kept.position if kept else shown.oldest.begin
+    floor = shown.stale_below(kept.standing.generation, kept.standing.over) if kept else 0
+    segments = shown.events(log.segments(collection, start, end))
+    lineage = Lineage(shown.schemas, shown.numbers)
     # A column that was dropped before the table was kept has its rows' values.
     there = {name: type_ for name, type_ in (kept.columns if kept else {}).items() if name not in ROW_META}
     adapted = lineage.adapted(there, kept.column_ids if kept else {})
     columns = {**adapted.columns, **ROW_META}
-    truncated = _last_truncate(log, segments, start, end)
+    truncated = _last_truncate(log, segments, shown, start, end)
     if truncated is not None:
         kept, start = None, truncated + 1
     return TableView(
@@ -320,7 +320,7 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
         collection=collection,
         key=key,
         columns=columns,
-        base=_base(kept, {name: columns[name] for name in key}, adapted) if kept else Base(),
+        base=_base(kept, {name: columns[name] for name in key}, adapted, floor) if kept else Base(),
         segments=tuple(s for s in segments if s.last_offset >= start),
         start=start,
         end=end,
@@ -328,17 +328,24 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -
     )
 
 
-def _kept(
-    log: FollowedLog, target: Target, generation: int, end: int, warehouse: Path | None
-) -> PositionedTable | None:
-    """The newest version of the kept tables with rows of a generation from before an offset, whose files are there."""
+def _shown(summary: Summary, collection: str) -> Shown:
+    found = shown_of(summary, collection)
+    assert found is not None, "a collection with totals has a generation"
+    return found
+
+
+def _kept(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: Path | None) -> PositionedTable | None:
+    """The newest version of the kept tables from before an offset that lacks later events at most.
+
+    Its files are there.
+    """
     if warehouse is None:
         return None
-    found = (_fitting(log, one, generation, end, warehouse) for one in target.versions(warehouse))
+    found = (_fitting(log, one, shown, end, warehouse) for one in target.versions(warehouse))
     return max((table for table in found if table is not None), key=lambda table: table.position, default=None)
 
 
-def _fitting(log: FollowedLog, target: Target, generation: int, end: int, warehouse: Path) -> PositionedTable | None:
+def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: Path) -> PositionedTable | None:
     try:
         table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
     except SparkError as error:
@@ -352,15 +359,21 @@ def _fitting(log: FollowedLog, target: Target, generation: int, end: int, wareho
     check_position(table, log, target.table)
 
     def fits(position: Position) -> bool:
-        return position.generation == generation and position.offset <= end
+        return position.offset <= end and shown.goes_on_from(position.generation, position.over)
 
-    if fits(table.standing):
-        return table
-    older = next((version for version in table.versions() if fits(version.position)), None)
-    return table.at(older.version) if older else None
+    if not fits(table.standing):
+        older = next((version for version in table.versions() if fits(version.position)), None)
+        if older is None:
+            return None
+        table = table.at(older.version)
+    if shown.stale_below(table.standing.generation, table.standing.over):
+        # What is laid over older rows may come to have columns that these cannot have.
+        own = {name: type_ for name, type_ in table.columns.items() if name not in ROW_META}
+        return table if Lineage(shown.schemas).can_take(own, table.column_ids) else None
+    return table
 
 
-def _base(kept: PositionedTable, key: Columns, adapted: Adapted) -> Base:
+def _base(kept: PositionedTable, key: Columns, adapted: Adapted, floor: int) -> Base:
     root = kept.path.absolute()
     try:
         listed = kept.bounds(key)
@@ -368,24 +381,25 @@ def _base(kept: PositionedTable, key: Columns, adapted: Adapted) -> Base:
         if error.code != "TM-SPK-018":
             raise
         whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
-        return Base((whole,), kept.version, error, kept.columns, adapted.places)
+        return Base((whole,), kept.version, error, kept.columns, adapted.places, floor)
     files = tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed)
-    return Base(files, columns=kept.columns, places=adapted.places)
+    return Base(files, columns=kept.columns, places=adapted.places, floor=floor)
 
 
-def _last_truncate(log: FollowedLog, segments: Sequence[Segment], start: int, end: int) -> int | None:
-    """The offset of the last ``t`` in ``[start, end)``."""
+def _last_truncate(log: FollowedLog, segments: Sequence[Segment], shown: Shown, start: int, end: int) -> int | None:
+    """The offset of the last ``t`` in ``[start, end)`` that empties the table."""
     for segment in reversed(segments):
-        if segment.truncated_at is None or segment.truncated_at < start:
+        truncated = shown.truncated_at(segment)
+        if truncated is None or truncated < start:
             continue
-        if segment.truncated_at < end:
-            return segment.truncated_at
+        if truncated < end:
+            return truncated
         # The view ends inside this segment, before its last one.
         columns = {name: META_COLUMNS[name] for name in ("_op", "_offset")}
         found = None
         for batch in read_segments(log.root, [SegmentFile.of(segment)], columns, start, end):
-            offsets = batch.column("_offset").filter(pc.equal(batch.column("_op"), pa.scalar("t")))
-            found = offsets[-1].as_py() if len(offsets) else found
+            offsets = batch.column("_offset").filter(pc.equal(batch.column("_op"), pa.scalar("t"))).to_pylist()
+            found = next((offset for offset in reversed(offsets) if offset not in shown.begins), found)
         if found is not None:
             return int(found)
     return None

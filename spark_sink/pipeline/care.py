@@ -18,7 +18,7 @@ from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.tables.kept_tables import Target, check_key
+from tidemark.spark_sink.tables.kept_tables import CURRENT, Target, check_key
 
 _CONFLICTS = 5
 """After this many conflicts in a row with another process the table is set aside."""
@@ -175,7 +175,13 @@ class Care:
                 _move_away(target.versions(self._settings.warehouse)[0].path(self._settings.warehouse))
             ward.keeper = TableKeeper(self._log, target, self._settings.warehouse)
             ward.keeper.check_changes([summary.totals[target.collection].fingerprint])
-            ward.complete_to = complete_to(ward.keeper.table, self._log, target.collection, summary)
+            ward.complete_to = complete_to(
+                ward.keeper.table,
+                self._log,
+                target.collection,
+                summary,
+                target.shown(summary) if target.kind == CURRENT else None,
+            )
         except TidemarkError as error:
             self.set_aside(ward, error)
             return

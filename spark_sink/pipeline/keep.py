@@ -128,7 +128,7 @@ class _Keeping:
     def _is_due(self, ward: Ward, pending: Pending) -> bool:
         lacking = pending.between(ward.target.collection, ward.complete_to, pending.end)
         if not lacking:
-            return True  # The rows of another generation are to be shown.
+            return True  # Rows are to go.
         stale = (datetime.now(UTC) - lacking[0].time).total_seconds()
         now = time.monotonic()
         return self._settings.fold.is_due(now, ward.next_fold, now - stale)
@@ -175,9 +175,8 @@ class _Keeping:
         ward.replaced = 0
         found = pending.between(ward.target.collection, ward.complete_to, end)
         summary = self._log.summary_at(end)
-        if (shown := ward.target.generation(summary)) is None:
+        if (shown := ward.target.shown(summary)) is None:
             return None  # Its first event is later.
-        generation = shown.number if ward.target.kind == CURRENT else 0
         try:
             ward.keeper.check_changes(committed.segment.fingerprint for committed in found)
             segments = ward.keeper.missing(summary, [committed.segment for committed in found])
@@ -185,7 +184,8 @@ class _Keeping:
                 ward.complete_to = max(ward.complete_to, end)  # All of it is of a generation that is not shown.
                 return None
             state = ward.keeper.state_for(summary, segments)
-            return plan_part(ward.keeper.target, state, segments, end, self._settings, generation)
+            shown = shown if ward.target.kind == CURRENT else None
+            return plan_part(ward.keeper.target, state, segments, end, self._settings, shown)
         except TidemarkError as error:
             self._failed(ward, error)
             return None
@@ -200,7 +200,7 @@ class _Keeping:
         removed = set(outcome.removes)
         began = time.monotonic()
         try:
-            position = position_at(self._log, part.target.collection, part.generation, part.end)
+            position = position_at(self._log, part.target.collection, part.shown, part.end)
             if part.way != "sql":  # Its engine has committed.
                 if part.state.begins or part.state.recast:
                     ward.keeper.table.replace(outcome.adds, part.state.columns, position)
@@ -245,19 +245,24 @@ class _Keeping:
         )
 
     def _waits(self, target: Target) -> str:
-        """Why the newest events of a table are not in its rows yet; empty where they are."""
+        """What the rows of a table wait for while it is read again; empty where they wait for nothing."""
         summary = self._log.summary()
-        shown, newest = target.generation(summary), summary.newest(target.collection)
-        if target.kind != CURRENT or shown is None or newest is None or shown.ended is None:
+        shown, newest = target.shown(summary), summary.newest(target.collection)
+        if target.kind != CURRENT or shown is None or newest is None:
             return ""
-        if newest.number == shown.number:
-            return f"later events wait from offset {shown.ended:,} on: the table is about to be read again"
-        events = count(newest.events, "event")
-        return f"generation {newest.number} is not whole yet, with {events} since offset {newest.begin:,}: {newest.why}"
+        if shown.newest.ended is not None and newest.number == shown.newest.number:
+            return f"later events wait from offset {newest.ended:,} on: the table is about to be read again"
+        far = f"which has {count(newest.events, 'event')} since offset {newest.begin:,}: {newest.why}"
+        if newest.number != shown.newest.number:
+            return f"rows of generation {shown.newest.number} stay until generation {newest.number} is whole, {far}"
+        if shown.over:
+            return f"rows of generation {shown.over} stay under generation {newest.number} until it is whole, {far}"
+        return ""
 
     def _kept(self, ward: Ward, pending: Pending) -> KeptTable:
         lacking = pending.between(ward.target.collection, ward.complete_to, pending.end) if ward.keeper else ()
         table = ward.keeper.table if ward.keeper else None
+        standing = table.standing if table and table.exists else None
         rows: int | None = None
         error = ward.error
         try:
@@ -275,7 +280,8 @@ class _Keeping:
             behind=sum(found.segment.rows for found in lacking),
             stale_seconds=(datetime.now(UTC) - lacking[0].time).total_seconds() if lacking else 0.0,
             error=str(error) if error else None,
-            generation=(ward.keeper.generation or 0) if ward.keeper else 0,
+            generation=standing.generation if standing else 0,
+            over=standing.over if standing else 0,
             waits=self._waits(ward.target),
             cost=ward.cost,
         )

@@ -81,8 +81,10 @@ class KeptTable:
         behind: How many events of the log the table lacks.
         stale_seconds: The age of the first of these events in the log; 0 if there are none.
         error: ``TM-…: …`` if the table is set aside, else None.
-        generation: The number of the generation whose rows it has; 0 for a history.
-        waits: Why later events are not in its rows yet: the table is being read again. Empty where they are.
+        generation: The number of the newest generation that it has rows of; 0 for a history.
+        over: The number of the generation over which that is laid until it is whole; 0 for none.
+        waits: What its rows wait for while the table is read again, how far that is, and why. Empty where they wait for
+            nothing.
         cost: The cost of this run's work on the table.
     """
 
@@ -97,6 +99,7 @@ class KeptTable:
     stale_seconds: float = 0.0
     error: str | None = None
     generation: int = 0
+    over: int = 0
     waits: str = ""
     cost: Cost = field(default_factory=Cost)
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tidemark.protocol.changelog import KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog import Segment, Summary, TableSchema
 from tidemark.protocol.changelog.column_identity import BY_NAME
 from tidemark.protocol.changelog.evolution import changes, departure
 from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
@@ -26,7 +27,6 @@ from tidemark.spark_sink.tables.table_columns import (
     ROW_META,
     check_keyed,
     key_of,
-    schemas_of,
     spanned,
     widened,
     with_new_columns,
@@ -65,13 +65,6 @@ class TableKeeper:
         """The offset below which all events are in the table."""
         return self.table.position
 
-    @property
-    def generation(self) -> int | None:
-        """The number of the generation that the rows are of; None where there is no table, or it has all events."""
-        if self.target.kind != CURRENT or not self.table.exists:
-            return None
-        return self.table.standing.generation
-
     def missing(self, summary: Summary, found: Sequence[Segment]) -> tuple[Segment, ...]:
         """The segments that the table lacks, as of a moment of the log.
 
@@ -81,11 +74,10 @@ class TableKeeper:
         """
         if self.target.kind != CURRENT:
             return tuple(found)
-        shown = self._generation(summary)
-        if self.table.exists and self.generation == shown.number:
-            return tuple(segment for segment in found if segment.generation == shown.number)
-        listed = self._log.segments(self.target.collection, shown.begin, summary.next_offset)
-        return tuple(segment for segment in listed if segment.generation == shown.number)
+        shown = self._shown(summary)
+        if not self._is_other(summary):
+            return shown.events(found)
+        return shown.events(self._log.segments(self.target.collection, shown.oldest.begin, summary.next_offset))
 
     def check_changes(self, fingerprints: Iterable[str]) -> None:
         """Makes sure that a table follows a change of its columns or its key only where it may.
@@ -119,17 +111,23 @@ class TableKeeper:
         )
 
     def is_outdated(self, summary: Summary) -> bool:
-        """Whether rows of another generation are to be shown, or a change of columns of which no event has come."""
-        return self.table.exists and (self._is_other(summary) or self._has_other_columns(summary))
+        """Whether there is work without an event.
+
+        Rows are to go that are not shown any more: all, or those under a generation that is whole. Or columns have
+        changed, and no event has come since.
+        """
+        return self.table.exists and (
+            self._is_other(summary) or self._floor(summary) > 0 or self._has_other_columns(summary)
+        )
 
     def _has_other_columns(self, summary: Summary) -> bool:
         """Whether the table's columns are not those of the newest schema. An event's columns come with the event."""
-        if self.target.kind != CURRENT or (shown := self.target.generation(summary)) is None:
+        if self.target.kind != CURRENT or (shown := self.target.shown(summary)) is None:
             return False
-        told = *shown.fingerprints, *self._own_columns
-        if told == self._told or not any(c.id for f in shown.fingerprints for c in summary.schemas[f].columns):
+        told = *(schema.fingerprint for schema in shown.schemas), *self._own_columns
+        if told == self._told or not any(column.id for schema in shown.schemas for column in schema.columns):
             return False
-        adapted = Lineage(schemas_of(summary, shown)).adapted(self._own_columns, self.table.column_ids)
+        adapted = Lineage(shown.schemas).adapted(self._own_columns, self.table.column_ids)
         if self._differs(adapted):
             return True
         self._told = told
@@ -145,18 +143,34 @@ class TableKeeper:
     def _differs(self, adapted: Adapted) -> bool:
         return adapted.places != AS_THEY_ARE or dict(adapted.columns) != self._own_columns
 
-    def _generation(self, summary: Summary) -> KnownGeneration:
-        found = self.target.generation(summary)
+    def _shown(self, summary: Summary) -> Shown:
+        found = self.target.shown(summary)
         assert found is not None, "a collection with events has a generation"
         return found
 
     def _is_other(self, summary: Summary) -> bool:
-        """Whether the table lacks all of the generation whose rows are to be shown, or there is no table."""
-        shown = self.target.generation(summary)
-        return self.target.kind == CURRENT and shown is not None and self.generation != shown.number
+        """Whether the table cannot go on to what is to be shown, or there is no table."""
+        shown = self.target.shown(summary)
+        if self.target.kind != CURRENT or shown is None:
+            return False
+        if not self.table.exists:
+            return True
+        standing = self.table.standing
+        if not shown.goes_on_from(standing.generation, standing.over):
+            return True
+        # What is laid over older rows may come to have columns that these cannot have.
+        lineage = Lineage(shown.schemas)
+        return self._floor(summary) > 0 and not lineage.can_take(self._own_columns, self.table.column_ids)
+
+    def _floor(self, summary: Summary) -> int:
+        """The offset below which rows are to go; 0 where none are."""
+        shown = self.target.shown(summary)
+        if self.target.kind != CURRENT or shown is None or not self.table.exists:
+            return 0
+        return shown.stale_below(self.table.standing.generation, self.table.standing.over)
 
     def state_for(self, summary: Summary, segments: Sequence[Segment]) -> TableState:
-        """The table's state for a part with events of its own generation, or with all events of another one.
+        """The table's state for a part with later events, or with all events of another generation.
 
         First the table is created, or gets the columns that these segments need.
 
@@ -188,6 +202,7 @@ class TableKeeper:
             recast=bool(self._columns) and not begins,
             places=self._adapted.places,
             lineage=self._lineage,
+            floor=0 if begins else self._floor(summary),
         )
 
     def files_in_order(self) -> dict[DataFile, KeyBounds]:
@@ -204,16 +219,15 @@ class TableKeeper:
         """
         collection = self.target.collection
         keyed = self.target.kind == CURRENT
-        number = 0
-        told: tuple[str, ...] = ()
-        if keyed:
-            generation = self._generation(summary)
-            number = generation.number
-            told = tuple(generation.fingerprints)
-            schemas = schemas_of(summary, generation)
+        shown = self._shown(summary) if keyed else None
+        schemas: Sequence[TableSchema]
+        told: tuple[object, ...] = ()
+        if shown is not None:
+            schemas = shown.schemas
+            told = shown.newest.number, shown.over, *(schema.fingerprint for schema in schemas)
             self.key = key_of(schemas)
             check_keyed(self.key, schemas)
-            self._lineage = Lineage(schemas, number)
+            self._lineage = Lineage(schemas, shown.numbers)
         else:
             newest = summary.totals[collection].fingerprint
             schemas = [spanned(summary.schemas[fingerprint]) for fingerprint in [*fingerprints, newest]]
@@ -225,7 +239,7 @@ class TableKeeper:
         ):
             self._begin_version(schemas)
         # Somebody may have restored the table to a version with other columns.
-        fitting = number, *told, *fingerprints, *self._own_columns
+        fitting = *told, *fingerprints, *self._own_columns
         if self._fitting == fitting and self.table.exists and not self._columns:
             return
         there = self._own_columns
@@ -253,7 +267,7 @@ class TableKeeper:
         self._columns, self._lacking = {}, {}
         if not self.table.exists:
             description = f"{self.target.kind} of {self.target.table}, kept by tidemark"
-            self.table.create({**columns, **self._meta}, description, self.key, number)
+            self.table.create({**columns, **self._meta}, description, self.key, shown.oldest.number if shown else 0)
         elif begins or self._adapted.places != AS_THEY_ARE or any(columns[n] != t for n, t in there.items()):
             self._columns = {**columns, **self._meta}
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
@@ -261,13 +275,13 @@ class TableKeeper:
                 self._lacking = added  # The engine adds them with the part that has them.
             else:
                 self.table.add_columns(added)
-        self._fitting = number, *told, *fingerprints, *self._own_columns
+        self._fitting = *told, *fingerprints, *self._own_columns
 
     def _begin_version(self, schemas: Sequence[TableSchema]) -> None:
         """Begins another table, if rows under these schemas cannot be in the one that there is."""
         before = self._log.summary_at(self.table.position)
-        generation = self.target.generation(before)
-        if generation is None or not any(departure(schemas_of(before, generation), schema) for schema in schemas):
+        shown = self.target.shown(before)
+        if shown is None or not any(departure(shown.schemas, schema) for schema in schemas):
             return
         self.target = replace(self.target, version=self.target.version + 1)
         self.table = PositionedTable(self.target.path(self._warehouse), self._log.header.log_id, self.target.name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.protocol.changelog import ChangeLog, Commit, Summary
+from tidemark.protocol.changelog.summaries import advance
 
 _COMMITS_KEPT = 4096
 
@@ -63,10 +64,13 @@ class FollowedLog(ChangeLog):
     def summary_at(self, end: int) -> Summary:
         """The log up to the last commit that ends at an offset; up to the first event where that is 0.
 
-        Where no commit ends there, it is the log up to the commit that has the event before.
+        Where no commit ends there, it is the log up to the commit that has the event before. Of that it has the
+        segments and the generations that had begun by then, and those that were whole by then are whole.
         """
         following = self.commit_with_offset(end)
         inside = following <= self.latest() and (not end or self.commit(following).first_offset < end)
+        if inside and end:
+            return advance(self.summary(following - 1), _cut(self.commit(following), end))
         number = following if inside else following - 1
         if self._at.number != number:
             self._at = self.summary(number)
@@ -114,3 +118,11 @@ class FollowedLog(ChangeLog):
             quiet += not segments
             position = commit.next_offset
         return max(position, start) if events or quiet >= limits.quiet else start
+
+
+def _cut(commit: Commit, end: int) -> Commit:
+    """A commit, with what was known of its generations before the event at an offset."""
+    begun = [one for one in commit.generations if one.begin < end or one.number == 1]
+    segments = [one for one in commit.segments if one.first_offset < end]
+    stated = [one if one.whole is None or one.whole <= end else one.model_copy(update={"whole": None}) for one in begun]
+    return commit.model_copy(update={"generations": stated, "segments": segments})

@@ -30,7 +30,7 @@ def segment_files(
         log: That has them.
         segments: The segments.
         columns: That are read.
-        lineage: Tells which columns of segments of its generation are which; names tell in other segments.
+        lineage: Tells which columns of segments of its generations are which; names tell in other segments.
 
     Raises:
         SparkError: ``TM-SPK-005`` when a segment's schema cannot be read as ``columns``.
@@ -38,7 +38,7 @@ def segment_files(
     known: dict[tuple[str, bool], ColumnPlaces] = {}
     files = []
     for segment in segments:
-        told = lineage is not None and segment.generation == lineage.generation
+        told = lineage is not None and segment.generation in lineage.generations
         kind = segment.fingerprint, told
         if kind not in known:
             schema = log.schema(segment.fingerprint)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidemark.protocol.capture_file.spark_entry import OnSchemaChange, Show
-from tidemark.protocol.changelog import KnownGeneration, Summary, TableSchema
+from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.changelog.shown import Shown, newest_alone, shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.table_columns import dotted
 
@@ -37,8 +38,8 @@ class KeepOptions:
     Attributes:
         on_schema_change: ``evolve`` follows each change. ``version`` begins another table where old rows and new ones
             cannot be in one. ``stop`` sets the table aside at any change but an added column.
-        show: ``whole`` shows the rows of a table that is read again once all of them are there, ``at_once`` as they
-            come.
+        show: ``whole`` keeps the old rows of a table that is read again until all new ones are there, under these
+            where they fit. ``at_once`` shows the new rows alone, as they come.
     """
 
     on_schema_change: OnSchemaChange = "evolve"
@@ -89,11 +90,11 @@ class Target:
         later = sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)
         return [*(replace(self, version=number) for number in later), self]
 
-    def generation(self, summary: Summary) -> KnownGeneration | None:
-        """The generation whose rows the table is to have; None where the table has no event."""
+    def shown(self, summary: Summary) -> Shown | None:
+        """The generations whose rows a table of kind ``current`` is to have; None where it has no event."""
         if self.options.show == "at_once":
-            return summary.newest(self.collection)
-        return summary.shown(self.collection)
+            return newest_alone(summary, self.collection)
+        return shown(summary, self.collection)
 
 
 def _folder(name: str) -> str:

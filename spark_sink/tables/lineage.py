@@ -5,8 +5,8 @@ A column may be renamed, and dropped and added again: its identity tells which v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import orjson
@@ -90,15 +90,15 @@ class Adapted:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The columns of one generation.
+    """The columns of one generation, or of several of which each is laid over those before.
 
     Args:
-        schemas: Of its events, from the oldest to the newest. The newest says what columns are called.
-        generation: Its number.
+        schemas: Of their events, from the oldest to the newest. The newest says what columns are called.
+        generations: Their numbers.
     """
 
     schemas: Sequence[TableSchema]
-    generation: int | None = None
+    generations: Collection[int] = ()
     _taken: dict[tuple[str, tuple[str, ...]], ColumnPlaces] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -121,6 +121,7 @@ class Lineage:
             known = self._identities[schema.fingerprint]
             for column in schema.columns:
                 identity = known[column.name]
+                fill = "" if column.fill is None else orjson.dumps(column.fill).decode()
                 if (same := found.get(identity)) is not None:
                     if not widens(column.type, same.type):
                         raise SparkError(
@@ -128,11 +129,13 @@ class Lineage:
                             f"column {column.name} of {dotted(schema.collection)} is stored as {column.type} in a part "
                             f"of the log and cannot be read as {same.type}",
                         )
+                    if fill and not same.fill:
+                        # An earlier generation says it, over which this one is laid.
+                        found[identity] = replace(same, fill=fill)
                 elif column.name in names:
                     ended.add(identity)
                 elif identity not in ended:
                     names.add(column.name)
-                    fill = "" if column.fill is None else orjson.dumps(column.fill).decode()
                     found[identity] = StateColumn(column.name, column.type, identity, fill)
         return tuple(found.values())
 
@@ -181,6 +184,12 @@ class Lineage:
             identity_of.setdefault(column.name, column.identity)
         return Adapted(columns, identity_of, self._from(stored, columns))
 
+    def can_take(self, there: Columns, ids: Mapping[str, str]) -> bool:
+        """Whether rows with some columns, as in ``adapted``, need wider types at most to have those of the state."""
+        types = {column.identity: column.type for column in self.state}
+        known = ((ids.get(name) or self._identity_of(name), type_) for name, type_ in there.items())
+        return all(widens(type_, types.get(identity, type_)) for identity, type_ in known)
+
     def _identity_of(self, name: str) -> str:
         """The identity of a column that was stored before the log told identities."""
         for schema in self.schemas:
@@ -221,4 +230,4 @@ def newest_lineage(summary: Summary, collection: str, columns: Columns | None = 
     known = [column for schema in schemas for column in schema.columns]
     spans = any(column.spanning in (columns or ()) for column in known)
     told = any(column.id is not None for column in known)
-    return Lineage(schemas, newest.number) if told and not spans else None
+    return Lineage(schemas, [newest.number]) if told and not spans else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary, TableSchema
+from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
 from tidemark.protocol.changelog.evolution import widens
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
@@ -44,19 +44,6 @@ def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
     raise SparkError(
         "TM-SPK-004", f"{log.root} has no events of table {table} up to offset {summary.next_offset}{hint}"
     )
-
-
-def generation_of(summary: Summary, collection: str) -> KnownGeneration:
-    """The generation of a collection whose rows are shown."""
-    shown = summary.shown(collection)
-    assert shown is not None, "a collection with totals has a generation"
-    return shown
-
-
-def schemas_of(summary: Summary, generation: KnownGeneration) -> list[TableSchema]:
-    """The schemas of a generation's events, from the oldest to the newest; that of the collection where it has none."""
-    known = generation.fingerprints or [summary.totals[generation.collection].fingerprint]
-    return [summary.schemas[fingerprint] for fingerprint in known]
 
 
 def key_of(schemas: Sequence[TableSchema]) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class LogBuilder:
         self.introduced: set[str] = set()
         self._generation: dict[str, int | None] = {}
         self._stated: dict[str, Generation] = {}
+        self._of: dict[int, int | None] = {}
+        self._shown_from: dict[tuple[str, int], int] = {}
         self._to_state: list[Generation] = []
         self.number = 0
         self.offset = 0
@@ -93,11 +95,34 @@ class LogBuilder:
         """Later events of a table belong to no generation."""
         self._generation[table] = None
 
-    def begin(self, table: str = "public/items") -> None:
-        """A table is read again from the next commit on: its events are of a new generation, which is not whole."""
+    def begin(self, table: str = "public/items", after: int = 0) -> None:
+        """A table is read again from the next commit on: its events are of a new generation, which is not whole.
+
+        Args:
+            table: Its collection.
+            after: How many events of other tables come before its first one in the commit.
+        """
         number = (self._stated[table].number if table in self._stated else 1) + 1
         self._generation[table] = number
-        self._state(Generation(collection=table, number=number, begin=self.offset, why="a test"))
+        self._state(Generation(collection=table, number=number, begin=self.offset + after, why="a test"))
+
+    def shown_events(self, table: str = "public/items", end: int | None = None) -> list[tuple[int, Event]]:
+        """The events that make a table's rows as of an offset, if all its generations have the same key and columns.
+
+        They are those of the last generation that was whole by then, and of all later ones, laid over it: the ``t``
+        with which one of these begins empties nothing.
+        """
+        end = self.offset if end is None else end
+        whole = [number for (of, number), shown in self._shown_from.items() if of == table and shown <= end]
+        base = max(whole, default=1)
+        own = [(offset, event) for offset, event in self.events if event.table == table and offset < end]
+        events = [(offset, event) for offset, event in own if (self._of[offset] or 0) >= base]
+        begins = {self._of[offset]: offset for offset, _ in reversed(events)}
+        return [
+            (offset, event)
+            for offset, event in events
+            if self._of[offset] == base or (offset, event.op) != (begins[self._of[offset]], "t")
+        ]
 
     def complete(self, table: str = "public/items") -> None:
         """The newest generation is whole after the events so far, as the next commit says."""
@@ -126,6 +151,14 @@ class LogBuilder:
             by_table.setdefault(event.table, []).append((self.offset, event))
             self.offset += 1
         self.events += [pair for pairs in by_table.values() for pair in pairs]
+        self._of |= {
+            offset: self._generation.get(event.table, 1) for pairs in by_table.values() for offset, event in pairs
+        }
+        for stated in self._to_state:
+            if stated.whole is not None:
+                # A commit counts from its first event on.
+                shown = max(stated.whole, first + (self.offset > first))
+                self._shown_from.setdefault((stated.collection, stated.number), shown)
         time = EPOCH + timedelta(seconds=self.number)
         pieces = [
             (table, pairs[start : start + (rows or len(pairs))])

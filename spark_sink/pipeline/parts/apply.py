@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
+from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
 from tidemark.spark_sink.pipeline.parts.plan import Part
@@ -20,7 +21,6 @@ from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.source.native_scan import segments_frame
 from tidemark.spark_sink.source.segment_reader import segment_files
 from tidemark.spark_sink.spark_failures import error_of, spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import quoted
@@ -160,8 +160,8 @@ class Applier:
         frames = []
         for segments in (whole, logged, mixed):
             if segments:
-                frame = segments_frame(
-                    self._jobs.spark, self._log, segments, columns, part.start, part.end, lineage=part.state.lineage
+                frame = row_events_frame(
+                    self._jobs.spark, self._log, segments, columns, part.start, part.end, part.state.lineage
                 )
                 if segments is logged:
                     frame = frame.where(~F.col("_snapshot"))
@@ -193,6 +193,7 @@ class Applier:
             high=keys.high if keys else None,
             whole=part.state.recast,
             places=part.state.places,
+            floor=part.state.floor,
         )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.changes.merge_source import KEPT, SOURCE_META, stream_merge_rows
 from tidemark.spark_sink.changes.net_changes import DELETED
+from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.formats.positions import Position
@@ -115,15 +116,18 @@ class EngineMerge:
 
     def _merge(self, part: Part, table: PositionedTable) -> None:
         before = table.version
-        position = position_at(self._log, part.target.collection, part.generation, part.end)
+        position = position_at(self._log, part.target.collection, part.shown, part.end)
         spark = self._jobs.spark
         source = f"tidemark_changes_{uuid.uuid4().hex}"
         state = part.state
         if state.key:
             self._net_changes(part).createOrReplaceTempView(source)
-            statement = merge_of_changes(table.path, source, state.key, state.columns, part.truncated)
+            statement = merge_of_changes(
+                table.path, source, state.key, state.columns, truncated=part.truncated, floor=state.floor
+            )
         else:
-            self._events(part, state.columns).createOrReplaceTempView(source)
+            events = segments_frame(spark, self._log, part.segments, state.columns, part.start, part.end)
+            events.createOrReplaceTempView(source)
             statement = merge_of_events(table.path, source, state.columns, part.start)
         try:
             with self._committing(table, position):
@@ -144,22 +148,21 @@ class EngineMerge:
         state = part.state
         columns = dict(state.columns)
         keys = [quoted(name) for name in state.key]
-        events = self._events(part, {**columns, **EVENT_META})
+        events = row_events_frame(
+            self._jobs.spark, self._log, part.segments, {**columns, **EVENT_META}, part.start, part.end, state.lineage
+        )
         ordered = events.repartition(*keys).sortWithinPartitions(*keys, "_offset")
         reduced = partial(stream_merge_rows, key=state.key, columns=columns)
         return packed(ordered).mapInArrow(reduced, ddl({**columns, **SOURCE_META}))
-
-    def _events(self, part: Part, columns: Columns) -> DataFrame:
-        return segments_frame(
-            self._jobs.spark, self._log, part.segments, columns, part.start, part.end, lineage=part.state.lineage
-        )
 
     def _committing(self, table: PositionedTable, position: Position) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""
         return _set(self._jobs.spark, table.engine_settings(position))
 
 
-def merge_of_changes(path: Path, source: str, key: Sequence[str], columns: Columns, truncated: bool) -> str:
+def merge_of_changes(
+    path: Path, source: str, key: Sequence[str], columns: Columns, *, truncated: bool = False, floor: int = 0
+) -> str:
     """The statement that brings a table of current rows up to date.
 
     Args:
@@ -168,10 +171,11 @@ def merge_of_changes(path: Path, source: str, key: Sequence[str], columns: Colum
         key: Names of the key's columns.
         columns: Of the table.
         truncated: Rows without a change are deleted, and nothing is taken from the others.
+        floor: The same for rows with a smaller ``_offset``.
     """
     same = " AND ".join(f"t.{quoted(name)} <=> s.{quoted(name)}" for name in key)
     updates = ", ".join(
-        f"t.{quoted(name)} = {_value(name, kept=name not in key and not truncated)}" for name in columns
+        f"t.{quoted(name)} = {_value(name, kept=name not in key and not truncated, floor=floor)}" for name in columns
     )
     names = ", ".join(map(quoted, columns))
     values = ", ".join(f"s.{quoted(name)}" for name in columns)
@@ -183,6 +187,8 @@ def merge_of_changes(path: Path, source: str, key: Sequence[str], columns: Colum
     ]
     if truncated:
         clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    elif floor:
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE AND t._offset < {floor} THEN DELETE")
     return "\n".join(clauses)
 
 
@@ -203,12 +209,13 @@ def merge_of_events(path: Path, source: str, columns: Columns, start: int) -> st
     )
 
 
-def _value(name: str, *, kept: bool) -> str:
+def _value(name: str, *, kept: bool, floor: int) -> str:
     column = quoted(name)
     if not kept:
         return f"s.{column}"
     text = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CASE WHEN array_contains(s.{KEPT}, '{text}') THEN t.{column} ELSE s.{column} END"
+    counts = f" AND t._offset >= {floor}" if floor else ""
+    return f"CASE WHEN array_contains(s.{KEPT}, '{text}'){counts} THEN t.{column} ELSE s.{column} END"
 
 
 def _name(path: Path) -> str:

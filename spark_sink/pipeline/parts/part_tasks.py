@@ -23,6 +23,7 @@ from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.changes.event_stream import EventStream
 from tidemark.spark_sink.changes.key_order import Place, count_before, in_order
 from tidemark.spark_sink.changes.merge import merge
+from tidemark.spark_sink.changes.row_events import read_row_events
 from tidemark.spark_sink.changes.sources import BaseFile, Reading, SourceGroup, SourceReader
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_writer import FileWriter
@@ -56,6 +57,7 @@ class Assignment:
         join: Whether the task only joins the groups' files, without events.
         whole: Whether files without an event are rewritten, too.
         places: Where the table's files have the columns.
+        floor: Rows of the table with a smaller ``_offset`` go.
     """
 
     part: int
@@ -73,6 +75,7 @@ class Assignment:
     join: bool = False
     whole: bool = False
     places: ColumnPlaces = AS_THEY_ARE
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ def _perform(work: Assignment, events: Iterator[pa.RecordBatch] | None) -> TaskR
     error: TidemarkError | None = None
     adds: list[DataFile] = []
     try:
-        reader = SourceReader(work.log, work.table, work.columns, work.key, reading, work.places)
+        reader = SourceReader(work.log, work.table, work.columns, work.key, reading, work.places, work.floor)
         if work.join:
             _join(work, reader, writer)
             removes = base_files(work.groups)
@@ -258,7 +261,8 @@ def _read(work: Assignment, reading: Reading) -> Iterator[pa.RecordBatch]:
 def _segments(work: Assignment, columns: Columns, reading: Reading) -> Iterator[pa.RecordBatch]:
     for segment in work.segments:
         reading.bytes += segment.size
-    return _counted(read_segments(work.log, work.segments, columns, work.start, work.end), reading)
+    read = read_row_events if work.key else read_segments
+    return _counted(read(work.log, work.segments, columns, work.start, work.end), reading)
 
 
 def _counted(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.sources import SourceGroup
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
@@ -34,7 +35,9 @@ class TableState:
         recast: The table has columns of narrower types, or with other names or values, and the part rewrites all files
             with these columns.
         places: Where the table's files have ``columns``.
-        lineage: Of the generation of the rows; None for a table of all events.
+        lineage: Of the rows' columns; None for a table of all events.
+        floor: Rows with a smaller ``_offset`` go with the part: the generation that was laid over them is whole. 0 if
+            none are to go.
     """
 
     columns: Columns
@@ -47,6 +50,7 @@ class TableState:
     recast: bool = False
     places: ColumnPlaces = AS_THEY_ARE
     lineage: Lineage | None = None
+    floor: int = 0
 
     @property
     def key_types(self) -> list[str]:
@@ -68,7 +72,7 @@ class Part:
         segments: The segments with the part's events, in offset order, without those before a TRUNCATE.
         start: The smallest offset that counts: the table's position, or the offset after the last TRUNCATE.
         end: The table's position after the part: the end of a commit of the log.
-        generation: The number of the generation that the table has rows of after the part; 0 for a table of events.
+        shown: What the table has rows of after the part; None for a table of events.
         truncated: Whether the table is emptied first.
         sources: The rows with which the events are merged.
         way: The way in which the part is applied.
@@ -81,7 +85,7 @@ class Part:
     segments: tuple[Segment, ...]
     start: int
     end: int
-    generation: int
+    shown: Shown | None
     truncated: bool
     sources: Sources
     way: Way
@@ -95,7 +99,7 @@ def plan_part(
     segments: Sequence[Segment],
     end: int,
     settings: KeepSettings,
-    generation: int = 0,
+    shown: Shown | None = None,
 ) -> Part:
     """Plans a part with all events that a table lacks.
 
@@ -105,9 +109,10 @@ def plan_part(
         segments: All segments with events of the table from its position to ``end``.
         end: The end of a commit of the log.
         settings: The limits, the files' sizes, and the way if it is forced.
-        generation: The number of the generation that the segments are of; 0 for a table of events.
+        shown: What the segments are of; None for a table of events.
     """
-    truncates = [segment.truncated_at for segment in segments if segment.truncated_at is not None] if state.key else []
+    found = map(shown.truncated_at, segments) if shown else ()
+    truncates = [offset for offset in found if offset is not None]
     truncated = bool(truncates) or state.begins
     first = 0 if state.begins else state.position
     start = max(first, truncates[-1] + 1) if truncates else first
@@ -117,7 +122,7 @@ def plan_part(
     size = sum(segment.uncompressed for segment in counted)
     way, reason, hit = _way(state, counted, files, types, size, settings)
     # A single task takes backfilled rows as events, since it holds them in memory in any case.
-    found = (
+    merged = (
         sources(files, counted if way == "rewrite" else (), types, start, state.file) if state.key else Sources((), {})
     )
     return Part(
@@ -126,9 +131,9 @@ def plan_part(
         segments=counted,
         start=start,
         end=end,
-        generation=generation,
+        shown=shown,
         truncated=truncated,
-        sources=found,
+        sources=merged,
         way=way,
         file_bytes=settings.file_sizes.of_part(
             counted, state.size + sum(segment.size for segment in counted), keyed=bool(state.key)
@@ -157,7 +162,7 @@ def _way(
 ) -> tuple[Way, str, int]:
     """The way, the reason for it, and how many files it may rewrite."""
     groups: list[SourceGroup] = file_groups(files) if state.key else []
-    hit = groups if state.recast else possibly_hit(groups, segments, types) if groups else []
+    hit = groups if state.recast else possibly_hit(groups, segments, types, state.floor) if groups else []
     count = sum(len(group.sources) for group in hit)
     if state.engine_only:
         if state.begins or state.recast:

@@ -111,7 +111,10 @@ def sources(
 def file_groups(files: Iterable[tuple[DataFile, KeyBounds]]) -> list[SourceGroup]:
     """The table's files in key order. Files whose bounds overlap are in one group."""
     placed = sorted(
-        ((*box(bounds.low, bounds.high), BaseFile(file.path, file.size, file.rows)) for file, bounds in files),
+        (
+            (*box(bounds.low, bounds.high), BaseFile(file.path, file.size, file.rows, file.oldest))
+            for file, bounds in files
+        ),
         key=lambda found: found[0],
     )
     groups: list[tuple[Place, Place, list[Source]]] = []
@@ -213,8 +216,13 @@ def key_ranges(
     return ranges
 
 
-def possibly_hit(groups: Sequence[SourceGroup], segments: Sequence[Segment], types: Sequence[str]) -> list[SourceGroup]:
-    """The groups that may hold keys of the segments' events, by the bounds that the segments state."""
+def possibly_hit(
+    groups: Sequence[SourceGroup], segments: Sequence[Segment], types: Sequence[str], floor: int = 0
+) -> list[SourceGroup]:
+    """The groups that may hold keys of the segments' events, by the bounds that the segments state.
+
+    And those that may hold rows with an ``_offset`` below a floor.
+    """
     boxes = []
     for segment in segments:
         if segment.key_min is None or segment.key_max is None:
@@ -223,5 +231,8 @@ def possibly_hit(groups: Sequence[SourceGroup], segments: Sequence[Segment], typ
         high = [native(type_, value) for type_, value in zip(types, segment.key_max, strict=True)]
         boxes.append(box(low, high))
     return [
-        group for group in groups if any(reaches(high, group.low) and reaches(group.high, low) for low, high in boxes)
+        group
+        for group in groups
+        if any(reaches(high, group.low) and reaches(group.high, low) for low, high in boxes)
+        or any(isinstance(file, BaseFile) and (file.oldest or 0) < floor for file in group.sources)
     ]

@@ -8,6 +8,7 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, run_session
 from tests.runtime.test_foreign_connectors import captured, sourced
+from tidemark.protocol.changelog.shown import shown
 
 BEGIN: dict[str, Any] = {"message": {"backfillBegin": {}}}
 COMPLETE: dict[str, Any] = {"message": {"backfillComplete": {}}}
@@ -50,7 +51,7 @@ def test_the_first_is_whole_when_its_backfill_is_over(folder: CaptureFolder) -> 
     assert [event["_op"] for event in events(folder.log, "public/t")] == ["c", "c"]
 
 
-def test_a_table_that_is_read_again_has_another_and_the_last_whole_one_is_shown(folder: CaptureFolder) -> None:
+def test_a_table_that_is_read_again_has_another_laid_over_the_last_whole_one(folder: CaptureFolder) -> None:
     folder.script(
         [OPENED, schema(), BEGIN, captured(id=1), COMPLETE, BEGIN, captured(id=2), checkpoint(1)],
         [OPENED, schema(), BEGIN, captured(id=3), checkpoint(2)],
@@ -60,8 +61,8 @@ def test_a_table_that_is_read_again_has_another_and_the_last_whole_one_is_shown(
     assert generations(folder) == [(1, 0, 1), (2, 1, None)]
     run_session(folder)
     assert generations(folder) == [(1, 0, 1), (2, 1, None), (3, 3, None)]
-    shown = folder.log.summary().shown("public/t")
-    assert shown is not None and shown.number == 1
+    found = shown(folder.log.summary(), "public/t")
+    assert found is not None and [one.number for one in found.generations] == [1, 2, 3]
     run_session(folder)
     assert generations(folder) == [(3, 3, 6)]
     assert of_segments(folder) == [1, 2, 3, 3]
@@ -179,9 +180,9 @@ def newest(folder: CaptureFolder) -> dict[str, tuple[str | None, Any]]:
     """Identity and fill of each column that the table has by now."""
     summary = folder.log.summary()
     columns = summary.schemas[summary.totals["public/t"].fingerprint].columns
-    shown = summary.shown("public/t")
-    assert shown is not None
-    assert shown.fingerprints[-1] == summary.totals["public/t"].fingerprint
+    found = shown(summary, "public/t")
+    assert found is not None
+    assert found.schemas[-1].fingerprint == summary.totals["public/t"].fingerprint
     return {column.name: (column.id, column.fill) for column in columns}
 
 

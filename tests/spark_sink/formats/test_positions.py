@@ -246,6 +246,17 @@ def test_a_cleaned_log_is_trusted_where_no_restore_can_hide(table: PositionedTab
     assert opened(table.path).position == 30
 
 
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_all_members_of_a_position_are_stated(table: PositionedTable, cleaned: bool) -> None:
+    stated = Position(40, before=5, generation=3, events=7, over=2)
+    table.commit([], [], stated)
+    if cleaned:
+        DeltaTable(str(table.path)).create_checkpoint()
+        for version in range(table.version + 1):
+            log_file(table.path, version).unlink()
+    assert opened(table.path).standing == stated
+
+
 def test_a_cleaned_log_is_not_trusted_where_a_restore_may_hide(table: PositionedTable) -> None:
     DeltaTable(str(table.path)).restore(1)
     DeltaTable(str(table.path)).optimize.compact()

@@ -60,6 +60,10 @@ class History:
         self._chance = chance
         self._chunks: list[Sequence[tuple[Any, ...]]] = []
         self._added = 0
+        self.is_complete = False
+        """Whether the log does not say yet that all rows of a table were read again."""
+        self._to_read: list[tuple[Any, ...]] | None = None
+        self._read: set[tuple[Any, ...]] | None = None
         self.schema = self._schema()
 
     def transactions(self, count: int) -> list[list[Event]]:
@@ -69,6 +73,34 @@ class History:
     def first_load(self) -> list[Event]:
         """A backfill of all keys in their order, with changes of the log between."""
         return [event for transaction in self._rows(self.keys) for event in transaction]
+
+    def take_turn(self, turn: str) -> list[list[Event]]:
+        """What happens in a commit.
+
+        Args:
+            turn: ``begin``: the table is read again from the start. ``go on``, ``end``: of one that is read again, some
+                rows follow, or all that are left. Else, and for other tables, anything but that.
+        """
+        begin = self.read_again() if turn == "begin" else []
+        transactions = begin + self.transactions(self._chance.randrange(5, 60))
+        if self._to_read is None or turn not in ("go on", "end"):
+            return transactions
+        return transactions + self.chunks(None if turn == "end" else self._chance.randrange(20, 100))
+
+    def read_again(self) -> list[list[Event]]:
+        """The table is read again from now on, as another generation: its first event. Some keys have gone unseen."""
+        self.is_complete = False
+        self._to_read = sorted(self._chance.sample(self.keys, len(self.keys) * 4 // 5), key=place)
+        self._read = set()
+        return [[Event("t", table=self.collection)]]
+
+    def chunks(self, count: int | None = None) -> list[list[Event]]:
+        """The next rows of a table that is read again, with changes of the log between; all that are left for None."""
+        assert self._to_read is not None
+        chunk, rest = (self._to_read, []) if count is None else (self._to_read[:count], self._to_read[count:])
+        self._to_read = rest or None
+        self.is_complete = not rest
+        return self._rows(chunk)
 
     def evolve(self) -> None:
         """A column comes or goes; ``schema`` says it."""
@@ -126,9 +158,14 @@ class History:
         return rows
 
     def _whole(self, op: str, key: tuple[Any, ...], *, snapshot: bool = False) -> Event:
+        if self._read is not None:
+            self._read.add(key)
         return Event(op, {**self._named(key), **self._values()}, snapshot=snapshot, table=self.collection)
 
     def _partial(self, key: tuple[Any, ...]) -> Event:
+        if self._read is not None and key not in self._read:
+            # A row that is there is read before its generation is whole, so a change of it takes nothing from before.
+            return self._whole("u", key)
         names = sorted(self.columns)
         lacking = tuple(self._chance.sample(names, self._chance.randrange(1, len(names) + 1)))
         carried = {name: value for name, value in self._values().items() if name not in lacking}

@@ -139,7 +139,7 @@ def test_the_report_says_which_rows_are_shown_and_what_the_next_ones_wait_for(la
     kept = named(lake.keep_well("current"))
     assert (kept.generation, kept.waits) == (
         1,
-        "generation 2 is not whole yet, with 2 events since offset 3: a test",
+        "rows of generation 1 stay until generation 2 is whole, which has 2 events since offset 3: a test",
     )
     log.complete()
     log.commit()

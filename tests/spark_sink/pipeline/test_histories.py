@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark_sink.log_builder import Event
 from tests.spark_sink.pipeline.histories import History
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 from tidemark.spark_sink.changes.key_order import Place
@@ -45,6 +46,11 @@ ROUNDS: Sequence[tuple[Way | None, str]] = (
     (None, "current"),
     (None, "current"),
 )
+
+
+TURNS = ("", "begin", "end", "")
+KEPT_UP = "a/numbers"
+"""A table that takes these turns in the last commit of each round, and is not read again otherwise."""
 
 
 class Seen:
@@ -83,9 +89,9 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     loaded = [event for history in histories for event in history.first_load()]
     lake.log.commit(*loaded, rows=60)
 
-    for way, kind in ROUNDS:
-        for _ in range(chance.randrange(1, 4)):
-            commit(lake, histories, chance)
+    for (way, kind), turn in zip(ROUNDS, TURNS, strict=True):
+        for left in reversed(range(chance.randrange(1, 4))):
+            commit(lake, histories, chance, {KEPT_UP: "" if left else turn})
         lake.keep_well("current", kind, way=way, **small)
         for history in histories:
             lake.assert_current(history.collection)
@@ -94,21 +100,42 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
         lake.assert_true(history.collection)
         assert_apart(lake, history)
 
+    of_one = [part for part in seen.parts if (part.target.collection, part.target.kind) == (KEPT_UP, "current")]
+    assert [part.shown.over for part in of_one if part.shown is not None] == [0, 1, 1, 0]
+    assert [part.state.floor > 0 for part in of_one] == [False, False, False, True]
     assert sum(group.is_new for part in seen.parts for group in part.sources.groups) > 0
     assert {part.way for part in seen.parts} == {"task", "rewrite"}
     assert max(map(len, seen.ranges)) > 2
     assert seen.sampled
 
 
-def commit(lake: KeptLake, histories: Sequence[History], chance: random.Random) -> None:
-    """One commit of the log: transactions of all tables, which another of the source never cuts."""
+def commit(
+    lake: KeptLake, histories: Sequence[History], chance: random.Random, turns: Mapping[str, str] | None = None
+) -> None:
+    """One commit of the log: transactions of all tables, which another of the source never cuts.
+
+    Args:
+        lake: Of the log.
+        histories: Of its tables.
+        chance: Decides.
+        turns: By collection, how it takes its turn; the others take one at random.
+    """
     mixed = []
+    events: list[Event] = []
     for history in histories:
         if chance.random() < 0.15:
             history.evolve()
             lake.log.change_schema(history.schema)
-        mixed.append(history.transactions(chance.randrange(5, 60)))
-    events = []
+        turn = chance.choices(["", "begin", "go on", "end"], [4, 2, 2, 2])[0]
+        turn = (turns or {}).get(history.collection, turn)
+        if history.is_complete:
+            lake.log.complete(history.collection)
+            history.is_complete = False
+        transactions = history.take_turn(turn)
+        if turn == "begin":
+            lake.log.begin(history.collection, after=len(events))
+            events += transactions.pop(0)
+        mixed.append(transactions)
     while mixed := [waiting for waiting in mixed if waiting]:
         waiting = chance.choice(mixed)
         for transaction in waiting[:10]:

@@ -134,10 +134,20 @@ class Model:
         numbered = list(enumerate(self.generations.get(table, []), 1))
         return numbered[max((place for place, (_, one) in enumerate(numbered) if one.whole), default=0) :]
 
-    def shown(self, table: str) -> int | None:
-        """The number of the last one that is whole; of the newest while none ever was."""
+    def shown(self, table: str) -> list[int]:
+        """The number of the last one that is whole, and of those that are laid over it, as their rows fit.
+
+        While none ever was whole, it is the newest, with those below whose rows it fits.
+        """
         numbered = list(enumerate(self.generations.get(table, []), 1))
-        return max((number for number, one in numbered if one.whole), default=len(numbered) or None)
+        whole = [number for number, one in numbered if one.whole]
+        found: list[tuple[int, ModelGeneration]] = []
+        for number, one in numbered[max(whole, default=1) - 1 :]:
+            if all(below.fits(shape) for _, below in found for shape in one.shapes):
+                found.append((number, one))
+            elif not whole:
+                found = [(number, one)]
+        return [number for number, _ in found]
 
     def _all(self) -> Iterable[tuple[str, int, ModelGeneration]]:
         return [(table, place + 1, one) for table, known in self.generations.items() for place, one in enumerate(known)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.protocol.changelog import evolution, summaries
+from tidemark.protocol.changelog import evolution, shown, summaries
 from tidemark.protocol.changelog.models import Summary
 from tidemark.runtime.changelog.batch import Batch
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
@@ -250,16 +250,28 @@ _OF_SUMMARIES = (
         "list(dict.fromkeys([*generation.fingerprints, fingerprint]))",
     ),
     Mutant(
-        "a generation is shown before it is whole",
-        Summary.shown,
-        "known[0] if known[0].whole is not None else known[-1]",
-        "known[-1]",
+        "a generation that does not fit is shown before it is whole",
+        shown.shown,
+        "elif known[0].whole is None:",
+        "else:",
     ),
     Mutant(
-        "the first generation is shown while none is whole",
-        Summary.shown,
-        "known[0] if known[0].whole is not None else known[-1]",
-        "known[0]",
+        "the first generation stays while none is whole",
+        shown.shown,
+        "elif known[0].whole is None:",
+        "elif False:",
+    ),
+    Mutant(
+        "a generation is laid over one that it does not fit",
+        shown.shown,
+        "fits(_schemas(summary, found), _schemas(summary, [later]))",
+        "True",
+    ),
+    Mutant(
+        "no generation is laid over another one",
+        shown.shown,
+        "fits(_schemas(summary, found), _schemas(summary, [later]))",
+        "False",
     ),
     Mutant(
         "events belong to the generation that is shown",

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.runtime.changelog.generations.model import PLAIN, SHAPES, Happening, Model, ModelGeneration, Shape
-from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary
+from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary, shown
 from tidemark.protocol.changelog.models import Commit
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.messages import Binding, Collection
@@ -186,8 +186,9 @@ class Walk:
         assert [one.number for one in found] == [number for number, _ in expected], f"{table}: other generations"
         for one, (number, of_model) in zip(found, expected, strict=True):
             self._compare_generation(summary, one, number, of_model)
-        shown, newest = summary.shown(table), summary.newest(table)
-        assert (shown.number if shown else None) == self._model.shown(table), f"{table}: another one is shown"
+        view, newest = shown.shown(summary, table), summary.newest(table)
+        numbers = [one.number for one in view.generations] if view else []
+        assert numbers == self._model.shown(table), f"{table}: others are shown"
         assert (newest.number if newest else None) == (len(self._model.generations.get(table, [])) or None)
         totals = summary.totals.get(table)
         events = sum(1 for of, _ in self._model.belongs if of == table)
