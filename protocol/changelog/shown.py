@@ -84,7 +84,7 @@ def shown(summary: Summary, collection: str) -> Shown | None:
     fit is left out until it is whole. While none ever was whole, it takes the place of those before at once.
     """
     known = summary.generations.get(collection)
-    if not known:
+    if not known or collection not in summary.totals:
         return None
     found = [known[0]]
     for later in known[1:]:
@@ -92,19 +92,20 @@ def shown(summary: Summary, collection: str) -> Shown | None:
             found.append(later)
         elif known[0].whole is None:
             found = [later]
-    return Shown(tuple(found), tuple(_schemas(summary, found)))
+    return _of(summary, found)
 
 
 def newest_alone(summary: Summary, collection: str) -> Shown | None:
     """The generation of a collection that began last, also while it is not whole; None where it has no event."""
     newest = summary.newest(collection)
-    return None if newest is None else Shown((newest,), tuple(_schemas(summary, [newest])))
+    return None if newest is None or collection not in summary.totals else _of(summary, [newest])
+
+
+def _of(summary: Summary, generations: Sequence[KnownGeneration]) -> Shown:
+    # Without an event of theirs, it is the schema of the collection.
+    schemas = _schemas(summary, generations) or [summary.schemas[summary.totals[generations[0].collection].fingerprint]]
+    return Shown(tuple(generations), tuple(schemas))
 
 
 def _schemas(summary: Summary, generations: Sequence[KnownGeneration]) -> list[TableSchema]:
-    """The schemas of generations; that of the collection for one that has no event yet."""
-    return [
-        summary.schemas[fingerprint]
-        for one in generations
-        for fingerprint in one.fingerprints or [summary.totals[one.collection].fingerprint]
-    ]
+    return [summary.schemas[fingerprint] for one in generations for fingerprint in one.fingerprints]

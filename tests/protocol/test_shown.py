@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark.protocol.changelog import Column, KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.evolution import fits
 from tidemark.protocol.changelog.models import CollectionTotals
 from tidemark.protocol.changelog.shown import newest_alone, shown
 
@@ -99,6 +100,48 @@ def test_what_begins_a_generation_that_is_laid_over_another_empties_nothing() ->
     assert whole is not None
     assert whole.events([older, alone, later]) == (alone, later)
     assert whole.truncated_at(alone) == 200
+
+
+def test_events_count_up_to_the_commit_in_which_one_belongs_to_none() -> None:
+    limited = known(1, TEXT, whole=True).model_copy(update={"ended": 130, "shown_until": 120})
+    found = shown(summary(limited, known(2, TEXT)), TABLE)
+    assert found is not None
+    before, same_commit, later = segment(1, 110, 119), segment(1, 120, 129), segment(2, 211, 220)
+    assert found.events([before, same_commit, later]) == (before, later)
+
+
+def told(**ids: str) -> TableSchema:
+    """A schema of columns with ids."""
+    own = [Column(name=name, type="string", id=id) for name, id in ids.items()]
+    return TableSchema(collection=TABLE, columns=[Column(name="id", type="bigint", id="1"), *own], key=["id"])
+
+
+AB = told(a="2", b="3")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fit"),
+    [
+        pytest.param([AB], [AB], True, id="as it was"),
+        pytest.param([AB], [told(a="2", b="3", c="4")], True, id="with another column"),
+        pytest.param([AB], [told(a="2")], True, id="without a column"),
+        pytest.param([AB], [told(b="3", a="2")], True, id="in another order"),
+        pytest.param([AB], [TEXT], True, id="without ids"),
+        pytest.param([AB], [told(b="2", a="3")], False, id="created otherwise"),
+        pytest.param([AB], [told(a="2", x="3")], False, id="renamed meanwhile"),
+        pytest.param([AB, told(a="2")], [told(a="2", x="3")], False, id="the id of one that had gone"),
+        pytest.param([AB, told(a="2")], [told(a="2"), told(a="2", x="3")], False, id="that id later"),
+        pytest.param([AB], [told(a="2", b="4")], False, id="dropped and added again"),
+        pytest.param([AB, told(a="2", x="3")], [told(a="2", x="3")], True, id="renamed before"),
+        pytest.param([AB], [AB, told(a="2", x="3")], True, id="renamed after"),
+        pytest.param([], [AB], True, id="over no event"),
+        pytest.param([AB], [], True, id="without an event"),
+    ],
+)
+def test_rows_fit_where_ids_mean_the_same_columns(
+    before: list[TableSchema], after: list[TableSchema], fit: bool
+) -> None:
+    assert fits(before, after) is fit
 
 
 @pytest.mark.parametrize(

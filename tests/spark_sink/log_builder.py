@@ -137,13 +137,20 @@ class LogBuilder:
         self._stated[generation.collection] = generation
         self._to_state.append(generation)
 
-    def commit(self, *events: Event, rows: int | None = None, announced: TableSchema | None = None) -> Commit:
+    def commit(
+        self,
+        *events: Event,
+        rows: int | None = None,
+        announced: TableSchema | None = None,
+        departing: tuple[TableSchema, Sequence[Event]] | None = None,
+    ) -> Commit:
         """Writes one commit of these events, in this order.
 
         Args:
             events: In the order of their offsets.
             rows: Most of a segment.
             announced: A schema without an event.
+            departing: A schema, and later events of its table in the same commit, which belong to no generation.
         """
         first = self.offset
         by_table: dict[str, list[tuple[int, Event]]] = {}
@@ -167,6 +174,16 @@ class LogBuilder:
         ]
         segments = [self._segment(i, table, pairs, time) for i, (table, pairs) in enumerate(pieces)]
         used = {self.schemas[table].fingerprint: self.schemas[table] for table in by_table}
+        if departing is not None:
+            new, later = departing
+            self.change_schema(new)
+            self.detach(new.collection)
+            pairs = list(enumerate(later, self.offset))
+            segments.append(self._segment(len(segments), new.collection, pairs, time))
+            self.events += pairs
+            self._of |= dict.fromkeys((offset for offset, _ in pairs), None)
+            self.offset += len(pairs)
+            used[new.fingerprint] = new
         if announced is not None:
             used[announced.fingerprint] = announced
         commit = Commit(

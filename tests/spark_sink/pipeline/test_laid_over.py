@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tests.spark_sink.replay import replay
+from tidemark.protocol.changelog import Column, TableSchema
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.live.read_table import read_table, read_tables
 from tidemark.spark_sink.pipeline.settings import PartLimits
@@ -280,6 +281,107 @@ def test_a_restored_table_takes_again_what_it_lost(lake: KeptLake, back_to: tupl
     lake.keep_well("current")
     lake.assert_current()
     assert_viewed(lake)
+
+
+@pytest.mark.parametrize("kept_between", [True, False])
+def test_half_of_the_transaction_that_changed_the_table_does_not_count(lake: KeptLake, kept_between: bool) -> None:
+    log = lake.log
+    old, new = schema(id="bigint", name="string"), schema(id="bigint", name="bigint")
+    log.change_schema(old)
+    log.commit(create(1, "old"), create(2, "old"))
+    if kept_between:
+        lake.keep_well("current")
+    before = log.offset
+    log.commit(
+        Event("d", {"id": 1}), Event("u", {"id": 2, "name": "half"}),
+        departing=(new, [Event("u", {"id": 2, "name": 7}), Event("c", {"id": 3, "name": 8})]),
+    )  # fmt: skip
+    kept = named(lake.keep_well("current"))
+    both = [(1, "old"), (2, "old")]
+    assert sorted((row["id"], row["name"]) for row in lake.rows("current")) == both
+    assert kept.waits == "later events wait from offset 4 on: the table is about to be read again"
+
+    def viewed(end: int | None = None) -> list[tuple[Any, ...]]:
+        found = []
+        for base in ({"warehouse": str(lake.warehouse)}, {}):
+            live = read_table(lake.session(), log.root, "public.items", end, **base)
+            found.append(sorted((row["id"], row["name"]) for row in live.collect()))
+        assert found[0] == found[1]
+        return found[0]
+
+    assert viewed() == both
+    # An offset inside of the transaction means the events below it.
+    assert [viewed(end) for end in range(before, before + 3)] == [both, [(2, "old")], [(2, "half")]]
+    assert viewed(before + 3) == both
+    log.begin()
+    log.commit(Event("t"), Event("c", {"id": 2, "name": 7}, snapshot=True))
+    lake.keep_well("current")
+    assert sorted((row["id"], row["name"]) for row in lake.rows("current")) == both == viewed()
+    log.commit(Event("c", {"id": 3, "name": 8}, snapshot=True))
+    log.complete()
+    log.commit()
+    lake.keep_well("current")
+    assert [(row["id"], row["name"]) for row in lake.rows("current")] == [(2, 7), (3, 8)] == viewed()
+
+
+def told(*columns: tuple[str, str, str | None], fill: Any = None) -> TableSchema:
+    """A schema of columns with a name, a type and an id, after the key. The last one has the fill."""
+    key = Column(name="id", type="bigint", nullable=False, id="1")
+    own = [Column(name=name, type=type_, id=id) for name, type_, id in columns]
+    own[-1] = own[-1].model_copy(update={"fill": fill})
+    return TableSchema(collection="public/items", key=["id"], columns=[key, *own])
+
+
+A, B = ("a", "string", "2"), ("b", "string", "3")
+X = ("x", "string", "3")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "laid"),
+    [
+        pytest.param([told(A, B)], [told(("b", "string", "2"), ("a", "string", "3"))], False, id="created otherwise"),
+        pytest.param([told(A, B), told(A, X)], [told(A, X)], True, id="renamed before"),
+        pytest.param([told(A, B)], [told(A, B), told(A, X)], True, id="renamed after"),
+        pytest.param([told(A), told(A, B, fill="f")], [told(A, B)], True, id="filled before"),
+    ],
+)  # fmt: skip
+def test_rows_are_laid_over_others_with_the_same_columns_only(
+    lake: KeptLake, first: list[TableSchema], second: list[TableSchema], laid: bool
+) -> None:
+    log = lake.log
+
+    def commit(id: int, of: TableSchema, value: str, *, snapshot: bool = False) -> dict[str | None, Any]:
+        log.change_schema(of)
+        row = {"id": id, **{column.name: f"{value} {column.name}" for column in of.columns[1:]}}
+        log.commit(Event("c", row, snapshot=snapshot))
+        return {column.id: row[column.name] for column in of.columns}
+
+    old = [commit(id, of, "old") for id, of in enumerate(first, 1)]
+    log.change_schema(second[0])
+    log.begin()
+    log.commit(Event("t"))
+    new = [commit(id, of, "new", snapshot=True) for id, of in enumerate(second, 10)]
+    last = (second if laid else first)[-1]
+    fills = {column.id: column.fill for of in first for column in of.columns}
+    rows = [
+        {column.name: row.get(column.id, fills.get(column.id)) for column in last.columns}
+        for row in (old + new if laid else old)
+    ]
+
+    def assert_shown(expected: list[dict[str, Any]]) -> None:
+        lake.keep_well("current")
+        names = list(expected[0])
+        views = [
+            read_table(lake.session(), log.root, "public.items", warehouse=place).select(*names).toArrow().to_pylist()
+            for place in (lake.warehouse, None)
+        ]
+        for found in ([{name: row[name] for name in names} for row in lake.rows("current")], *views):
+            assert sorted(found, key=lambda row: int(row["id"])) == expected
+
+    assert_shown(rows)
+    log.complete()
+    log.commit()
+    assert_shown([{column.name: row.get(column.id) for column in second[-1].columns} for row in new])
 
 
 def test_files_with_rows_of_both_are_joined_and_cut_apart_again(lake: KeptLake) -> None:

@@ -137,8 +137,10 @@ class Model:
     def shown(self, table: str) -> list[int]:
         """The number of the last one that is whole, and of those that are laid over it, as their rows fit.
 
-        While none ever was whole, it is the newest, with those below whose rows it fits.
+        While none ever was whole, it is the newest, with those below whose rows it fits. None without an event.
         """
+        if not any(of == table for of, _ in self.belongs):
+            return []
         numbered = list(enumerate(self.generations.get(table, []), 1))
         whole = [number for number, one in numbered if one.whole]
         found: list[tuple[int, ModelGeneration]] = []
