@@ -64,8 +64,8 @@ class FollowedLog(ChangeLog):
     def summary_at(self, end: int) -> Summary:
         """The log up to the last commit that ends at an offset; up to the first event where that is 0.
 
-        Where no commit ends there, it is the log up to the commit that has the event before. Of that it has the
-        segments and the generations that had begun by then, and those that were whole by then are whole.
+        Where no commit ends there, it is the log up to the commit that has the event before. Of its
+        generations it has those that had begun by then, and that were whole or had ended by then.
         """
         following = self.commit_with_offset(end)
         inside = following <= self.latest() and (not end or self.commit(following).first_offset < end)
@@ -123,6 +123,6 @@ class FollowedLog(ChangeLog):
 def _cut(commit: Commit, end: int) -> Commit:
     """A commit, with what was known of its generations before the event at an offset."""
     begun = [one for one in commit.generations if one.begin < end or one.number == 1]
-    segments = [one for one in commit.segments if one.first_offset < end]
+    segments = [one for one in commit.segments if one.generation is not None or one.first_offset < end]
     stated = [one if one.whole is None or one.whole <= end else one.model_copy(update={"whole": None}) for one in begun]
     return commit.model_copy(update={"generations": stated, "segments": segments})
