@@ -377,36 +377,3 @@ def test_a_log_that_lost_all_its_commits_is_not_begun_anew(root: Path) -> None:
         LogWriter.open(root, "shop")
     assert caught.value.code == "TM-LOG-004"
     assert len(data_files(root)) == 1
-
-
-def test_a_log_of_version_2_is_read_and_becomes_one_of_version_3(root: Path) -> None:
-    """Version 2 lacks what came with version 3, and is otherwise the same."""
-    with LogWriter.open(root, "shop") as log:
-        for number in range(SUMMARY_EVERY + 1):
-            batch = log.begin()
-            batch.add(log.bind(ORDERS, ORDER_SCHEMA, ["id"]), [order(number)])
-            log.commit(batch, {"n": number}, checkpoints=1)
-    for path in [root / layout.HEADER, *(root / layout.COMMITS).iterdir()]:
-        content = json.loads(path.read_text())
-        for name in ("previous", "writer", "generations"):
-            content.pop(name, None)
-        for segment in content.get("segments", []):
-            del segment["generation"]
-        if "format_version" in content:
-            content["format_version"] = 2
-        path.write_text(json.dumps(content))
-
-    def known(log: ChangeLog) -> list[tuple[int, int, int | None, int]]:
-        found = log.summary().generations[ORDERS]
-        return [(one.number, one.begin, one.whole, one.events) for one in found]
-
-    assert known(ChangeLog(root)) == [(1, 0, 0, SUMMARY_EVERY + 1)]
-    with LogWriter.open(root, "shop") as log:
-        batch = log.begin()
-        batch.add(log.bind(ORDERS, ORDER_SCHEMA, ["id"]), [order(0)])
-        log.commit(batch, {"n": 0}, checkpoints=1)
-    upgraded = ChangeLog(root)
-    assert upgraded.header.format_version == 3
-    assert known(upgraded) == [(1, 0, 0, SUMMARY_EVERY + 2)]
-    newest = upgraded.latest()
-    assert upgraded.commit(newest - 1).previous == upgraded.digest(newest - 2)
