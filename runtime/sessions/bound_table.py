@@ -53,7 +53,9 @@ class BoundTable:
         """
         if self._handle is None and self._complete and self._generations.follows(self._bind(None).schema):
             self._handle = self._bind(self._generations)
-            batch.announce(self._handle)
+            # A column may have a constant that it cannot hold: as a column of the log, its rows would have null in it.
+            if not self.departed:
+                batch.announce(self._handle)
 
     def handle(self, batch: Batch) -> BoundCollection:
         """Where documents go that come next, in this batch."""

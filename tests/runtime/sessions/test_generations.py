@@ -9,6 +9,7 @@ from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, run_session
 from tests.runtime.test_foreign_connectors import captured, sourced
 from tidemark.protocol.changelog.shown import shown
+from tidemark.protocol.messages import COLUMN_FILL, COLUMN_ID
 
 BEGIN: dict[str, Any] = {"message": {"backfillBegin": {}}}
 COMPLETE: dict[str, Any] = {"message": {"backfillComplete": {}}}
@@ -134,6 +135,21 @@ def test_a_schema_that_no_event_came_under_binds_none(folder: CaptureFolder) -> 
     run_session(folder)
     assert generations(folder) == [(1, 0, 1)]
     assert of_segments(folder) == [1]
+
+
+def test_a_constant_that_its_column_cannot_hold_is_of_none_in_a_later_session_too(folder: CaptureFolder) -> None:
+    """The rows must be read: the log does not know what they have in the column, which is not null."""
+    id_, wrong = {**INTEGER, COLUMN_ID: "1"}, {**DAY, COLUMN_ID: "2", COLUMN_FILL: "soon"}
+    before, after = sourced(complete=True, id=id_), sourced(complete=True, id=id_, c=wrong)
+    folder.script(
+        [OPENED, before, BEGIN, captured(id=1), COMPLETE, checkpoint(1), after, checkpoint(2)],
+        [OPENED, after, captured(id=2, c="2026-01-31"), checkpoint(3)],
+        [OPENED, after, BEGIN, captured(id=1, c="2026-01-30"), COMPLETE, checkpoint(4)],
+    )
+    for expected in ([(1, 0, 1)], [(1, 0, 1)], [(2, 2, 4)]):
+        run_session(folder)
+        assert generations(folder) == expected
+    assert of_segments(folder) == [1, None, 2]
 
 
 def test_each_commit_has_the_hash_of_the_one_before(folder: CaptureFolder) -> None:
