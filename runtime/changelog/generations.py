@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.column_identity import identities
 from tidemark.protocol.changelog.evolution import departure
 from tidemark.protocol.messages import Json
 
@@ -38,10 +39,12 @@ class CollectionGenerations:
 
     def filled(self, schema: TableSchema) -> TableSchema:
         """A schema whose columns have the fills that were stated when each first came in the generation."""
+        known = identities([*self._schemas, schema])[-1]  # The connector may not know for a while which columns they are.
+        for column in schema.columns:
+            if column.id is not None:
+                self._fills.setdefault(column.id, column.fill)
         columns = [
-            column.model_copy(update={"fill": self._fills.setdefault(column.id, column.fill)})
-            if column.id is not None
-            else column
+            column.model_copy(update={"fill": self._fills.get(known[column.name], column.fill)})
             for column in schema.columns
         ]
         return schema.model_copy(update={"columns": columns})
@@ -60,8 +63,8 @@ class CollectionGenerations:
             self.departed = departure(self._schemas, schema)
         if self.departed:
             return None
-        if schema not in self._schemas:
-            self._schemas.append(schema)
+        # In the order of the log, where a schema that is used again is the newest.
+        self._schemas = [*(known for known in self._schemas if known != schema), schema]
         return 1 if self._newest is None else self._newest.number
 
     def begin(self, schema: TableSchema, offset: int) -> Generation:

@@ -152,6 +152,37 @@ def test_a_constant_that_its_column_cannot_hold_is_of_none_in_a_later_session_to
     assert of_segments(folder) == [1, None, 2]
 
 
+def test_a_column_keeps_its_constant_while_nobody_knows_which_one_it_is(folder: CaptureFolder) -> None:
+    id_, known = {**INTEGER, COLUMN_ID: "1"}, {**INTEGER, COLUMN_ID: "2", COLUMN_FILL: 7}
+    before, after = sourced(complete=True, id=id_), sourced(complete=True, id=id_, c=known)
+    unknown = sourced(complete=True, id=id_, c=INTEGER)
+    folder.script(
+        [OPENED, before, BEGIN, captured(id=1), COMPLETE, checkpoint(1), after, checkpoint(2), unknown, checkpoint(3)],
+        [OPENED, unknown, captured(id=2, c=8), checkpoint(4)],
+    )
+    for _ in range(2):
+        run_session(folder)
+        summary = folder.log.summary()
+        newest = summary.schemas[summary.totals["public/t"].fingerprint]
+        assert [(column.name, column.id, column.fill) for column in newest.columns] == [("id", "1", None), ("c", None, 7)]
+
+
+def test_a_column_that_nobody_knew_for_a_while_is_not_a_later_one_of_its_name(folder: CaptureFolder) -> None:
+    """Whether the connector has said so in this session, or in an earlier one."""
+    one, other = {**INTEGER, COLUMN_ID: "1"}, {**DAY, COLUMN_ID: "2"}
+    schemas = [
+        sourced(complete=True, id=INTEGER, b=one),
+        sourced(complete=True, id=INTEGER, b=INTEGER),
+        sourced(complete=True, id=INTEGER, b=one),
+        sourced(complete=True, id=INTEGER, c=one, b=other),
+    ]
+    rows = [*(captured(id=number, b=number) for number in (1, 2, 3)), captured(id=4, b="2026-01-31", c=4)]
+    said = [step for place in range(4) for step in (schemas[place], rows[place], checkpoint(place))]
+    folder.script([OPENED, BEGIN, *said])
+    run_session(folder)
+    assert of_segments(folder) == [1, 1, 1, 1]
+
+
 def test_each_commit_has_the_hash_of_the_one_before(folder: CaptureFolder) -> None:
     folder.script([OPENED, captured(id=1), checkpoint(1)], [OPENED, captured(id=2), checkpoint(2)])
     run_session(folder)

@@ -44,7 +44,8 @@ class Mutant:
         code = compile(source.replace(self.old, self.new), self.of.__qualname__, "exec", flags, dont_inherit=True)
         namespace: dict[str, Any] = {}
         exec(code, self.of.__globals__, namespace)  # noqa: S102
-        patch.setattr(self.of, "__code__", namespace[self.of.__name__].__code__)
+        edited = namespace[self.of.__name__]
+        patch.setattr(self.of, "__code__", (edited.fget if isinstance(edited, property) else edited).__code__)
 
 
 _OF_SESSIONS = (
@@ -102,14 +103,14 @@ _OF_EVENTS = (
     Mutant(
         "events need to fit only the first schema",
         CollectionGenerations.number,
-        "if schema not in self._schemas:",
-        "if not self._schemas:",
+        "[*(known for known in self._schemas if known != schema), schema]",
+        "self._schemas or [schema]",
     ),
     Mutant(
         "events need to fit only the newest schema",
         CollectionGenerations.number,
-        "self._schemas.append(schema)",
-        "self._schemas[:] = [schema]",
+        "*(known for known in self._schemas if known != schema), ",
+        "",
     ),
     Mutant(
         "events belong to none although a generation has begun",
