@@ -85,6 +85,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a run over several processes, one of them has the Spark session, and one counts the engine's containers.
 
+    What the tests of a module share is made in one process as well, and not in each.
+
     What takes long is begun first: at the end no process then waits for another.
     """
     for item in items:
@@ -94,11 +96,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xdist_group(shared))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.xdist_group("docker"))
+        if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
     if FAST:
         chosen = kept(items)
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    """Whether it has a fixture that is made once for all tests of its module."""
+    definitions: dict[str, list[pytest.FixtureDef[object]]] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009
+    return any(of[-1].scope == "module" for of in definitions.values())
 
 
 def pytest_collection_finish() -> None:

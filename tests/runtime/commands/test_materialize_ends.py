@@ -25,13 +25,24 @@ DEADLINE = 280
 EVENTS = 1_500_000
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small log, beside a capture file for it."""
+    LogBuilder(tmp_path / "shop.log").commit(create(1, "a name"))
+    return with_capture_file(tmp_path)
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with a large part, beside a capture file for it."""
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a large part, beside a capture file for it. It takes ten seconds of a processor."""
     folder = tmp_path_factory.mktemp("large")
     log = LogBuilder(folder / "shop.log")
     for first in range(0, EVENTS, EVENTS // 3):
         log.commit(*(create(id * 7919 % EVENTS, "a name") for id in range(first, first + EVENTS // 3)))
+    return with_capture_file(folder)
+
+
+def with_capture_file(folder: Path) -> Path:
     (folder / "shop.yaml").write_text(
         "capture: test\nconnector: {command: [x]}\nlog: shop.log\nspark: {warehouse: lake, master: 'local[1]'}\n"
     )
@@ -79,12 +90,12 @@ def one_error(folder: Path, code: str) -> str:
     return str(told)
 
 
-def test_a_jvm_that_is_killed_is_one_error(folder: Path) -> None:
-    with started(folder) as process:
+def test_a_jvm_that_is_killed_is_one_error(large: Path) -> None:
+    with started(large) as process:
         wait_until(lambda: working(process), DEADLINE, "the executor works").kill()
         assert process.wait(DEADLINE) == 3
-    assert "the driver's JVM has ended\n  what to do: Java was killed" in one_error(folder, "TM-SPK-013")
-    assert "could not be stopped" not in (folder / "errors").read_text()
+    assert "the driver's JVM has ended\n  what to do: Java was killed" in one_error(large, "TM-SPK-013")
+    assert "could not be stopped" not in (large / "errors").read_text()
 
 
 @pytest.mark.parametrize(
@@ -110,14 +121,14 @@ def test_a_connect_server_that_is_not_there_is_one_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_the_middle_of_a_large_part_ends_it_soon(folder: Path, number: signal.Signals) -> None:
-    with started(folder) as process:
+def test_a_signal_in_the_middle_of_a_large_part_ends_it_soon(large: Path, number: signal.Signals) -> None:
+    with started(large) as process:
         java = wait_until(lambda: working(process), DEADLINE, "the executor works")
         process.send_signal(number)
         assert process.wait(DEADLINE) == 130
         wait_until(lambda: not java.is_running(), DEADLINE, "the JVM has ended")
     # It did not wait for the end of the part.
-    out = (folder / "out").read_text()
+    out = (large / "out").read_text()
     assert "rewrite" in out and "done " not in out
     assert "kept  public.items current  0 rows at offset 0" in out
 
