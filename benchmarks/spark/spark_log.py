@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
-from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.models import META_COLUMNS, Generation
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.runtime.changelog.documents.columns import arrow_type
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
@@ -72,7 +72,7 @@ def table_schema(keys: Keys, collection: str = COLLECTION) -> TableSchema:
         "created": "timestamp",
         "updated": "timestamp",
     }
-    columns = [Column(name=name, type=type_) for name, type_ in types.items()]
+    columns = [Column(name=name, type=type_, id=str(number)) for number, (name, type_) in enumerate(types.items(), 1)]
     return TableSchema(collection=collection, columns=columns, key=["id"])
 
 
@@ -102,25 +102,57 @@ class ManyTables:
         self._number = 0
         self._random = np.random.default_rng(7)
         self._schemas = [table_schema(keys, collection) for collection in self.collections]
-        types = {**{c.name: c.type for c in self._schemas[0].columns}, **META_COLUMNS}
+        self._introduced: set[str] = set()
+        self._generation = 1
         self._summary = Summary(number=-1, epoch=0, time=EPOCH, next_offset=0)
-        self._arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
         (root / layout.COMMITS).mkdir(parents=True)
         header = LogHeader(log_id="benchmark", capture="benchmark", created=EPOCH)
         (root / layout.HEADER).write_text(header.model_dump_json())
 
+    def alter(self, column: Column) -> None:
+        """Writes one commit: every table has this column, in place of the one of its name or after all others."""
+        for number, schema in enumerate(self._schemas):
+            columns = {known.name: known for known in schema.columns} | {column.name: column}
+            self._schemas[number] = schema.model_copy(update={"columns": list(columns.values())})
+        self._write([], announced={schema.collection: schema.fingerprint for schema in self._schemas})
+
+    def begin(self, column: Column | None = None) -> None:
+        """Writes one commit: every table is read again from the start, with another column of the name of this one."""
+        self._generation += 1
+        if column is not None:
+            for number, schema in enumerate(self._schemas):
+                columns = [column if known.name == column.name else known for known in schema.columns]
+                self._schemas[number] = schema.model_copy(update={"columns": columns})
+        begin, parts = self.offset, [Part(np.arange(1), "t", False)]
+        segments = [self._segment(index, schema, parts) for index, schema in enumerate(self._schemas)]
+        self._begun = [
+            Generation(collection=name, number=self._generation, begin=begin + index, why="a benchmark")
+            for index, name in enumerate(self.collections)
+        ]
+        self._write(segments, begin, generations=self._begun)
+
+    def complete(self) -> None:
+        """Writes one commit: every table is whole."""
+        self._write([], generations=[one.model_copy(update={"whole": self.offset}) for one in self._begun])
+
     def commit(self, *parts: Part) -> None:
         """Writes one commit: the same rows of every table."""
-        first, schemas = self.offset, self._schemas
-        segments = [self._segment(index, schema, parts) for index, schema in enumerate(schemas)]
+        first = self.offset
+        self._write([self._segment(index, schema, parts) for index, schema in enumerate(self._schemas)], first)
+
+    def _write(self, segments: list[Segment], first: int | None = None, **more: Any) -> None:
+        schemas = {schema.fingerprint: schema for schema in self._schemas}
+        new = {fingerprint: schema for fingerprint, schema in schemas.items() if fingerprint not in self._introduced}
+        self._introduced |= new.keys()
         commit = Commit(
             number=self._number,
             epoch=1,
             time=EPOCH + timedelta(seconds=self._number),
-            first_offset=first,
+            first_offset=self.offset if first is None else first,
             next_offset=self.offset,
-            schemas={schema.fingerprint: schema for schema in schemas} if self._number == 0 else {},
+            schemas=new,
             segments=segments,
+            **more,
         )
         folder = self._root / layout.COMMITS
         (folder / layout.commit_name(self._number)).write_text(commit.model_dump_json())
@@ -132,13 +164,15 @@ class ManyTables:
 
     def _segment(self, index: int, schema: TableSchema, parts: Sequence[Part]) -> Segment:
         path = layout.segment_path(schema.collection, self._number, 1, index)
-        writer = SegmentWriter(self._root, path, schema, schema.fingerprint, self._arrow)
-        rows = pa.concat_tables([self._rows(part) for part in parts]).combine_chunks()
+        types = {**{column.name: column.type for column in schema.columns}, **META_COLUMNS}
+        arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
+        writer = SegmentWriter(self._root, path, schema, schema.fingerprint, arrow, generation=self._generation)
+        rows = pa.concat_tables([self._rows(part, arrow) for part in parts]).combine_chunks()
         for start in range(0, rows.num_rows, GROUP):
             writer.write(rows.slice(start, GROUP))
         return writer.finish()
 
-    def _rows(self, part: Part) -> pa.Table:
+    def _rows(self, part: Part, arrow: pa.Schema) -> pa.Table:
         count = len(part.numbers)
         offsets = np.arange(self.offset, self.offset + count)
         self.offset += count
@@ -162,7 +196,10 @@ class ManyTables:
             "_before": pa.nulls(count, pa.string()),
             "_unchanged": pa.nulls(count, pa.list_(pa.string())),
         }
-        return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in self._arrow], schema=self._arrow)
+        if part.op == "t":
+            columns |= {name: pa.nulls(count) for name in columns if not name.startswith("_")}
+        there = [columns.get(field.name, pa.nulls(count)).cast(field.type) for field in arrow]
+        return pa.Table.from_arrays(there, schema=arrow)
 
 
 class LogMaker(ManyTables):

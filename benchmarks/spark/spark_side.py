@@ -41,6 +41,9 @@ class Spent:
     seconds: float = 0.0
     cpu: float = 0.0
 
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.seconds + other.seconds, self.cpu + other.cpu)
+
     def __str__(self) -> str:
         return f"{self.cpu:7.1f} CPU-s {self.seconds:7.1f} s"
 
@@ -93,6 +96,11 @@ def newest(spark: SparkSession, paths: list[str], key: str = "id") -> DataFrame:
 def load_by_hand(spark: SparkSession, log: Path, table: Path, collection: str) -> int:
     """Makes a Delta table of a log. Returns its rows."""
     newest(spark, segments(log, collection)).write.option("compression", "zstd").parquet(str(table))
+    return commit_of_files(table)
+
+
+def commit_of_files(table: Path) -> int:
+    """Makes a Delta table of the Parquet files in a folder. Returns its rows."""
     files = sorted(table.glob("*.parquet"))
     schema: pa.Schema = pq.read_schema(files[0])
     fields = [(field.name, _MICROS if pa.types.is_timestamp(field.type) else field.type) for field in schema]

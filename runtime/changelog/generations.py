@@ -39,7 +39,9 @@ class CollectionGenerations:
 
     def filled(self, schema: TableSchema) -> TableSchema:
         """A schema whose columns have the fills that were stated when each first came in the generation."""
-        known = identities([*self._schemas, schema])[-1]  # The connector may not know for a while which columns they are.
+        known = identities([*self._schemas, schema])[
+            -1
+        ]  # The connector may not know for a while which columns they are.
         for column in schema.columns:
             if column.id is not None:
                 self._fills.setdefault(column.id, column.fill)

@@ -45,7 +45,7 @@ class Mutant:
         namespace: dict[str, Any] = {}
         exec(code, self.of.__globals__, namespace)  # noqa: S102
         edited = namespace[self.of.__name__]
-        patch.setattr(self.of, "__code__", (edited.fget if isinstance(edited, property) else edited).__code__)
+        patch.setattr(self.of, "__code__", getattr(edited, "fget", edited).__code__)
 
 
 _OF_SESSIONS = (
