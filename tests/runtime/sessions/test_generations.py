@@ -164,10 +164,8 @@ def test_a_column_keeps_its_constant_while_nobody_knows_which_one_it_is(folder: 
         run_session(folder)
         summary = folder.log.summary()
         newest = summary.schemas[summary.totals["public/t"].fingerprint]
-        assert [(column.name, column.id, column.fill) for column in newest.columns] == [
-            ("id", "1", None),
-            ("c", None, 7),
-        ]
+        told = [(column.name, column.id, column.fill) for column in newest.columns]
+        assert told == [("id", "1", None), ("c", None, 7)]
 
 
 def test_a_column_that_nobody_knew_for_a_while_is_not_a_later_one_of_its_name(folder: CaptureFolder) -> None:

@@ -44,8 +44,9 @@ class Mutant:
         code = compile(source.replace(self.old, self.new), self.of.__qualname__, "exec", flags, dont_inherit=True)
         namespace: dict[str, Any] = {}
         exec(code, self.of.__globals__, namespace)  # noqa: S102
-        edited = namespace[self.of.__name__]
-        patch.setattr(self.of, "__code__", getattr(edited, "fget", edited).__code__)
+        edited: Any = namespace[self.of.__name__]
+        edited = getattr(edited, "fget", edited)  # Of a property.
+        patch.setattr(self.of, "__code__", edited.__code__)
 
 
 _OF_SESSIONS = (

@@ -5,17 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tests.runtime.changelog.generations.model import PLAIN, SHAPES, Happening, Model, ModelGeneration, Shape
+from tests.runtime.changelog.generations.sessions import Sessions, selected
 from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary, shown
 from tidemark.protocol.changelog.models import Commit
 from tidemark.protocol.changelog.summaries import advance
-from tidemark.protocol.messages import Binding, Collection
-from tidemark.runtime.changelog.batch import Batch
-from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.preparation.selection import SelectedTable
-from tidemark.runtime.sessions.bound_table import BoundTable
+from tidemark.protocol.messages import JsonObject
 
 TABLES = ("public/a", "public/b")
 READ_AGAIN = "the table is read again"
@@ -30,13 +25,13 @@ STEPS: tuple[Step, ...] = (
     *(("alter", TABLES[0], shape) for shape in (*SHAPES, *SHAPES[:4], *SHAPES[:4])),
     *(("change", TABLES[0], shape) for shape in (SHAPES[0], *SHAPES[4:])),
     *((kind, TABLES[1], None) for kind in (*_KINDS, "refill", "complete")),
-    ("alter", TABLES[1], SHAPES[4]),
+    *((kind, TABLES[1], SHAPES[4]) for kind in ("alter", "change", "change")),
     *((kind, None, None) for kind in (*["commit"] * 6, "hand_over", "lose", "crash", "reopen")),
 )
 """Most are of one table, so that rules meet on it. A table is often begun: events of none end what a walk can show."""
 
 
-class Walk:
+class Walk(Sessions[Happening]):
     """One writer after another, and one session after another.
 
     Args:
@@ -44,16 +39,14 @@ class Walk:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
         self._model = Model()
         self._shapes = dict.fromkeys(TABLES, PLAIN)
         self._stated: dict[tuple[str, int], int] = {}
         """From where on each generation is whole, as it was stated first."""
-        self._writer = LogWriter.open(root, "shop")
+        super().__init__(root, [selected(table, PLAIN.announced, PLAIN.key) for table in TABLES])
         self._following = ChangeLog(root)
         self._folded = Summary(number=-1, epoch=0, time=self._following.header.created, next_offset=0)
         """The commits alone, without summaries that are stored."""
-        self._begin_session()
 
     def run(self, steps: list[Step]) -> None:
         """Takes the steps, then shows that a last session goes on as the model does."""
@@ -76,13 +69,8 @@ class Walk:
         else:
             self.say(Happening(name, table, self._shapes[table]))  # type: ignore[arg-type]  # STEPS has no other
 
-    def _begin_session(self) -> None:
-        """The tables are as they were discovered, until the connector says how they are."""
-        self._bound = {table: BoundTable(_selected(table), self._writer) for table in TABLES}
-        for table, shape in self._shapes.items():
-            self._bound[table].learn(shape.announced)
-        self._batch, self._said = self._writer.begin(), list[Happening]()
-        self._handed_over: list[tuple[Batch, list[Happening]]] = []
+    def _announced(self, table: str) -> JsonObject:
+        return self._shapes[table].announced
 
     def change(self, table: str, shape: Shape) -> None:
         """The table changes in the source."""
@@ -106,42 +94,6 @@ class Walk:
             self._add(bound, {"_meta": {"op": "t" if happening.kind == "truncate" else "c"}, **row})
         elif bound.begin(self._batch):
             self._add(bound, {"_meta": {"op": "t"}})
-
-    def _add(self, bound: BoundTable, document: dict[str, Any]) -> None:
-        self._batch.add(bound.handle(self._batch), [orjson.dumps(document)])
-
-    def hand_over(self) -> None:
-        """The batch is to be committed while the next one is filled."""
-        self._commit_handed_over()
-        self._handed_over = [(self._batch, self._said)]
-        self._batch, self._said = self._writer.begin(), []
-
-    def commit(self) -> None:
-        self.hand_over()
-        self._commit_handed_over()
-
-    def _commit_handed_over(self) -> None:
-        for batch, said in self._handed_over:
-            self._compare(self._writer.commit(batch, {}, 1), said)
-        self._handed_over = []
-
-    def lose(self) -> None:
-        """A session ends in the middle of a transaction. The next one has the same writer."""
-        self._commit_handed_over()
-        self._batch.discard()
-        self._begin_session()
-
-    def crash(self) -> None:
-        """The capture ends, and nothing that is not committed comes to the log."""
-        self._writer.close()
-        self._writer = LogWriter.open(self._root, "shop")
-        self._begin_session()
-        self._compare(ChangeLog(self._root).commit(self._writer.summary.number), [])
-
-    def reopen(self) -> None:
-        """The capture ends cleanly, and begins again."""
-        self.commit()
-        self.crash()
 
     # What the log says, and what the model says.
 
@@ -212,11 +164,6 @@ class Walk:
         assert list(dict.fromkeys(shapes[::-1])) == sorted(
             expected.shapes, key=lambda shape: -expected.shapes[shape]
         ), f"{place} has events of other schemas"
-
-
-def _selected(table: str) -> SelectedTable:
-    collection = Collection(name=table, key=["/id"], write_schema=PLAIN.announced)
-    return SelectedTable(table.replace("/", "."), Binding(collection=collection), key=PLAIN.key)
 
 
 def _shape(summary: Summary, fingerprint: str) -> Shape:
