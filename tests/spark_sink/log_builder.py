@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,7 @@ class LogBuilder:
         self._generation: dict[str, int | None] = {}
         self._stated: dict[str, Generation] = {}
         self._of: dict[int, int | None] = {}
+        self._under: dict[int, TableSchema] = {}
         self._shown_from: dict[tuple[str, int], int] = {}
         self._to_state: list[Generation] = []
         self.number = 0
@@ -119,10 +120,21 @@ class LogBuilder:
         events = [(offset, event) for offset, event in own if (self._of[offset] or 0) >= base]
         begins = {self._of[offset]: offset for offset, _ in reversed(events)}
         return [
-            (offset, event)
+            (offset, self._as_named_last(event, self._under[offset]))
             for offset, event in events
             if self._of[offset] == base or (offset, event.op) != (begins[self._of[offset]], "t")
         ]
+
+    def _as_named_last(self, event: Event, under: TableSchema) -> Event:
+        """An event with the names that its table's columns have by now, and the constants of those that came later."""
+        named = {column.id: column.name for column in under.columns if column.id is not None}
+        if not named or not event.row:
+            return event
+        now = {column.name: column for column in self.schemas[event.table].columns}
+        before = {name: named.get(column.id or "") for name, column in now.items()}
+        row = {name: event.row.get(old) if old is not None else now[name].fill for name, old in before.items()}
+        unchanged = tuple(name for name, old in before.items() if old is not None and old in event.unchanged)
+        return replace(event, row=row, unchanged=unchanged)
 
     def complete(self, table: str = "public/items") -> None:
         """The newest generation is whole after the events so far, as the next commit says."""
@@ -161,6 +173,7 @@ class LogBuilder:
         self._of |= {
             offset: self._generation.get(event.table, 1) for pairs in by_table.values() for offset, event in pairs
         }
+        self._under |= {offset: self.schemas[event.table] for pairs in by_table.values() for offset, event in pairs}
         for stated in self._to_state:
             if stated.whole is not None:
                 # A commit counts from its first event on.
@@ -182,6 +195,7 @@ class LogBuilder:
             segments.append(self._segment(len(segments), new.collection, pairs, time))
             self.events += pairs
             self._of |= dict.fromkeys((offset for offset, _ in pairs), None)
+            self._under |= dict.fromkeys((offset for offset, _ in pairs), new)
             self.offset += len(pairs)
             used[new.fingerprint] = new
         if announced is not None:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.spark_sink.log_builder import Event, schema
+from tidemark.protocol.changelog import TableSchema
 from tidemark.spark_sink.changes.key_order import place
 
 _EPOCH = datetime(2026, 1, 1, 12, 30, 15, 123_456)
@@ -48,10 +49,18 @@ class History:
         key: Names and types of the key's columns.
         count: Of different keys, about.
         nulls: Whether there may be nulls in the key.
+        told: Whether the log tells which column is which.
     """
 
     def __init__(
-        self, chance: random.Random, collection: str, key: Mapping[str, str], count: int, *, nulls: bool = False
+        self,
+        chance: random.Random,
+        collection: str,
+        key: Mapping[str, str],
+        count: int,
+        *,
+        nulls: bool = False,
+        told: bool = False,
     ) -> None:
         self.collection = collection
         self.key = dict(key)
@@ -60,6 +69,10 @@ class History:
         self._chance = chance
         self._chunks: list[Sequence[tuple[Any, ...]]] = []
         self._added = 0
+        self._ids = {name: name for name in [*self.key, *self.columns]} if told else {}
+        self._fills: dict[str, Any] = {}
+        self._types = dict(self.columns)
+        """Of all names that there ever were."""
         self.is_complete = False
         """Whether the log does not say yet that all rows of a table were read again."""
         self._to_read: list[tuple[Any, ...]] | None = None
@@ -103,17 +116,51 @@ class History:
         return self._rows(chunk)
 
     def evolve(self) -> None:
-        """A column comes or goes; ``schema`` says it."""
+        """A column comes or goes; ``schema`` says it. Where the log tells which is which, it may get another name."""
         droppable = [name for name in self.columns if name != "name"]
-        if droppable and self._chance.random() < 0.5:
-            del self.columns[self._chance.choice(droppable)]
-        else:
-            self._added += 1
-            self.columns[f"added {self._added}"] = self._chance.choice(["string", "bigint"])
+        match self._chance.choice(["drop", "add", "rename", "swap"] if self._ids else ["drop", "add"]):
+            case "drop" if droppable:
+                self._drop(self._chance.choice(droppable))
+            case "rename":
+                self._rename(self._chance.choice(list(self.columns)))
+            case "swap" if len(texts := [name for name, type_ in self.columns.items() if type_ == "string"]) > 1:
+                one, other = self._chance.sample(texts, 2)
+                self._ids[one], self._ids[other] = self._ids[other], self._ids[one]
+            case _:
+                self._added += 1
+                self._add(f"added {self._added}", self._chance.choice(["string", "bigint"]))
         self.schema = self._schema()
 
-    def _schema(self) -> Any:
-        return schema(self.collection, tuple(self.key), **self.key, **self.columns)
+    def _add(self, name: str, type_: str) -> None:
+        self.columns[name] = self._types[name] = type_
+        if self._ids:
+            self._ids[name] = f"column {self._added}"
+            self._fills[self._ids[name]] = self._value(type_) if self._chance.random() < 0.5 else None
+
+    def _drop(self, name: str) -> None:
+        del self.columns[name]
+        self._ids.pop(name, None)
+
+    def _rename(self, name: str) -> None:
+        """A column gets a name that there never was, or one that a column of its type had that is gone."""
+        type_ = self.columns[name]
+        known = [other for other, of in self._types.items() if of == type_ and other not in self.columns]
+        self._added += 1
+        new = self._chance.choice([*known, f"renamed {self._added}"])
+        self.columns = {new if other == name else other: of for other, of in self.columns.items()}
+        self._types[new] = type_
+        self._ids[new] = self._ids.pop(name)
+
+    def _schema(self) -> TableSchema:
+        found = schema(self.collection, tuple(self.key), **self.key, **self.columns)
+        if not self._ids:
+            return found
+        ids = [self._ids[column.name] for column in found.columns]
+        columns = [
+            column.model_copy(update={"id": id, "fill": self._fills.get(id)})
+            for column, id in zip(found.columns, ids, strict=True)
+        ]
+        return found.model_copy(update={"columns": columns})
 
     def _next(self) -> list[list[Event]]:
         one, other = self._chance.choice(self.keys), self._chance.choice(self.keys)
