@@ -135,10 +135,14 @@ class WarmProcess:
 
 
 def run_to_its_end(
-    command: Sequence[str], *, folder: Path | None = None, timeout: float = 60
+    command: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
-    """As ``subprocess.run``, with nothing on stdin, and with this process's environment."""
-    status, stdout, stderr = WarmProcess(command, os.environ, folder).run(b"", timeout)
+    """As ``subprocess.run``, with nothing on stdin, and by default with this process's environment."""
+    status, stdout, stderr = WarmProcess(command, environment or os.environ, folder).run(b"", timeout)
     return subprocess.CompletedProcess(command, status, stdout.decode(), stderr.decode())
 
 

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
+from tests.warm_jvm import warm_jvm
 from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
 from tests.workload.source import Contents, in_order
@@ -120,7 +121,15 @@ class Capture:
 
     def run(self, command: str, *options: str) -> Ended:
         """Runs a command on the file to its end."""
-        ended = run_to_its_end([*TIDEMARK, command, str(self.file), *options], timeout=COMMAND_SECONDS)
+        return self._run(command, *options, environment=os.environ)
+
+    def materialize(self, *options: str) -> Ended:
+        """Runs ``materialize --available-now`` to its end, in the JVM of ``warm_jvm``."""
+        return self._run("materialize", "--available-now", *options, environment={**os.environ, **warm_jvm()})
+
+    def _run(self, command: str, *options: str, environment: Mapping[str, str]) -> Ended:
+        whole = [*TIDEMARK, command, str(self.file), *options]
+        ended = run_to_its_end(whole, environment=environment, timeout=COMMAND_SECONDS)
         return Ended(ended.returncode, ended.stdout + ended.stderr)
 
     def catch_up(self) -> None:

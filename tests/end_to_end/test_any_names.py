@@ -12,9 +12,10 @@ from deltalake import DeltaTable
 from tests.captures.source_tables import prepare
 from tests.end_to_end.capture import Capture
 from tests.servers.postgres import Database
+from tests.warm_jvm import SHARED
 from tests.workload.tables import source_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, SHARED]
 
 KEPT = {"Id": "Id", "id": "id__2", "_op": "_op__2", "_BEFORE": "_BEFORE__2", 'a"b': "a_b", "a\\b": "a_b__2"}
 """Columns of the source, and what the lake calls them."""
@@ -43,7 +44,7 @@ def source_rows(database: Database, table: str) -> list[dict[str, Any]]:
 
 def assert_equal(capture: Capture, database: Database) -> None:
     capture.catch_up()
-    ended = capture.run("materialize", "--available-now")
+    ended = capture.materialize()
     assert ended.status == 0, ended.said
     for table in TABLES:
         expected = source_rows(database, table)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.end_to_end.capture import Capture, Ended
 from tests.servers.postgres import Database
+from tests.warm_jvm import SHARED
 from tests.workload.tables import create_tables
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
@@ -148,13 +149,14 @@ def test_missing_commit(capture: Capture) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@SHARED
 def test_a_segment_that_was_cut(capture: Capture) -> None:
     """One that is missing: see tests/spark_sink."""
     capture.catch_up()
     [segment, *_] = [segment for commit in ChangeLog(capture.log).commits() for segment in commit.segments]
     path = capture.log / segment.path
     path.write_bytes(path.read_bytes()[: segment.size // 2])
-    fails(capture.run("materialize", "--available-now"), "TM-LOG-009", re.escape(path.name))
+    fails(capture.materialize(), "TM-LOG-009", re.escape(path.name))
 
 
 def contents(root: Path) -> dict[str, bytes]:

@@ -126,7 +126,7 @@ class AlteredTables:
         _assert_none(self._capture.history_differences(keys))
 
     def _materialize(self, *options: str) -> None:
-        ended = self._capture.run("materialize", "--available-now", *options)
+        ended = self._capture.materialize(*options)
         assert ended.status == 0, ended.said
 
     def _run(self, statements: list[str]) -> None:

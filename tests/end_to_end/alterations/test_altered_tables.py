@@ -13,8 +13,9 @@ from tests.end_to_end.alterations.altered import MODES, AlteredTables
 from tests.examples import sample
 from tests.servers import mariadb
 from tests.servers.postgres import Database
+from tests.warm_jvm import SHARED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), SHARED]
 
 CASES = {"mariadb": mysql_cases.MARIADB, "mysql": mysql_cases.MYSQL}
 
