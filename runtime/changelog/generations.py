@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
-from tidemark.protocol.changelog.column_identity import identities
+from tidemark.protocol.changelog.column_identity import BY_NAME, identities
 from tidemark.protocol.changelog.evolution import departure
 from tidemark.protocol.messages import Json
 
@@ -42,13 +42,12 @@ class CollectionGenerations:
         known = identities([*self._schemas, schema])[
             -1
         ]  # The connector may not know for a while which columns they are.
+        columns = []
         for column in schema.columns:
-            if column.id is not None:
-                self._fills.setdefault(column.id, column.fill)
-        columns = [
-            column.model_copy(update={"fill": self._fills.get(known[column.name], column.fill)})
-            for column in schema.columns
-        ]
+            identity = known[column.name]
+            if column.id is not None or identity.startswith(BY_NAME):
+                self._fills.setdefault(identity, column.fill)
+            columns.append(column.model_copy(update={"fill": self._fills.get(identity, column.fill)}))
         return schema.model_copy(update={"columns": columns})
 
     def has_new_columns(self, schema: TableSchema) -> bool:

@@ -1,6 +1,4 @@
-"""What a live view is made of: a version of the kept table, and the tail of the log over it. The driver's part, from
-metadata alone.
-"""
+"""What a live view is made of, from metadata alone: a version of the kept table, and the tail of the log over it."""
 
 from __future__ import annotations
 
@@ -335,10 +333,7 @@ def _shown(summary: Summary, collection: str) -> Shown:
 
 
 def _kept(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: Path | None) -> PositionedTable | None:
-    """The newest version of the kept tables from before an offset that lacks later events at most.
-
-    Its files are there.
-    """
+    """The newest version of the kept tables, up to an offset, that lacks later events at most; its files are there."""
     if warehouse is None:
         return None
     found = (_fitting(log, one, shown, end, warehouse) for one in target.versions(warehouse))

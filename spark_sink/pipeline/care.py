@@ -198,7 +198,8 @@ def _move_away(path: Path) -> None:
     """Renames a table's directory, so that the table is rebuilt. Nothing is deleted: the files may be the user's."""
     if not path.exists():
         return
-    aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S')}")
+    # Two within a second need two names.
+    aside = path.with_name(f"{path.name}.replaced-{datetime.now().astimezone():%Y%m%dT%H%M%S.%f}")
     try:
         path.rename(aside)
     except OSError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, run_session
@@ -152,12 +154,15 @@ def test_a_constant_that_its_column_cannot_hold_is_of_none_in_a_later_session_to
     assert of_segments(folder) == [1, None, 2]
 
 
-def test_a_column_keeps_its_constant_while_nobody_knows_which_one_it_is(folder: CaptureFolder) -> None:
+@pytest.mark.parametrize("between", [[checkpoint(2)], []], ids=["in the log", "overtaken"])
+def test_a_column_keeps_its_constant_while_nobody_knows_which_one_it_is(
+    folder: CaptureFolder, between: list[dict[str, Any]]
+) -> None:
     id_, known = {**INTEGER, COLUMN_ID: "1"}, {**INTEGER, COLUMN_ID: "2", COLUMN_FILL: 7}
     before, after = sourced(complete=True, id=id_), sourced(complete=True, id=id_, c=known)
     unknown = sourced(complete=True, id=id_, c=INTEGER)
     folder.script(
-        [OPENED, before, BEGIN, captured(id=1), COMPLETE, checkpoint(1), after, checkpoint(2), unknown, checkpoint(3)],
+        [OPENED, before, BEGIN, captured(id=1), COMPLETE, checkpoint(1), after, *between, unknown, checkpoint(3)],
         [OPENED, unknown, captured(id=2, c=8), checkpoint(4)],
     )
     for _ in range(2):

@@ -70,8 +70,8 @@ _OF_FILLS = (
     Mutant(
         "the constant that was told last counts",
         CollectionGenerations.filled,
-        "self._fills.setdefault(column.id, column.fill)",
-        "column.fill",
+        "self._fills.setdefault(identity, column.fill)",
+        "self._fills[identity] = column.fill",
     ),
     Mutant(
         "a new session forgets the constants",
