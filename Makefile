@@ -51,6 +51,7 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
 	TIDEMARK_TEST_ALL=1 TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py \
 	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py tests/end_to_end/alterations \
+	  tests/end_to_end/generations \
 	  tests/spark_sink/pipeline/test_drivers.py tests/backfill/test_interleavings.py \
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \
 	  tests/captures/engine/test_commands.py \
