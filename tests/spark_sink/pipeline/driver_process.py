@@ -132,6 +132,7 @@ def perform(run: Run, port: int, secret: str, answer: Any) -> None:
         (PositionedTable, "create"),
         (PositionedTable, "add_columns"),
         (PositionedTable, "commit"),
+        (PositionedTable, "replace"),
         (Memory, "save"),
         (SparkJobs, "run"),
         (SparkJobs, "run_routed"),
