@@ -53,7 +53,7 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py tests/end_to_end/alterations \
 	  tests/end_to_end/generations \
 	  tests/spark_sink/pipeline/test_drivers.py tests/spark_sink/pipeline/test_generation_drivers.py \
-	  tests/backfill/test_interleavings.py \
+	  tests/spark_sink/test_delta_lake.py tests/backfill/test_interleavings.py \
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \
 	  tests/captures/engine/test_commands.py \
 	  tests/captures/postgres/tables_that_change/test_names_in_between.py $(ARGS)

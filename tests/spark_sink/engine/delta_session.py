@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from tests.examples import ALL
 from tidemark.spark_sink.session import open_session
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ CONF = {
     # Of a table of ten commits Delta makes fifty tasks otherwise.
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "2",
+    # Java code for each query of a few rows costs a seventh of the processor time. `make soak` has it compiled.
+    **({} if ALL else {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}),
 }
 
 
