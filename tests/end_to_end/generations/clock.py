@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tests.servers.deadline import let_pass
 from tests.servers.postgres import Database
+from tidemark.protocol.changelog.shown import shown
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -118,13 +119,14 @@ class Reader(threading.Thread):
             self._error = error
 
     def _read(self, end: int) -> None:
-        shown = self._log.summary_at(end).shown(TABLE.replace(".", "/"))
-        assert shown is not None
+        found = shown(self._log.summary_at(end), TABLE.replace(".", "/"))
+        assert found is not None
+        number = found.newest.number
         rows = view(self._log, end)
         clock = rows.get(0, -1)
         if rows != rows_at(clock) or clock < max(self.seen.values(), default=0):
-            self.wrong.append(f"generation {shown.number} at offset {end} with clock {clock}, after {self.seen}")
-        self.seen[shown.number] = clock
+            self.wrong.append(f"generation {number} at offset {end} with clock {clock}, after {self.seen}")
+        self.seen[number] = clock
 
 
 def view(log: FollowedLog, end: int) -> Rows:
