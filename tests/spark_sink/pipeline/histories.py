@@ -121,8 +121,8 @@ class History:
         match self._chance.choice(["drop", "add", "rename", "swap"] if self._ids else ["drop", "add"]):
             case "drop" if droppable:
                 self._drop(self._chance.choice(droppable))
-            case "rename":
-                self._rename(self._chance.choice(list(self.columns)))
+            case "rename" if droppable:
+                self._rename(self._chance.choice(droppable))
             case "swap" if len(texts := [name for name, type_ in self.columns.items() if type_ == "string"]) > 1:
                 one, other = self._chance.sample(texts, 2)
                 self._ids[one], self._ids[other] = self._ids[other], self._ids[one]
