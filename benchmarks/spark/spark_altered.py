@@ -91,7 +91,7 @@ def main() -> None:
         shown("read again: laid over the old rows", laid, load, left)
         shown("read again: rows that did not come go", removal, load, left)
 
-        maker.begin(Column(name="state", type="bigint", id="9"))
+        maker.begin(Column(name="created", type="bigint", id="6"))
         read_again(maker, 0, rows)
         waiting = materialize()
         maker.complete()
