@@ -136,7 +136,7 @@ class SourceReader:
     def _oldest(self, source: BaseFile) -> int:
         if source.oldest is not None or not self._floor:
             return source.oldest or 0
-        with _opened(self._table / source.path) as parquet:
+        with opened(self._table / source.path) as parquet:
             metadata = parquet.metadata
             place = metadata.schema.names.index("_offset")
             ends: list[Any] = [metadata.row_group(i).column(place).statistics for i in range(metadata.num_row_groups)]
@@ -162,7 +162,7 @@ class SourceReader:
 
     def _file(self, source: BaseFile) -> Iterator[pa.RecordBatch]:
         path = self._table / source.path
-        with _opened(path) as parquet:
+        with opened(path) as parquet:
             if parquet.metadata.num_rows != source.rows:
                 raise SparkError(
                     "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
@@ -189,13 +189,21 @@ class SourceReader:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Opens a file of the table."""
+def opened(path: Path, missing: str = "is missing") -> Iterator[pq.ParquetFile]:
+    """Opens a file of a table.
+
+    Args:
+        path: The file.
+        missing: What is said of it if it is not there.
+
+    Raises:
+        SparkError: ``TM-SPK-015`` for a file that is missing or damaged, also while it is read.
+    """
     try:
         with pq.ParquetFile(path) as parquet:
             yield parquet
     except FileNotFoundError:
-        raise SparkError("TM-SPK-015", f"{path} is missing") from None
+        raise SparkError("TM-SPK-015", f"{path} {missing}") from None
     except (pa.ArrowException, OSError) as error:
         raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 

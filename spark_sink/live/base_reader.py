@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import has_key_of
+from tidemark.spark_sink.changes.sources import opened
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
+
+_MISSING = "is missing: a newer version of the table has replaced it. Read the table again"
+"""Said of a file that was there when the read was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> I
     """
     schema = arrow_schema(columns)
     for path in files.paths:
-        with _opened(path) as parquet:
+        with opened(Path(path), _MISSING) as parquet:
             for batch in parquet.iter_batches(_ROWS, columns=files.stored(parquet, schema), use_threads=False):
                 rows = files.rows(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
@@ -76,7 +79,7 @@ def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
     key_schema = pa.schema([schema.field(name) for name in keys.column_names])
     found = [schema.empty_table()]
     for path in files.paths:
-        with _opened(path) as parquet:
+        with opened(Path(path), _MISSING) as parquet:
             names = files.stored(parquet, schema)
             for group in range(parquet.num_row_groups):
                 there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)
@@ -85,17 +88,3 @@ def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
                     rows = parquet.read_row_group(group, names, use_threads=False)
                     found.append(files.rows(rows.filter(hit), schema))
     return pa.concat_tables(found)
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
-    try:
-        with pq.ParquetFile(path) as parquet:
-            yield parquet
-    except FileNotFoundError:
-        # It was there when the read was planned.
-        raise SparkError(
-            "TM-SPK-015", f"{path} is missing: a newer version of the table has replaced it. Read the table again"
-        ) from None
-    except (pa.ArrowException, OSError) as error:
-        raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -37,14 +38,13 @@ def create_table(database: Database) -> None:
         connection.execute("INSERT INTO items SELECT i, 0 FROM generate_series(0, %s) i", [ROWS - 1])
 
 
-class Writer(threading.Thread):
-    """A context in which transactions follow each other."""
+class Beside(ABC, threading.Thread):
+    """A context beside which a thread works. What goes wrong in the thread is raised at the context's end."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(name="writer")
-        self._database = database
+    def __init__(self) -> None:
+        super().__init__(name=type(self).__name__)
         self._stopping = threading.Event()
-        self.clock = 0
+        self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -55,8 +55,29 @@ class Writer(threading.Thread):
     ) -> None:
         self._stopping.set()
         self.join()
+        if self._error is not None and error is None:
+            raise self._error
 
     def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001  the context raises it
+            self._error = error
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Works until ``_stopping`` is set."""
+
+
+class Writer(Beside):
+    """A context in which transactions follow each other."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self.clock = 0
+
+    def _work(self) -> None:
         with closing(self._database.connect()) as connection:
             while not self._stopping.is_set():
                 number = self.clock + 1
@@ -77,7 +98,7 @@ class Writer(threading.Thread):
             connection.execute(f"ALTER TABLE items ALTER v TYPE {type_}")
 
 
-class Reader(threading.Thread):
+class Reader(Beside):
     """A context in which the live view is read after each commit of the log.
 
     Attributes:
@@ -86,37 +107,20 @@ class Reader(threading.Thread):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__(name="reader")
+        super().__init__()
         self._log = FollowedLog(root)
-        self._stopping = threading.Event()
         self.seen: dict[int, int] = {}
         self.wrong: list[str] = []
-        self._error: BaseException | None = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self.join()
-        if self._error is not None and error is None:
-            raise self._error
-
-    def run(self) -> None:
-        try:
-            last = -1
-            while not self._stopping.is_set():
-                end = self._log.end()
-                if end == last:
-                    self._stopping.wait(0.02)
-                    continue
-                self._read(end)
-                last = end
-        except BaseException as error:  # noqa: BLE001  the test that waits for it raises it
-            self._error = error
+    def _work(self) -> None:
+        last = -1
+        while not self._stopping.is_set():
+            end = self._log.end()
+            if end == last:
+                self._stopping.wait(0.02)
+                continue
+            self._read(end)
+            last = end
 
     def _read(self, end: int) -> None:
         found = shown(self._log.summary_at(end), TABLE.replace(".", "/"))
