@@ -34,7 +34,8 @@ def test_a_rate_is_kept(database: Database) -> None:
 
 def test_a_rate_in_bytes_is_kept_and_told_with_the_time_left(database: Database) -> None:
     prepare(database, USERS, FILL, "ANALYZE users")
-    config = endpoint(database, backfill={"max_rate": "8kB", "chunk_rows": 20})
+    # It would take half a minute, of which a busy machine may sleep through a few seconds.
+    config = endpoint(database, backfill={"max_rate": "1kB", "chunk_rows": 5})
     apply(config, BOUND)
 
     def told() -> list[Json]:
@@ -51,7 +52,7 @@ def test_a_rate_in_bytes_is_kept_and_told_with_the_time_left(database: Database)
         assert table["rows_estimated"] == 1000
         assert progress["retained_bytes"] is not None
         speed = table["bytes_done"] / table["rows_done"] * table["rows_per_second"]
-        assert speed < 8000 * 1.3
+        assert speed < 1000 * 1.3
         assert table["seconds_left"] == pytest.approx(
             (1000 - table["rows_done"]) / table["rows_per_second"], rel=0.05, abs=0.2
         )
