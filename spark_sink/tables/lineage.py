@@ -154,7 +154,8 @@ class Lineage:
             return None
         kind = fingerprint, tuple(columns)
         if kind not in self._taken:
-            self._taken[kind] = self._from({identity: name for name, identity in known.items()}, columns)
+            stored = {identity: name for name, identity in known.items()}
+            self._taken[kind] = self._from(stored, columns, ended=self._ended(fingerprint))
         return self._taken[kind]
 
     def file(self, segment: Segment, columns: Columns) -> SegmentFile:
@@ -190,6 +191,16 @@ class Lineage:
         known = ((ids.get(name) or self._identity_of(name), type_) for name, type_ in there.items())
         return all(widens(type_, types.get(identity, type_)) for identity, type_ in known)
 
+    def _ended(self, fingerprint: str) -> set[str]:
+        """The identities of columns that earlier schemas have, and neither this one nor later ones."""
+        known = list(self._identities)
+        place = known.index(fingerprint)
+        earlier, later = known[:place], known[place:]
+        return self._all_of(earlier) - self._all_of(later)
+
+    def _all_of(self, fingerprints: Iterable[str]) -> set[str]:
+        return {identity for known in fingerprints for identity in self._identities[known].values()}
+
     def _identity_of(self, name: str) -> str:
         """The identity of a column that was stored before the log told identities."""
         for schema in self.schemas:
@@ -197,8 +208,14 @@ class Lineage:
                 return found
         return f"{BY_NAME}{name}"
 
-    def _from(self, stored: Mapping[str, str], columns: Columns) -> ColumnPlaces:
-        """From what is stored, by identity, to the columns of a reader."""
+    def _from(self, stored: Mapping[str, str], columns: Columns, ended: Collection[str] = frozenset()) -> ColumnPlaces:
+        """From what is stored, by identity, to the columns of a reader.
+
+        Args:
+            stored: Names, by identity.
+            columns: That are read.
+            ended: Identities of columns that had been dropped by then: what is not stored of them has no constant.
+        """
         wanted = {column.name: column for column in self.state if column.name in columns}
         renamed: dict[str, str | None] = {}
         fills = {}
@@ -206,7 +223,7 @@ class Lineage:
             name = stored.get(column.identity)
             if name is not None and name != column.name:
                 renamed[name] = column.name
-            elif name is None and column.fill:
+            elif name is None and column.fill and column.identity not in ended:
                 fills[column.name] = column.fill
         identity_of = {name: identity for identity, name in stored.items()}
         for name, identity in identity_of.items():

@@ -201,6 +201,23 @@ def test_a_column_that_is_added_with_a_constant_is_filled(lake: KeptLake, way: s
     assert rows(lake, "id", *more) == now
 
 
+@pytest.mark.parametrize("way", ["task", "rewrite"])
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_constant_ends_with_its_column(lake: KeptLake, way: str, followed: bool) -> None:
+    log = lake.log
+    log.commit(row("c", 1, a="x"), row("c", 2, a="y"))
+    log.announce(identified(a=("2", "string"), d=("3", "bigint", 7)))
+    if followed:
+        lake.keep_well("current", way=way)
+        assert rows(lake, "id", "d") == [(1, 7), (2, 7)]
+    log.change_schema(identified(a=("2", "string"), e=("4", "string")))
+    log.commit(row("c", 3, a="z", e="new"), row("u", 2, a="changed", e="new"))
+    lake.keep_well("current", way=way)
+    assert (
+        rows(lake, "id", "d", "e") == viewed(lake, "id", "d", "e") == [(1, 7, None), (2, None, "new"), (3, None, "new")]
+    )
+
+
 def test_state_in_sql_follows(lake: KeptLake) -> None:
     log = lake.log
     log.commit(row("c", 1, a="x"), row("c", 2, a="y"), row("c", 3, a="z"))
