@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.errors import SparkError
@@ -39,6 +40,7 @@ class InferredSchema:
         own: The table's own columns.
         offset: The end of the log at that time.
         generation: The number of the newest generation whose events it expects.
+        ids: The identities of columns that have one, by name.
         older: Those of ``own`` that are columns of earlier generations, with types that later values do not have. None
             if the events are of one generation: then columns have their own names.
         lineage: Tells which columns of events are which; None where their names tell.
@@ -47,6 +49,7 @@ class InferredSchema:
     own: Columns
     offset: int
     generation: int = 1
+    ids: Mapping[str, str] = field(default_factory=dict)
     older: frozenset[str] | None = None
     lineage: Lineage | None = None
 
@@ -72,12 +75,12 @@ class InferredSchema:
         generation = last.number + (last.ended is not None) if last is not None else 1
         read = _of_several_generations(log, summary, collection, start, end)
         if not read:
-            return cls(own_columns(newest), end, generation, lineage=newest_lineage(summary, collection))
+            return cls(own_columns(newest), end, generation, _ids(newest), lineage=newest_lineage(summary, collection))
         own: dict[str, str] = {}
         for column in newest.columns:
             for schema in [*read, newest]:
                 own |= {found.in_span: found.type for found in schema.columns if found.name == column.name}
-        return cls(own, end, generation, frozenset(own.keys() - own_columns(spanned(newest)).keys()))
+        return cls(own, end, generation, _ids(newest), frozenset(own.keys() - own_columns(spanned(newest)).keys()))
 
     @property
     def columns(self) -> dict[str, str]:
@@ -118,6 +121,12 @@ class InferredSchema:
             for name, old in known.items()
             if new.get(name, old) != old
         ]
+        ids = _ids(schema)
+        changes += [
+            f"has another column under the name {name}"
+            for name, id in self.ids.items()
+            if ids.get(name, id) != id and new.get(name) == known.get(name)
+        ]
         if changes:
             return f"{dotted(schema.collection)} {' and '.join(changes)}; the query has the earlier schema"
         if generation is not None and generation > self.generation:
@@ -134,6 +143,10 @@ class InferredSchema:
             f"{dotted(schema.collection)} has column {' and column '.join(lost)}, which was dropped later: "
             "give the reader a schema, with it or without it"
         )
+
+
+def _ids(schema: TableSchema) -> dict[str, str]:
+    return {column.name: column.id for column in schema.columns if column.id is not None}
 
 
 def _of_several_generations(

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
-from tidemark.protocol.changelog import Commit, TableSchema, layout
+from tidemark.protocol.changelog import Column, Commit, TableSchema, layout
 from tidemark.spark_sink.spark_failures import tidemark_error
 
 if TYPE_CHECKING:
@@ -282,6 +282,31 @@ def test_columns_of_a_given_schema_are_read_whatever_changes(sink: Sink, noted: 
     sink.start(query)
 
     assert sink.offsets == [0, 1, 2, 3]
+
+
+def identified(**ids: str) -> TableSchema:
+    """Columns of one type, by name: which they are."""
+    columns = [Column(name=name, type="string", id=id) for name, id in ids.items()]
+    return TableSchema(collection="public/items", columns=[Column(name="id", type="bigint", id="1"), *columns])
+
+
+@admission
+def test_another_column_under_a_known_name_stops_a_query(sink: Sink, log: LogBuilder) -> None:
+    """Two columns swap their names: the rows that a query has had would have them the other way round."""
+    log.change_schema(identified(a="2", b="3"))
+    log.commit(Event("c", {"id": 1, "a": "x", "b": "y"}))
+    query = sink.query(log)
+    log.change_schema(identified(a="3", b="2"))
+    log.commit(Event("c", {"id": 2, "a": "y", "b": "x"}))
+
+    with pytest.raises(StreamingQueryException) as caught:
+        sink.start(query)
+    said = str(tidemark_error(caught.value))
+    assert "public.items has another column under the name a and has another column under the name b" in said
+    assert sink.batches == [[0]]
+
+    sink.run(log)
+    assert sink.batches == [[1]]
 
 
 def test_what_is_no_change_of_columns_stops_nothing(sink: Sink, noted: LogBuilder) -> None:
