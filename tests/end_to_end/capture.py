@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tidemark.demo.comparison import Row, canonical, canonical_json, compare
 from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress
 from tidemark.demo.processes import TIDEMARK, Command, descendants
+from tidemark.protocol.changelog import Segment
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import table_view
@@ -188,6 +190,22 @@ class Capture:
         """How many rows of a table backfills have brought."""
         log = FollowedLog(self.log)
         return sum(segment.snapshot_rows for segment in log.segments(table.replace(".", "/"), 0, log.end()))
+
+    def offsets(self, table: str) -> list[int]:
+        """Of all events of a table, in their order."""
+        log, segments = self._segments(table)
+        files = (pq.read_table(log.file(segment), columns=["_offset"]) for segment in segments)
+        return [event["_offset"] for file in files for event in file.to_pylist()]
+
+    def newest_columns_since(self, table: str) -> int:
+        """The offset from which on all events of a table have its newest columns."""
+        _, segments = self._segments(table)
+        newest = takewhile(lambda segment: segment.fingerprint == segments[-1].fingerprint, reversed(segments))
+        return [segment.first_offset for segment in newest][-1]
+
+    def _segments(self, table: str) -> tuple[FollowedLog, list[Segment]]:
+        log = FollowedLog(self.log)
+        return log, list(log.segments(table.replace(".", "/"), 0, log.end()))
 
     def history_differences(self, tables: Iterable[str]) -> list[str]:
         """Between the lake's histories and the events of the log; empty when they are equal."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.end_to_end.alterations.streams import Streams
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.workload.source import Source
@@ -62,12 +63,15 @@ class AlteredTables:
         database: Where the tables are made.
         folder: Of the capture.
         cases: The tables by their names.
+        streamed: Names of tables whose events a stream has as well.
     """
 
-    def __init__(self, database: Database, folder: Path, cases: Mapping[str, Altered]) -> None:
+    def __init__(
+        self, database: Database, folder: Path, cases: Mapping[str, Altered], streamed: Collection[str] = ()
+    ) -> None:
         self._source: Source = source_of(database)
         self._cases = cases
-        self._keys = {f"{self._source.schema}.{name}": list(case.key) for name, case in cases.items()}
+        self._keys = {self._qualified(name): list(case.key) for name, case in cases.items()}
         for name, case in cases.items():
             self._run(case.create(name))
         self._run(["CREATE TABLE the_end (id int PRIMARY KEY)"])
@@ -75,6 +79,7 @@ class AlteredTables:
         self._capture = Capture(
             folder, database, entries={"spark": {"warehouse": str(folder / "lake"), "tables": kinds}}
         )
+        self._streams = Streams(self._capture, {table: self._keys[table] for table in map(self._qualified, streamed)})
 
     def alter(self, mode: str, *, rebuild: bool) -> None:
         """Alters them in one of the ``MODES``, and compares the lake with the source.
@@ -82,16 +87,22 @@ class AlteredTables:
         Args:
             rebuild: Also after the lake is built anew from the log.
         """
+        with self._streams:
+            self._alter(mode, rebuild=rebuild)
+
+    def _alter(self, mode: str, *, rebuild: bool) -> None:
         if mode == "stopped":
             self._while_the_capture_is_stopped()
         else:
             self._while_the_capture_runs()
         self._capture.catch_up()
         _assert_none(self._capture.live_differences(self._keys))
-        followed = [f"{self._source.schema}.{name}" for name, case in self._cases.items() if case.followed]
+        followed = [self._qualified(name) for name, case in self._cases.items() if case.followed]
         assert {table: self._capture.rows_read(table) for table in followed} == dict.fromkeys(followed, ROWS)
         self._materialize()
         self._assert_equal(self._keys)
+        self._streams.go_on()
+        _assert_none(self._streams.differences(self._source, frozenset(followed)))
         if rebuild:
             self._materialize(*(part for table in self._keys for part in ("--rebuild", table)))
             self._assert_equal(self._keys)
@@ -100,6 +111,7 @@ class AlteredTables:
         self._capture.catch_up()
         self._materialize()
         self._assert_equal({table: ["id"] for table in self._keys})
+        self._streams.go_on()
         self._change()
 
     def _while_the_capture_runs(self) -> None:
@@ -107,7 +119,9 @@ class AlteredTables:
         with self._capture.start() as running:
             wait_until(lambda: self._capture.snapshot_rows() == ROWS * len(self._cases), 120, "all rows are captured")
             self._materialize()
+            self._streams.go_on()
             self._change()
+            self._streams.go_on()
 
             def is_read() -> bool:
                 assert running.running, self._capture.output.read_text()[-2000:]
@@ -119,6 +133,9 @@ class AlteredTables:
         for name, case in self._cases.items():
             self._run(case.change(name))
         self._run(["INSERT INTO the_end VALUES (1)"])
+
+    def _qualified(self, name: str) -> str:
+        return f"{self._source.schema}.{name}"
 
     def _assert_equal(self, keys: dict[str, list[str]]) -> None:
         _assert_none(self._capture.lake_differences(keys))
