@@ -65,6 +65,7 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(VENV)/bin/lint-imports
 	$(RUN) tidemark.protocol.generate --check
 	$(RUN) tests.house.api_page --check
+	$(RUN) tests.end_to_end.alterations.page --check
 
 bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 	@for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; \

@@ -186,11 +186,6 @@ class Capture:
 
         return self._differences(seen, tables)
 
-    def rows_read(self, table: str) -> int:
-        """How many rows of a table backfills have brought."""
-        log = FollowedLog(self.log)
-        return sum(segment.snapshot_rows for segment in log.segments(table.replace(".", "/"), 0, log.end()))
-
     def offsets(self, table: str) -> list[int]:
         """Of all events of a table, in their order."""
         log, segments = self._segments(table)

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 import inspect
 import re
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import tidemark
 from tests.house.files import ROOT
+from tests.house.written_page import write_or_check
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.messages import REQUESTS, RESPONSES, Message
 
@@ -185,16 +185,7 @@ def _item(line: str) -> str:
 
 def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
     """Writes or checks the page. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.house.api_page", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is out of date")
-    check = parser.parse_args(arguments).check
-    if path.is_file() and path.read_text(encoding="utf-8") == page():
-        return 0
-    if check:
-        sys.stderr.write(f"docs/{path.name} is out of date; run: python -m tests.house.api_page\n")
-        return 1
-    path.write_text(page(), encoding="utf-8")
-    return 0
+    return write_or_check(path, page(), "tests.house.api_page", arguments)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tests.end_to_end.alterations.altered import Altered
-
-
-def altered(*actions: str, type_: str = "int", value: str = "i", key: tuple[str, ...] = ("id",)) -> Altered:
-    """A table to which an ALTER TABLE does each of these."""
-    return Altered(type_, value, tuple(f"ALTER TABLE {{t}} {action}" for action in actions), key)
-
-
-def followed(*actions: str, type_: str = "int", value: str = "i") -> Altered:
-    """The same where no row is read again."""
-    return replace(altered(*actions, type_=type_, value=value), followed=True)
+from tests.end_to_end.alterations.altered import Altered, altered
+from tests.end_to_end.alterations.outcome import Outcome, Outcomes, listed
 
 
 def retyped(type_: str, value: str, new: str) -> Altered:
@@ -35,30 +24,30 @@ ACCENTED = "CONCAT('é', i)"
 LARGE = "18446744073709551615 - i"
 
 COLUMNS = {
-    "added": followed("ADD COLUMN d VARCHAR(10)"),
-    "add_default": followed("ADD COLUMN d INT DEFAULT 7"),
-    "add_default_first": followed("ADD COLUMN d INT DEFAULT 7 FIRST"),
-    "add_after": followed("ADD COLUMN d VARCHAR(10) AFTER id"),
-    "add_not_null": followed("ADD COLUMN d INT NOT NULL, ADD e VARCHAR(9) NOT NULL"),
+    "added": altered("ADD COLUMN d VARCHAR(10)"),
+    "add_default": altered("ADD COLUMN d INT DEFAULT 7"),
+    "add_default_first": altered("ADD COLUMN d INT DEFAULT 7 FIRST"),
+    "add_after": altered("ADD COLUMN d VARCHAR(10) AFTER id"),
+    "add_not_null": altered("ADD COLUMN d INT NOT NULL, ADD e VARCHAR(9) NOT NULL"),
     "add_moment": altered("ADD COLUMN d TIMESTAMP DEFAULT current_timestamp"),
-    "add_several": followed("ADD COLUMN (d INT, e VARCHAR(9) DEFAULT 'e'), DROP COLUMN c, MODIFY n BIGINT FIRST"),
+    "add_several": altered("ADD COLUMN (d INT, e VARCHAR(9) DEFAULT 'e'), DROP COLUMN c, MODIFY n BIGINT FIRST"),
     "add_again": altered("ADD COLUMN d INT DEFAULT 7", "DROP COLUMN d", "ADD COLUMN d VARCHAR(9) DEFAULT 'again'"),
     "add_virtual": altered("ADD COLUMN d INT AS (c * 2) VIRTUAL"),
     "add_stored": altered("ADD COLUMN d VARCHAR(20) AS (CONCAT('c', c)) STORED"),
     "another_expression": altered("ADD COLUMN d INT AS (c + 1) STORED", "MODIFY COLUMN d INT AS (c + 2) STORED"),
     "generated_no_more": altered("ADD COLUMN d INT AS (c + 1) STORED", "MODIFY COLUMN d INT"),
-    "dropped": followed("DROP COLUMN c"),
-    "drop_and_add": followed("DROP COLUMN c, ADD COLUMN c DATE"),
-    "drop_and_add_filled": followed("DROP COLUMN c, ADD COLUMN c VARCHAR(9) DEFAULT 'new'"),
-    "drop_and_add_the_same": followed("DROP COLUMN c, ADD COLUMN c INT"),
-    "drop_then_add": followed("DROP COLUMN c", "ADD COLUMN c INT"),
-    "renamed": followed("RENAME COLUMN c TO d"),
-    "rename_by_change": followed("CHANGE c d INT"),
+    "dropped": altered("DROP COLUMN c"),
+    "drop_and_add": altered("DROP COLUMN c, ADD COLUMN c DATE"),
+    "drop_and_add_filled": altered("DROP COLUMN c, ADD COLUMN c VARCHAR(9) DEFAULT 'new'"),
+    "drop_and_add_the_same": altered("DROP COLUMN c, ADD COLUMN c INT"),
+    "drop_then_add": altered("DROP COLUMN c", "ADD COLUMN c INT"),
+    "renamed": altered("RENAME COLUMN c TO d"),
+    "rename_by_change": altered("CHANGE c d INT"),
     "rename_and_retype": altered("CHANGE c d VARCHAR(20)"),
     "rename_and_back": altered("RENAME COLUMN c TO d", "RENAME COLUMN d TO c"),
-    "swap": followed("RENAME COLUMN c TO n, RENAME COLUMN n TO c", value="i + 100"),
-    "swap_types": followed("RENAME COLUMN c TO n, RENAME COLUMN n TO c", type_="VARCHAR(9)", value="CONCAT('c', i)"),
-    "swap_by_change": followed("CHANGE c n VARCHAR(9), CHANGE n c INT", type_="VARCHAR(9)", value="CONCAT('c', i)"),
+    "swap": altered("RENAME COLUMN c TO n, RENAME COLUMN n TO c", value="i + 100"),
+    "swap_types": altered("RENAME COLUMN c TO n, RENAME COLUMN n TO c", type_="VARCHAR(9)", value="CONCAT('c', i)"),
+    "swap_by_change": altered("CHANGE c n VARCHAR(9), CHANGE n c INT", type_="VARCHAR(9)", value="CONCAT('c', i)"),
     "swap_in_steps": altered(
         "RENAME COLUMN c TO x", "RENAME COLUMN n TO c", "RENAME COLUMN x TO n", type_="VARCHAR(9)", value="i"
     ),
@@ -66,7 +55,7 @@ COLUMNS = {
         "RENAME COLUMN c TO id, RENAME COLUMN id TO c", type_="INT", value="9 - i", key=("c",)
     ),
     "rename_the_key": altered("RENAME COLUMN id TO d, ADD COLUMN id INT", key=("d",)),
-    "reorder": followed("MODIFY c INT AFTER n"),
+    "reorder": altered("MODIFY c INT AFTER n"),
     "reorder_first": altered("MODIFY c INT FIRST, MODIFY n INT AFTER c"),
     "reorder_and_retype": altered("MODIFY c VARCHAR(20) FIRST"),
     "default_of_a_column": altered("ALTER c SET DEFAULT 7", "ALTER c DROP DEFAULT"),
@@ -238,7 +227,7 @@ TABLES = {
             "INSERT INTO {t} VALUES (3, 'c', 1), (9, 'd', 2)",
         ),
     ),
-    "instant": followed("ADD COLUMN d INT DEFAULT 7, ALGORITHM=INSTANT"),
+    "instant": altered("ADD COLUMN d INT DEFAULT 7, ALGORITHM=INSTANT"),
     "inplace": altered("ADD INDEX (c), ALGORITHM=INPLACE, LOCK=NONE", "ADD COLUMN d INT NOT NULL, ALGORITHM=INPLACE"),
     "inplace_varchar": altered("MODIFY c VARCHAR(40), ALGORITHM=INPLACE", type_="VARCHAR(20)"),
     "copy": altered("MODIFY c VARCHAR(20), ADD COLUMN d INT DEFAULT 7, ALGORITHM=COPY, LOCK=SHARED"),
@@ -267,6 +256,53 @@ MARIADB = COMMON | {
 
 MYSQL = COMMON | {
     "default_expression": altered("ADD COLUMN d VARCHAR(20) DEFAULT (CONCAT('c', c))"),
-    "instant_in_the_middle": followed("ADD COLUMN d INT DEFAULT 7 AFTER id, ALGORITHM=INSTANT"),
+    "instant_in_the_middle": altered("ADD COLUMN d INT DEFAULT 7 AFTER id, ALGORITHM=INSTANT"),
     "json_to_varchar": retyped("json", OBJECT, "varchar(200)"),
+}
+
+OUTCOMES: Outcomes = {
+    Outcome.FOLLOWED: listed(
+        """
+        added add_default add_default_first add_after add_not_null add_several add_again dropped drop_and_add
+        drop_and_add_filled drop_and_add_the_same drop_then_add renamed rename_by_change rename_and_back swap
+        swap_types swap_by_change swap_in_steps reorder reorder_first default_of_a_column comment not_null
+        charset_of_the_table int_to_bigint bigint_to_int int_to_unsigned unsigned_int_to_bigint
+        bigint_to_unsigned wider_varchar varchar_to_text more_digits too_large_decimal text_to_longtext
+        blob_to_longblob charset collation more_labels labels_in_between labels_in_another_order
+        more_labels_of_a_set more_bits tinyint1_to_int int_to_tinyint1 auto_increment unique_instead indexed
+        truncated instant inplace inplace_varchar rebuilt partitioned partitioned_and_back drop_instantly
+        instant_in_the_middle
+        """
+    ),
+    Outcome.READ: listed(
+        """
+        add_moment add_virtual add_stored another_expression generated_no_more rename_and_retype swap_in_steps
+        reorder_and_retype not_null_and_back not_null_loosely not_null_and_back_loosely several_at_once
+        int_to_smallint_loosely unsigned_bigint_to_decimal int_to_varchar unsigned_bigint_to_varchar
+        narrower_varchar narrower_varchar_loosely varchar_to_char varchar_to_time finer_time time_to_varchar
+        int_to_json wider_decimal decimal_to_varchar float_to_double double_to_float date_to_datetime
+        date_to_varchar finer_datetime coarser_datetime finer_timestamp text_to_json json_to_text
+        smaller_charset fewer_labels_loosely enum_to_varchar enum_to_set varchar_to_enum set_in_another_order
+        set_to_varchar bit_to_int year_to_int int_to_year binary_to_varbinary truncated_and_altered copy
+        varchar_to_uuid uuid_to_varchar varchar_to_inet6 add_if_not_exists default_expression json_to_varchar
+        """
+    ),
+    Outcome.LAID_OVER: listed(
+        """
+        add_again not_null_and_back not_null_and_back_loosely key_to_bigint key_to_unsigned shorter_key
+        unique_instead rename_away_and_back alter_away_and_back created_again_alike copied partition_dropped
+        ignored
+        """
+    ),
+    Outcome.REPLACED: listed(
+        """
+        swap_with_the_key rename_the_key unsigned_bigint_to_bigint varchar_to_int varchar_to_varbinary
+        varchar_to_binary varchar_to_date varchar_to_decimal int_to_decimal int_to_double int_to_float
+        int_to_date int_to_bit narrower_decimal rounded_decimal decimal_to_int decimal_to_double
+        double_to_decimal date_to_int datetime_to_date datetime_to_timestamp timestamp_to_datetime
+        timestamp_to_varchar datetime_to_varchar text_to_blob blob_to_text enum_to_int bit_to_more_bits
+        key_to_varchar key_to_decimal key_to_unsigned_bigint another_key another_key_later longer_key added_key
+        created_again created_or_replaced
+        """
+    ),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE
@@ -69,7 +69,7 @@ class Streams:
         wait_until(lambda: done.exists() or program.poll() is not None, 300, "the streams have read all", every=0.1)
         assert done.exists(), output.read_text()
 
-    def differences(self, source: Source, followed: frozenset[str]) -> list[str]:
+    def differences(self, source: Source, followed: Collection[str]) -> list[str]:
         """What is missing in the batches, twice there, or not what the source has; empty if nothing is.
 
         Args:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.captures.mysql.log.test_stream import global_setting
-from tests.end_to_end.alterations import mysql_cases, postgres_cases
+from tests.end_to_end.alterations import mysql_cases, page, postgres_cases
 from tests.end_to_end.alterations.altered import MODES, AlteredTables
 from tests.examples import sample
 from tests.servers import mariadb
@@ -17,7 +17,7 @@ from tests.warm_jvm import SHARED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), SHARED]
 
-CASES = {"mariadb": mysql_cases.MARIADB, "mysql": mysql_cases.MYSQL}
+PRODUCTS = {"mariadb": mysql_cases.MARIADB, "mysql": mysql_cases.MYSQL}
 
 QUARTERS = [
     ("mariadb", "stopped", "FULL"),
@@ -27,26 +27,50 @@ QUARTERS = [
 ]
 """Product, mode, and whether the log names columns. In ``make test`` each has a quarter of the tables."""
 
-STREAMED = {"stopped": [], "running": ["another_key", "drop", "swap"]}
-"""Of PostgreSQL's tables, in ``make test``: a stream takes seconds."""
+STREAMED = {"another_key", "drop", "swap"}
+"""Of PostgreSQL's tables, in ``make test``, beside a running capture: a stream takes seconds."""
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_postgres(database: Database, tmp_path: Path, mode: str) -> None:
-    cases = postgres_cases.CASES
-    altered = AlteredTables(database, tmp_path, cases, sample(list(cases), STREAMED[mode]))
+    every = postgres_cases.CASES
+    part = MODES.index(mode)
+    streamed = STREAMED if mode == "running" else set()
+    names = sample(list(every), [name for place, name in enumerate(every) if place % 4 == part or name in streamed])
+    altered = AlteredTables(
+        database,
+        tmp_path,
+        {name: every[name] for name in names},
+        postgres_cases.OUTCOMES,
+        postgres_cases.SETUP,
+        sample(names, streamed),
+    )
     altered.alter(mode, rebuild=sample(True, mode == "stopped"))
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "metadata"), sample(list(product(CASES, MODES, ["FULL", "NO_LOG"])), QUARTERS)
+    ("name", "mode", "metadata"), sample(list(product(PRODUCTS, MODES, ["FULL", "NO_LOG"])), QUARTERS)
 )
 def test_mariadb_and_mysql(request: pytest.FixtureRequest, tmp_path: Path, name: str, mode: str, metadata: str) -> None:
-    run = name, mode, metadata
+    every, run = PRODUCTS[name], (name, mode, metadata)
     quarter = QUARTERS.index(run) if run in QUARTERS else 0
-    tables = sample(list(CASES[name]), list(CASES[name])[quarter :: len(QUARTERS)])
+    names = sample(list(every), list(every)[quarter :: len(QUARTERS)])
     database: mariadb.Database = request.getfixturevalue(f"{name}_database")
     with global_setting(database, "binlog_row_metadata", f"'{metadata}'"):
-        cases = {table: CASES[name][table] for table in tables}
-        altered = AlteredTables(database, tmp_path, cases, sample(tables, []))
+        cases = {name: every[name] for name in names}
+        altered = AlteredTables(database, tmp_path, cases, mysql_cases.OUTCOMES, streamed=sample(names, []))
         altered.alter(mode, rebuild=sample(True, False))
+
+
+def test_its_page_is_what_the_tests_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for cases, outcomes in (
+        (postgres_cases.CASES, postgres_cases.OUTCOMES),
+        (mysql_cases.MARIADB | mysql_cases.MYSQL, mysql_cases.OUTCOMES),
+    ):
+        assert {name for names in outcomes.values() for name in names} == set(cases)
+    assert page.main(["--check"]) == 0
+    written = tmp_path / page.PAGE.name
+    assert page.main(["--check"], written) == 1
+    assert "is out of date; run: python -m tests.end_to_end.alterations.page" in capsys.readouterr().err
+    assert page.main([], written) == 0
+    assert written.read_bytes() == page.PAGE.read_bytes()
