@@ -56,7 +56,8 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/spark_sink/test_delta_lake.py tests/backfill/test_interleavings.py \
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \
 	  tests/captures/engine/test_commands.py \
-	  tests/captures/postgres/tables_that_change/test_names_in_between.py $(ARGS)
+	  tests/captures/postgres/tables_that_change/test_names_in_between.py \
+	  tests/captures/postgres/tables_that_change/test_followed_columns.py $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .
