@@ -75,8 +75,8 @@ class Armed:
         """Whether all kills that were armed have been."""
         return not any(self._places.iterdir())
 
-    def told(self, action: str) -> bool:
-        return self.capture.run(action, "-t", TABLE).status == 0
+    def told(self, action: str, *options: str) -> bool:
+        return self.capture.run(action, "-t", TABLE, *options).status == 0
 
     @property
     def newest(self) -> KnownGeneration | None:
@@ -94,26 +94,39 @@ class Armed:
         return self.newest is not None and self.newest.whole is not None
 
 
-def read_again(armed: Armed, writer: Writer, reader: Reader, kill: tuple[str, str], type_: str) -> None:
-    """The table's rows no longer fit, so it is read again, paused in the middle, with a kill at both ends."""
+def read_again(armed: Armed, writer: Writer, reader: Reader, kill: tuple[str, str], type_: str | None) -> None:
+    """The table is read again, paused in the middle, with a kill at both ends.
+
+    Args:
+        type_: That its column gets, so that its rows no longer fit. None if somebody asks for it: then new rows are
+            laid over the old ones.
+    """
     before = armed.number
     armed.until(lambda: armed.told("pause"), "the table is paused")
     armed.arm(*kill, BEGIN)
-    writer.alter(type_)
+    if type_ is None:
+        armed.until(lambda: armed.told("backfill", "--truncate"), "it is to be read again")
+    else:
+        writer.alter(type_)
     armed.until(lambda: armed.is_over() and armed.number > before, "a generation begins")
     ticks = writer.clock + 10
     armed.until(lambda: writer.clock > ticks, "the table is written to")
     assert not armed.is_whole()
-    assert max(reader.seen) <= before
+    if type_ is None:
+        armed.until(lambda: reader.seen.get(armed.number, 0) > ticks, "new rows are shown over the old ones")
+    else:
+        assert max(reader.seen) <= before
     armed.arm(*kill, WHOLE)
     armed.until(lambda: armed.told("resume"), "the backfill goes on")
     armed.until(lambda: armed.is_over() and armed.is_whole(), "the generation is whole")
     armed.until(lambda: armed.number in reader.seen, "its rows are shown")
 
 
-@pytest.mark.parametrize(
-    "kills", sample([KILLS, KILLS[::-1]], [KILLS[::3]]), ids=lambda kills: ", ".join(map(" ".join, kills))
-)
+def together(kills: list[tuple[str, str]]) -> str:
+    return ", ".join(map(" ".join, kills))
+
+
+@pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[::3]]), ids=together)
 def test_readers_see_one_generation_or_the_next(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: list[tuple[str, str]]
 ) -> None:
@@ -125,3 +138,18 @@ def test_readers_see_one_generation_or_the_next(
                 read_again(armed, writer, reader, kill, TYPES[number % 2])
     assert reader.wrong == []
     assert len(reader.seen) == len(kills) + 1
+
+
+@pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[1::2]]), ids=together)
+def test_readers_see_new_rows_over_the_old_ones_all_the_time(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: list[tuple[str, str]]
+) -> None:
+    create_table(database)
+    with Armed(database, tmp_path, monkeypatch) as armed:
+        armed.until(armed.is_whole, "the table is read")
+        with Writer(database) as writer, Reader(armed.capture.log) as reader:
+            for kill in kills:
+                read_again(armed, writer, reader, kill, None)
+            ticks = writer.clock
+            armed.until(lambda: reader.seen[armed.number] > ticks, "later changes are shown")
+    assert reader.wrong == []
