@@ -129,9 +129,8 @@ class Lineage:
                             f"column {column.name} of {dotted(schema.collection)} is stored as {column.type} in a part "
                             f"of the log and cannot be read as {same.type}",
                         )
-                    if fill and not same.fill:
-                        # An earlier generation says it, over which this one is laid.
-                        found[identity] = replace(same, fill=fill)
+                    # Rows from before the column have what was said first, in an earlier generation as well.
+                    found[identity] = replace(same, fill=fill)
                 elif column.name in names:
                     ended.add(identity)
                 elif identity not in ended:

@@ -7,7 +7,7 @@ all rows get its constant at once; where its type changes, all values do.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 KEY = 0
@@ -62,10 +62,11 @@ class ShownGeneration:
     Attributes:
         first: The offset of its first event.
         columns: Of the table, as they were told last.
-        seen: As an event had them last.
+        seen: As they were after the newest commit with an event.
         types: All types that each column was told with.
         rows: By key.
         events: What each event carried, by offset; None for one without a row.
+        said: What was said of it.
         whole: Whether all rows have come.
         ended: Whether a later event is of another generation, or of none.
     """
@@ -76,8 +77,14 @@ class ShownGeneration:
     types: dict[int, list[str]] = field(default_factory=dict)
     rows: dict[int, Values] = field(default_factory=dict)
     events: dict[int, Values | None] = field(default_factory=dict)
+    said: list[Happening] = field(default_factory=list)
     whole: bool = False
     ended: bool = False
+
+    @property
+    def has_been_wrong(self) -> bool:
+        """Whether a constant was told that its column cannot hold."""
+        return any(column.wrong for said in self.said for column in said.columns)
 
     def fits(self, columns: tuple[ToldColumn, ...]) -> bool:
         """Whether all values so far can be read in a table that has these columns."""
@@ -101,6 +108,20 @@ class ShownGeneration:
                     values[column.number] = str(values[column.number])
         self.columns = columns
 
+    def apply(self, said: Happening) -> None:
+        """What is said changes columns and rows."""
+        self.tell(said.columns)
+        if said.kind == "put":
+            before = self.rows.get(said.key, {})
+            row = {number: said.values.get(number, before.get(number)) for number in {*self.types, *said.values}}
+            gone = self.types.keys() - {column.number for column in said.columns}
+            self.rows[said.key] = {**row, **dict.fromkeys(gone)}
+        elif said.kind == "delete":
+            self.rows.pop(said.key, None)
+        elif said.kind == "truncate":
+            self.rows.clear()
+        self.said.append(said)
+
 
 class ColumnModel:
     """One table as of its log's newest commit.
@@ -120,13 +141,27 @@ class ColumnModel:
         newest = self.generations[-1] if self.generations else None
         return next((one for one in reversed(self.generations) if one.whole), newest)
 
+    def laid_over(self, numbers: Iterable[int]) -> ShownGeneration:
+        """What the events of some generations come to, each laid over those before: their begins empty nothing."""
+        found = ShownGeneration(0)
+        under: list[Happening] = []
+        for generation in (self.generations[number - 1] for number in sorted(numbers)):
+            begin = next((one for one in generation.said if one.kind != "tell"), None) if under else None
+            under = [replace(said, kind="tell") if said is begin else said for said in generation.said]
+            for said in under:
+                found.apply(said)
+        return found
+
     def commit(self, happenings: Iterable[Happening]) -> None:
+        before = self.next_offset
         for happening in happenings:
             getattr(self, f"_{happening.kind}")(happening)
+        if self.next_offset > before:
+            self.generations[-1].seen = self.generations[-1].columns
 
     def _tell(self, said: Happening) -> None:
         if self.generations and not self.generations[-1].ended and self.generations[-1].fits(said.columns):
-            self.generations[-1].tell(said.columns)
+            self.generations[-1].apply(said)
 
     def _begin(self, _: Happening) -> None:
         if self.generations:
@@ -139,19 +174,13 @@ class ColumnModel:
 
     def _put(self, said: Happening) -> None:
         if (newest := self._event(said)) is not None:
-            before = newest.rows.get(said.key, {})
-            newest.rows[said.key] = {n: said.values.get(n, before.get(n)) for n in {*newest.types, *said.values}}
-            for gone in newest.types.keys() - {column.number for column in said.columns}:
-                newest.rows[said.key][gone] = None
             newest.events[self.next_offset - 1] = {**dict.fromkeys(newest.types), **said.values}
 
     def _delete(self, said: Happening) -> None:
-        if (newest := self._event(said)) is not None:
-            newest.rows.pop(said.key, None)
+        self._event(said)
 
     def _truncate(self, said: Happening) -> None:
         if (newest := self._event(said)) is not None:
-            newest.rows.clear()
             # The first event of a generation after another says only that it begins.
             newest.whole |= newest is self.generations[0] or self.next_offset - 1 > newest.first
 
@@ -164,8 +193,7 @@ class ColumnModel:
         if newest.ended or not newest.fits(said.columns):
             newest.ended = True
             return None
-        newest.tell(said.columns)
-        newest.seen = newest.columns
+        newest.apply(said)
         newest.events[self.next_offset - 1] = None
         return newest
 

@@ -65,7 +65,9 @@ class ColumnWalk(Sessions[Happening]):
 
     Where the next event is of no generation or of a new one, a commit comes first. Of a change that is told in the same
     commit the generation before has nothing, which is right, as its rows are older, and which the model does not say.
-    A column is in doubt only when the log has its identity, and while nothing else happens to columns.
+    A column is in doubt only when the log has its identity, while nothing else happens to columns, and where no
+    constant was ever wrong. Later no column is renamed: with two columns that swap their names twice, the log has a
+    schema again that it had, and no longer tells that it came right after the doubt.
 
     Args:
         root: Where the log is made.
@@ -77,6 +79,7 @@ class ColumnWalk(Sessions[Happening]):
         first = (ToldColumn(KEY, "id", "bigint", known=known), ToldColumn(1, NAMES[0], "bigint", known=known))
         self._columns: tuple[ToldColumn, ...] = first
         self._made = 1
+        self._doubted = self._been_wrong = False
         super().__init__(root, [selected(TABLE, _schema(first), ["id"])])
 
     def run(self, steps: Sequence[Step]) -> None:
@@ -101,6 +104,7 @@ class ColumnWalk(Sessions[Happening]):
         self._put(key, [column for column in self._columns if column.name != name])
 
     def delete(self, key: int) -> None:
+        self._commit_if_wrong()
         self._say(Happening("delete", self._columns, key))
         self._add(self._bound[TABLE], {"_meta": {"op": "d"}, "id": key})
 
@@ -129,6 +133,7 @@ class ColumnWalk(Sessions[Happening]):
     def _put(self, key: int, carried: Sequence[ToldColumn]) -> None:
         values: Values = {column.number: self._value(column.type) for column in carried if column.name != "id"}
         values |= {column.number: key for column in self._columns if column.name == "id"}
+        self._commit_if_wrong()
         self._say(Happening("put", self._columns, key, values))
         names = {column.number: column.name for column in self._columns}
         meta: dict[str, Any] = {"op": "u"}
@@ -159,8 +164,9 @@ class ColumnWalk(Sessions[Happening]):
             later: The first event that has it comes in another session.
         """
         self.commit()
-        if self._named(name) is None and self._model.generations:
+        if self._named(name) is None and self._model.generations and self._model.generations[-1].events:
             self._certain()
+            self._been_wrong = True
             self._columns = (*self._columns, replace(self._new(name, "date"), constant=None, wrong=True))
             self._tell()
             if later:
@@ -179,7 +185,7 @@ class ColumnWalk(Sessions[Happening]):
     def rename(self, one: str, other: str) -> None:
         """A column is renamed; if there is one with that name, they swap their names."""
         names = {one: other, other: one}
-        if self._named(one) is not None:
+        if self._named(one) is not None and not self._doubted:
             self._change(*(replace(column, name=names.get(column.name, column.name)) for column in self._columns))
 
     def retype(self, name: str, type_: str) -> None:
@@ -206,6 +212,10 @@ class ColumnWalk(Sessions[Happening]):
 
     def doubt(self, name: str) -> None:
         """The connector does not know for a while which column one is."""
+        if self._been_wrong:
+            return
+        self._doubted = True
+        self.tell()  # What was told before may be lost.
         self.commit()
         self._change(*(replace(one, known=one.known and one.name != name) for one in self._columns))
 
@@ -217,6 +227,11 @@ class ColumnWalk(Sessions[Happening]):
         self._tell()
         if any(column.wrong for column in self._columns):
             self.put(KEYS[0])
+
+    def _commit_if_wrong(self) -> None:
+        """The next event may be of no generation."""
+        if any(column.wrong for column in self._columns):
+            self.commit()
 
     def _tell(self) -> None:
         self._say(Happening("tell", self._columns))
@@ -265,10 +280,13 @@ class ColumnWalk(Sessions[Happening]):
         if (shown := self._model.shown) is None or not shown.columns:
             return
         log = FollowedLog(self._root)
-        names = _numbers(shown)
-        rows = {key: _named(values, names) for key, values in shown.rows.items()}
-        # Of rows under those of a generation that is not whole, this model knows nothing.
-        if (view := shown_of(log.summary(), TABLE)) is not None and not view.over:
+        view = shown_of(log.summary(), TABLE)
+        if view is not None and view.over:
+            shown = self._model.laid_over(view.numbers)
+        # With a constant that a column cannot hold, the log takes none from the connector. Rows get it when read again.
+        if view is not None and not (view.over and shown.has_been_wrong):
+            names = _numbers(shown)
+            rows = {key: _named(values, names) for key, values in shown.rows.items()}
             assert _state(log, names) == rows, f"other rows after commit {commit.number}"
         newest = self._model.generations[-1]
         # Of a change that no event follows, readers of changes know nothing.
