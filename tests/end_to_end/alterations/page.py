@@ -39,7 +39,7 @@ kinds are named, it depends on how the log describes columns (`binlog_row_metada
 """
 
 _MEANINGS = {
-    Outcome.FOLLOWED: "No row is read again. If stored rows need another column, executors write them anew, once.",
+    Outcome.FOLLOWED: "No row is read again. If stored rows need another column, executors rewrite them, once.",
     Outcome.READ: "The source's rows are read again, and replace the old ones as they come.",
     Outcome.LAID_OVER: (
         "The source's rows are read again as a new generation, which is laid over the old rows. Rows that it does not "
