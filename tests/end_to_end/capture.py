@@ -22,7 +22,7 @@ from tests.warm_process import run_to_its_end
 from tests.workload.replay import compare_with_source
 from tests.workload.source import Contents, in_order
 from tests.workload.tables import Database, source_of
-from tidemark.demo.comparison import Row, canonical, canonical_json, compare
+from tidemark.demo.comparison import Row, compare
 from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress
 from tidemark.demo.processes import TIDEMARK, Command, descendants
@@ -173,16 +173,7 @@ class Capture:
         def seen(table: str, key: list[str], expected: Contents) -> list[Row]:
             view = table_view(log, table, log.end(), self.lake)
             found = (row for partition in plan_state(view, expected.columns) for row in _rows_of(partition))
-            return [
-                (
-                    tuple(row[name] for name in key),
-                    tuple(
-                        canonical_json(row[name]) if name in expected.json_columns else canonical(row[name])
-                        for name in expected.columns
-                    ),
-                )
-                for row in found
-            ]
+            return [expected.row([row[name] for name in key], row) for row in found]
 
         return self._differences(seen, tables)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tidemark.demo.comparison import Row
+from tidemark.demo.comparison import Row, canonical, canonical_json
 
 TABLES: dict[str, list[str]] = {"accounts": ["id"], "entries": ["account", "line"], "labels": ["code"]}
 """The tables of the random workload, each with its key: one of each kind, and values that are easily got wrong."""
@@ -24,6 +24,13 @@ class Contents:
     columns: Sequence[str]
     json_columns: frozenset[str]
     rows: Sequence[Row]
+
+    def row(self, key: Sequence[Any], values: Mapping[str, Any]) -> Row:
+        """A row of a copy with these columns, in canonical form."""
+        return tuple(key), tuple(
+            canonical_json(values[name]) if name in self.json_columns else canonical(values[name])
+            for name in self.columns
+        )
 
 
 class Source(ABC):

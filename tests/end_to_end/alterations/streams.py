@@ -20,7 +20,7 @@ import pyarrow as pa
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.workload.source import Contents, Source, in_order
-from tidemark.demo.comparison import canonical, canonical_json, compare
+from tidemark.demo.comparison import compare
 from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
@@ -120,17 +120,7 @@ def _rows(events: list[Event], key: list[str], since: int) -> Rows:
 
 def _other_rows(rows: Rows, expected: Contents) -> list[str]:
     """How rows differ from the source's, as far as their last events have the newest columns."""
-    found = [
-        (
-            at,
-            tuple(
-                canonical_json(row[name]) if name in expected.json_columns else canonical(row[name])
-                for name in expected.columns
-            ),
-        )
-        for at, row in rows.items()
-        if row is not None
-    ]
+    found = [expected.row(at, row) for at, row in rows.items() if row is not None]
     earlier = {tuple(map(str, at)) for at, row in rows.items() if row is None}
     wanted = [row for row in expected.rows if row[0] not in earlier]
     return [str(example) for example in compare(wanted, in_order(found), expected.columns).examples]
