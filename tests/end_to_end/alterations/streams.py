@@ -7,6 +7,7 @@ there is, and then makes the file that the line names.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -25,6 +26,8 @@ from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_SPANNING = re.compile(r"(.+)__(\d+)")
 
 AT_A_TIME = 3
 """Queries."""
@@ -107,7 +110,7 @@ def _batches(folder: Path) -> Iterator[list[Event]]:
 def _rows(events: list[Event], key: list[str], since: int) -> Rows:
     """What events come to. From an offset on they have the newest columns."""
     rows: Rows = {}
-    for event in events:
+    for event in map(_under_own_names, events):
         at = tuple(event.get(name) for name in key)
         if event["_op"] == "t":
             rows.clear()
@@ -116,6 +119,12 @@ def _rows(events: list[Event], key: list[str], since: int) -> Rows:
         else:
             rows[at] = event if event["_offset"] >= since else None
     return rows
+
+
+def _under_own_names(event: Event) -> Event:
+    """With the values that are in columns of another name, where events of several generations are read together."""
+    newest = sorted((int(found[2]), found[1], found[0]) for name in event if (found := _SPANNING.fullmatch(name)))
+    return event | {name: event[spanning] for _, name, spanning in newest if event[spanning] is not None}
 
 
 def _other_rows(rows: Rows, expected: Contents) -> list[str]:
