@@ -27,9 +27,9 @@ _INTRODUCTION = f"""\
 
 What the statements come to that may alter a captured table `t (id int PRIMARY KEY, c …, n int)`. Each is tested with a
 table of {ROWS} rows that change before and after it, once while the capture runs, and once while it is stopped. In all
-cases `current` and the live view have the source's rows at the end, column by column, also after `--rebuild`.
-`history`, `read_changes` and a stream with a checkpoint have each event once. `on_schema_change` is `evolve`, the
-default.
+cases `current` and the live view have the source's rows at the end, column by column, and `history` and `read_changes`
+have each event once. `make test` tries a sample, `make soak` all of them, and then also after `--rebuild` and with a
+stream that has a checkpoint. `on_schema_change` is `evolve`, the default.
 
 What differs is what it costs, and what readers of the rows have meanwhile: see [tables](spark.md#tables). Where two
 kinds are named, it depends on how the log describes columns (`binlog_row_metadata`), or on whether the capture ran.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -126,30 +126,31 @@ def together(kills: list[tuple[str, str]]) -> str:
     return ", ".join(map(" ".join, kills))
 
 
-@pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[::3]]), ids=together)
-def test_readers_see_one_generation_or_the_next(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: list[tuple[str, str]]
-) -> None:
+@pytest.fixture
+def armed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Armed]:
+    """A capture that has read the table."""
     create_table(database)
     with Armed(database, tmp_path, monkeypatch) as armed:
         armed.until(armed.is_whole, "the table is read")
-        with Writer(database) as writer, Reader(armed.capture.log) as reader:
-            for number, kill in enumerate(kills):
-                read_again(armed, writer, reader, kill, TYPES[number % 2])
+        yield armed
+
+
+@pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[::3]]), ids=together)
+def test_readers_see_one_generation_or_the_next(database: Database, armed: Armed, kills: list[tuple[str, str]]) -> None:
+    with Writer(database) as writer, Reader(armed.capture.log) as reader:
+        for number, kill in enumerate(kills):
+            read_again(armed, writer, reader, kill, TYPES[number % 2])
     assert reader.wrong == []
     assert len(reader.seen) == len(kills) + 1
 
 
 @pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[1::2]]), ids=together)
 def test_readers_see_new_rows_over_the_old_ones_all_the_time(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: list[tuple[str, str]]
+    database: Database, armed: Armed, kills: list[tuple[str, str]]
 ) -> None:
-    create_table(database)
-    with Armed(database, tmp_path, monkeypatch) as armed:
-        armed.until(armed.is_whole, "the table is read")
-        with Writer(database) as writer, Reader(armed.capture.log) as reader:
-            for kill in kills:
-                read_again(armed, writer, reader, kill, None)
-            ticks = writer.clock
-            armed.until(lambda: reader.seen[armed.number] > ticks, "later changes are shown")
+    with Writer(database) as writer, Reader(armed.capture.log) as reader:
+        for kill in kills:
+            read_again(armed, writer, reader, kill, None)
+        ticks = writer.clock
+        armed.until(lambda: reader.seen[armed.number] > ticks, "later changes are shown")
     assert reader.wrong == []
